@@ -150,6 +150,11 @@ class Simulation:
                 raise UserError(f"image {self.image.path} embeds no example; build it with example = True")
             self.machine.debugger.write(self.image.symbols[symbol].address, np.ascontiguousarray(array).tobytes())
 
+    @property
+    def is_own(self) -> bool:
+        """Whether the image is linked by a linker script of this project."""
+        return self.image.address("__stack_start") is not None
+
     def _stack(self) -> tuple[int, int]:
         start, end = self.image.address("__stack_start"), self.image.address("__stack_end")
         if start is None or end is None:
@@ -179,6 +184,9 @@ class Simulation:
     def problems(self, run: Run) -> list[str]:
         """What went wrong in a run, one sentence each; empty for a good one."""
         problems = [self._with_symbols(note) for note in run.notes]
+        if not self.is_own:
+            # How it is to end, and what it is to say, nobody knows here.
+            return problems
         if run.stop is Stop.INSTRUCTIONS:
             problems.append(
                 f"{self.image.path.name} did not end within {run.instructions:,} instructions: {self.where()}"
@@ -253,7 +261,7 @@ class SimulatedImage:
         lines = [
             *trace_lines(simulation.image, run.accesses),
             f"{run.instructions:,} instructions, {run.milliseconds:.2f} ms; then {run.stop.value}",
-            f"stack: {run.stack_used:,} of {run.stack_size:,} bytes",
+            f"stack: {run.stack_used:,} of {run.stack_size:,} bytes" if simulation.is_own else simulation.where(),
         ]
         return EnvironmentRun(
             run.console, tuple(lines), tuple(simulation.problems(run)), run.stop in (Stop.IDLE, Stop.SLEEP)

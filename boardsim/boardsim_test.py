@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import numpy as np
@@ -28,6 +29,16 @@ def test_outputs_and_accuracy_of_samples(capsys: pytest.CaptureFixture[str]) -> 
     out = capsys.readouterr().out
     assert "output 0: float32 [1, 10]" in out and "accuracy over 10 of " in out
     assert " samples: device 1.0000, PyTorch 1.0000" in out and out.endswith("PASS\n")
+
+
+def test_an_image_that_others_linked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It may run for ever, and nothing is known of how it ends."""
+    image = tmp_path / "app.elf"
+    image.write_bytes(Path(_RUN[1]).read_bytes().replace(b"\0__stack_start\0", b"\0__their_stack\0"))
+    assert main([_RUN[1], *_RUN[2:], "--instructions", "5000"]) == 1
+    assert "did not end within 5,000 instructions" in capsys.readouterr().err
+    assert main([str(image), *_RUN[2:], "--instructions", "5000"]) == 0
+    assert re.search(r"5,000 instructions.*\npc 0x\w+ in \w+", capsys.readouterr().out)
 
 
 def _changed(folder: Path, **changes: object) -> str:

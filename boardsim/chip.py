@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Protocol
 
+from boardsim.address_map import AddressMap
 from boardsim.memory import Memory
 from boardsim.peripheral import Host
 
@@ -12,12 +13,14 @@ class Chip(Protocol):
     """A model of a chip: it adds its memories and peripherals to the machine that it is made for.
 
     Attributes:
+        ADDRESS_MAP: what is at its addresses, beside what the model has.
         RESET_CLOCK_HZ: the core's frequency after a reset.
         SYSRESETREQ_IS_CORE_ONLY: whether AIRCR.SYSRESETREQ leaves the peripherals as they are.
         VECTOR_TABLE: VTOR after a reset.
         VECTOR_TABLE_ALIGNMENT: what VTOR has to be a multiple of, in bytes.
     """
 
+    ADDRESS_MAP: ClassVar[AddressMap]
     RESET_CLOCK_HZ: ClassVar[int]
     SYSRESETREQ_IS_CORE_ONLY: ClassVar[bool]
     VECTOR_TABLE: ClassVar[int]

@@ -522,15 +522,17 @@ class SystemControl:
         else:
             self._escalate(pc, "SVC while its exception is masked")
 
-    def fault(self, kind: str, pc: int, address: int | None = None) -> None:
+    def fault(self, kind: str, pc: int, address: int | None = None, meaning: str = "") -> None:
         """Takes a fault.
 
         Args:
             kind: name of its bit in CFSR, or DEBUGEVT.
             pc: the instruction that caused it.
             address: what was accessed.
+            meaning: why, if not for what the bit says.
         """
-        meaning = _MEANING[kind].format(pc=pc, address=address or 0)
+        meaning = meaning or _MEANING[kind].format(pc=pc, address=address or 0)
+        meaning += "" if address is None else self.chip.ADDRESS_MAP.missing(address)
         self.machine.note(f"fault at pc {pc:#010x}: {meaning}")
         values = self.scs.values
         if kind == "DEBUGEVT":

@@ -290,7 +290,7 @@ class Machine:
         elif number == 8:
             self.system.exception_return(pc)
         elif number == 17:
-            self.system.fault("NOCP", pc)
+            self.system.fault("NOCP", pc, meaning=self._absent_coprocessor(pc))
         elif number == 18:
             self.system.fault("INVSTATE", pc)
         elif number == 19:
@@ -298,6 +298,15 @@ class Machine:
         else:
             # 1: undefined; 3 and 4: aborts that the hooks did not see, which are alignment.
             self.system.fault("UNALIGNED" if number in (3, 4) else "UNDEFINSTR", pc)
+
+    def _absent_coprocessor(self, pc: int) -> str:
+        """Of an instruction of another coprocessor than the FPU (DDI 0553B C2.2) which one it is for; else nothing."""
+        found = self.memories.bytes_at(pc, 4) or bytes(4)
+        number = found[3] & 0xF
+        if found[1] & 0xEC != 0xEC or number in (10, 11):
+            return ""
+        state = "the simulator does not have" if self.system.has_coprocessor(number) else "is off (CPACR)"
+        return f"instruction of coprocessor {number}, which {state}"
 
     def _coprocessor(self, pc: int) -> bool:
         """Lets the chip execute an instruction of a coprocessor of its own, which the engine takes for undefined."""

@@ -183,6 +183,7 @@ class Rp2040BootRom(BootRom):
 
     #: SSI_SR.BUSY.
     BUSY = (0x18000028, 0)
+    PLACE = 'RP2040 datasheet, "Bootrom Contents",'
     NEEDS_SALT = False
 
     @staticmethod
@@ -193,7 +194,7 @@ class Rp2040BootRom(BootRom):
     def lookup(self) -> None:
         """rom_table_lookup(table, code): an address, or 0."""
         table, code = self._machine.cpu.get("r0"), self._machine.cpu.get("r1")
-        self._machine.cpu.set("r0", self.function(code) if table == _FUNCTION_TABLE else 0)
+        self._machine.cpu.set("r0", self.function(code, is_function=table == _FUNCTION_TABLE))
 
 
 class Ssi(Peripheral):

@@ -140,6 +140,8 @@ class BootRom:
 
     #: The register that tells that the flash is busy, and its bit.
     BUSY = (_QMI + _DIRECT_CSR, 1)
+    #: Where its functions are described.
+    PLACE = 'RP2350 datasheet, "API Functions",'
     #: Whether its functions check their stack frames with the salt of the redundancy coprocessor.
     NEEDS_SALT = True
 
@@ -188,11 +190,18 @@ class BootRom:
     def lookup(self) -> None:
         """rom_table_lookup(code, mask): an address, or 0."""
         code, mask = self._machine.cpu.get("r0"), self._machine.cpu.get("r1")
-        self._machine.cpu.set("r0", self.function(code) if mask & _RT_FLAG_FUNC_ARM_SEC else 0)
+        self._machine.cpu.set("r0", self.function(code, is_function=bool(mask & _RT_FLAG_FUNC_ARM_SEC)))
 
-    def function(self, code: int) -> int:
-        """The address of a function by its two letters; 0 if there is none."""
-        return self._addresses.get(code, 0)
+    def function(self, code: int, *, is_function: bool) -> int:
+        """The address of a function by its two letters; 0, with a note, if there is none, and for what is none."""
+        address = self._addresses.get(code, 0) if is_function else 0
+        if not address:
+            letters = code.to_bytes(4, "little").rstrip(b"\0").decode("latin-1")
+            self._machine.note(
+                f"{'function' if is_function else 'data'} {letters!r} of the boot ROM was looked up, which the "
+                f"simulator does not have: the answer was 0. {self.PLACE} says what it is"
+            )
+        return address
 
     def _nothing(self) -> None:
         """flash_flush_cache(): the cache is not modelled."""

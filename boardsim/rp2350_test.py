@@ -11,6 +11,7 @@ from boardsim.boards import simulated
 from boardsim.cpu import Stop
 from boardsim.machine import Machine
 from boardsim.memory import BusError
+from boardsim.rp2350_bootrom import LOOKUP
 from tools.artifacts.board.board import read_board
 from tools.artifacts.board.testing import write_board
 
@@ -95,6 +96,36 @@ def test_bits_are_toggled_set_and_cleared_through_aliases(machine: Machine) -> N
     assert _read(machine, _PADS + 4) == 0x56
     _write(machine, _PADS + 4 + 0x1000, 0x41)
     assert _read(machine, _PADS + 4) == 0x17
+
+
+@pytest.mark.parametrize(
+    ("address", "missing"),
+    [
+        (0x400B0020, "that is TIMER0 + 0x20, which the simulator does not have: see its registers in the RP2350 "),
+        (0x400E080C, "that is BOOTRAM + 0x80c, which the simulator does not have"),
+        (0x40200000, 'what is there the simulator does not know: RP2350 datasheet, "Address Map"'),
+    ],
+)
+def test_what_the_simulator_lacks_is_named(machine: Machine, address: int, missing: str) -> None:
+    _run_code(machine, 0x4901, 0x6808, 0xBF00, 0xBF00, address & 0xFFFF, address >> 16)
+    assert missing in machine.explain()
+
+
+def test_functions_of_the_boot_rom_that_the_simulator_lacks_are_named(machine: Machine) -> None:
+    # r0, r1 and r4 from the end; blx r4; wfi.
+    code = (0x4802, 0x4903, 0x4C03, 0x47A0, 0xBF30, 0xBF00, *b"GS", 0, 4, 0, LOOKUP | 1, 0)
+    halfwords = (*code[:6], code[6] | code[7] << 8, *code[8:])
+    assert _run_code(machine, *halfwords) is Stop.SLEEP
+    assert machine.cpu.get("r0") == 0
+    assert "function 'GS' of the boot ROM was looked up, which the simulator does not have" in machine.explain()
+    assert 'RP2350 datasheet, "API Functions"' in machine.explain()
+
+
+def test_an_instruction_of_another_coprocessor_is_not_the_fpu(machine: Machine) -> None:
+    # mcr p4, #0, r0, c0, c0, #0: the double-precision coprocessor of the RP2350.
+    assert _run_code(machine, 0xEE00, 0x0410) is Stop.SLEEP
+    assert "instruction of coprocessor 4, which is off (CPACR)" in machine.explain()
+    assert "FPU" not in machine.explain()
 
 
 @pytest.mark.parametrize("address", [0x00008000, 0x10400000, 0x20082000, 0x40200000, 0x60000000])

@@ -16,7 +16,9 @@ import torch
 from torch import Tensor, nn
 
 from conformance.check import difference, encode_input
-from tools.pipeline.export.lower import capture, emit, to_edge
+from tools.pipeline.export.backends.portable import to_edge
+from tools.pipeline.export.capture.capture import capture
+from tools.pipeline.export.plan.emission import emit
 from tools.pipeline.export.plan.plan_passes import optimize_plan
 from tools.pipeline.export.plan.serialize import serialize
 from tools.verify.run_pte.cases import Case, Runner, run_cases

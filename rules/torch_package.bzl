@@ -11,6 +11,9 @@ load(":providers.bzl", "BoardInfo", "TorchPackageInfo", "TorchProgramInfo")
 # One core of each kind, which compiling a package takes some seconds for.
 _KINDS = ["cortex_m0", "cortex_m3", "cortex_m4", "cortex_m7", "cortex_m33", "cortex_m55"]
 
+# Those of Arduino's boards, as their platform.txt names them.
+_ARDUINO_CORES = ["cortex_m0", "cortex_m0plus", "cortex_m3", "cortex_m4", "cortex_m7", "cortex_m33"]
+
 def _torch_package_impl(ctx):
     name = ctx.label.name
     if ctx.attr.board and ctx.attr.core:
@@ -28,9 +31,14 @@ def _torch_package_impl(ctx):
         names[model.name] = None
     check_model_names(ctx, models)
     cores = _cores(ctx)
-    archives = [(core, abi) for core in cores for abi in float_abis(core)] if ctx.attr.form == "archives" else []
-    if ctx.attr.form == "archives" and not cores:
-        fail("%s: form = \"archives\" with cores = []; give the cores that it is for, of %s" % (ctx.label, sorted(CORES)))
+    form = ctx.attr.form or ("archives" if ctx.attr.layout == "arduino" else "sources")
+    archives = [(core, abi) for core in cores for abi in float_abis(core)] if form == "archives" else []
+    if form == "archives" and not cores:
+        fail("%s: form = \"archives\"%s with cores = []; give the cores that it is for, of %s" % (
+            ctx.label,
+            "" if ctx.attr.form else ", which layout \"arduino\" has by default,",
+            sorted(CORES),
+        ))
     sources = ctx.actions.declare_directory(name + ".sources")
     arguments = ctx.actions.args()
     arguments.add("sources")
@@ -70,7 +78,8 @@ def _cores(ctx):
     if unknown:
         fail("%s: cores = %s: there is no %s; there are %s" % (ctx.label, ctx.attr.cores, unknown, sorted(CORES)))
     core = ctx.attr.board[BoardInfo].core.replace("-", "_") if ctx.attr.board else ctx.attr.core
-    return [core] if core and ctx.attr.cores else ctx.attr.cores
+    cores = _ARDUINO_CORES if ctx.attr.layout == "arduino" and ctx.attr.cores == _KINDS else ctx.attr.cores
+    return [core] if core and cores else cores
 
 def _write_folder(ctx, sources, models, cores, archives):
     """Makes the package of its sources, or of archives, and of what the models take on cores."""
@@ -141,14 +150,15 @@ that they call and no others, C and C++ headers, an example, self-tests, and lic
             doc = "Instead of `core`: the board whose core and NPU the programs are made for. The package has the NPU's driver, and where the NPU is.",
         ),
         "form": attr.string(
-            default = "sources",
-            values = ["archives", "sources"],
+            values = ["", "archives", "sources"],
             doc = """What the package has of models and kernels: sources, which any compiler of C++17 compiles; or an archive for each of
-`cores` and each float ABI (`soft`, `softfp`, `hard`), for layouts that can choose one.""",
+`cores` and each float ABI (`soft`, `softfp`, `hard`), for layouts that can choose one. Empty: archives for `arduino`, whose boards
+compile an older C++, and sources for the others.""",
         ),
         "cores": attr.string_list(
             default = _KINDS,
-            doc = "The cores that SIZES.md says the models' sizes for, and that there are archives for; with `core` or `board` only that one counts.",
+            doc = """The cores that SIZES.md says the models' sizes for, and that there are archives for; with `core` or `board` only that one
+counts. Without it, it is one of each kind, and of `arduino` those that its boards have.""",
         ),
         "_sources": attr.label(default = "//rules:package_sources", allow_files = True),
         "_headers": attr.label(default = "@executorch//:header_files", allow_files = True),

@@ -6,6 +6,7 @@ Cortex-M33: start-up, clocks, console and the NPU are those of the chip, instruc
 
 from __future__ import annotations
 
+from boardsim.address_map import NUMICRO_M55M1
 from boardsim.m55m1_peripherals import Clocks, Flash, Gpio, Lock, Power, Uart
 from boardsim.memory import Memory
 from boardsim.npu import EthosU
@@ -21,6 +22,7 @@ class M55M1:
     """
 
     #: "Clock Controller": HIRC.
+    ADDRESS_MAP = NUMICRO_M55M1
     RESET_CLOCK_HZ = 12_000_000
     SYSRESETREQ_IS_CORE_ONLY = False
     #: The application's flash, where the user configuration says so.

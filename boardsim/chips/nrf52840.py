@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from boardsim.address_map import NRF52840
 from boardsim.memory import Memory
 from boardsim.nrf52840_peripherals import Clock, Gpio, Nvmc, Uart, Watchdog
 from boardsim.peripheral import Host, Peripheral
@@ -16,6 +17,7 @@ class Nrf52840:
     """
 
     #: "HFCLK": the internal oscillator, at once.
+    ADDRESS_MAP = NRF52840
     RESET_CLOCK_HZ = 64_000_000
     SYSRESETREQ_IS_CORE_ONLY = False
     VECTOR_TABLE = 0

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import unicorn
 
+from boardsim.address_map import RP2040
 from boardsim.memory import Memory
 from boardsim.peripheral import Host, Peripheral
 from boardsim.rp2040_peripherals import (
@@ -49,6 +50,7 @@ class Rp2040:
             `flash_quad`: 0 if the flash comes without QE in its status register.
     """
 
+    ADDRESS_MAP = RP2040
     RESET_CLOCK_HZ = ROSC_HZ
     #: VTOR has no bits below that in a Cortex-M0+.
     VECTOR_TABLE_ALIGNMENT = 256

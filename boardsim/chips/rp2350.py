@@ -4,6 +4,7 @@ Cortex-M33 runs, in secure state; the other waits in the boot ROM.
 
 from __future__ import annotations
 
+from boardsim.address_map import RP2350
 from boardsim.memory import Memory
 from boardsim.peripheral import Host, Peripheral
 from boardsim.rp2350_bootrom import BootRom, NorFlash, Qmi
@@ -30,6 +31,7 @@ class Rp2350:
         options: `xosc_hz`: the crystal, 12 MHz if not given; `flash_size`: bytes of flash, 4 MB if not given.
     """
 
+    ADDRESS_MAP = RP2350
     RESET_CLOCK_HZ = ROSC_HZ
     #: 52 interrupts and 16 exceptions, rounded up to a power of two words.
     VECTOR_TABLE_ALIGNMENT = 512

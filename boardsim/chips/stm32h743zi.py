@@ -4,6 +4,7 @@ would tell.
 
 from __future__ import annotations
 
+from boardsim.address_map import STM32H743
 from boardsim.memory import Memory
 from boardsim.peripheral import Host, Peripheral
 from boardsim.stm32 import Gpio, Pin, Usart, Watchdog
@@ -19,6 +20,7 @@ class Stm32h743:
     """
 
     #: HSI: RCC, "Clocks".
+    ADDRESS_MAP = STM32H743
     RESET_CLOCK_HZ = 64_000_000
     SYSRESETREQ_IS_CORE_ONLY = False
     #: The option bytes' boot address: flash.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from boardsim.address_map import STM32L475
 from boardsim.peripheral import Host
 from boardsim.stm32 import Family, Layout, Pin, Stm32
 
@@ -31,6 +32,7 @@ _FAMILY = Family(
 class Stm32l475(Stm32):
     """The chip. Its board has no crystal."""
 
+    ADDRESS_MAP = STM32L475
     LAYOUT = Layout(
         family=_FAMILY,
         rcc=0x40021000,

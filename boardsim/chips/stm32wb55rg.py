@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from boardsim.address_map import STM32WB55
 from boardsim.peripheral import Host
 from boardsim.stm32 import Family, Layout, Pin, Stm32, Usart
 
@@ -35,6 +36,7 @@ _OPTIONS = {0x20: 0x3DFFF1AA, 0x80: 0xD4, 0x84: 0x80000000 | 0x0A << 18 | 0x0F <
 class Stm32wb55(Stm32):
     """The chip."""
 
+    ADDRESS_MAP = STM32WB55
     LAYOUT = Layout(
         family=_FAMILY,
         rcc=0x58000000,

@@ -27,7 +27,8 @@ from conformance.check import encode_input
 from tools.artifacts.board.board import read_board
 from tools.artifacts.core.core import has_dsp, layout
 from tools.pipeline.export.backends.cortex_m import lower, winograd
-from tools.pipeline.export.lower import capture, emit
+from tools.pipeline.export.capture.capture import capture
+from tools.pipeline.export.plan.emission import emit
 from tools.pipeline.export.plan.manifest import Parameters
 from tools.pipeline.export.plan.plan_passes import optimize_plan
 from tools.pipeline.export.plan.serialize import serialize

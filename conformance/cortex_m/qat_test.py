@@ -9,7 +9,7 @@ import pytest
 
 from conformance.check import encode_input
 from conformance.cortex_m.qat_model import evaluation_set
-from tools.pipeline.export.export import Options
+from tools.pipeline.export.options import Options
 from tools.pipeline.export.testing import export_file
 from tools.verify.run_pte.cases import Case, run_cases
 from tools.verify.run_pte.run_pte import read_runners

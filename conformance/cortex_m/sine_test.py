@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from conformance.check import encode_input
-from tools.pipeline.export.export import Options
+from tools.pipeline.export.options import Options
 from tools.pipeline.export.testing import SilentConsole, export_file
 from tools.pipeline.train.train import train
 from tools.verify.run_pte.cases import Case, run_cases

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from conformance.check import encode_input
-from tools.pipeline.export.export import Options
+from tools.pipeline.export.options import Options
 from tools.pipeline.export.testing import export_source, model_source
 from tools.verify.run_pte.cases import Case, run_cases
 from tools.verify.run_pte.run_pte import read_runners

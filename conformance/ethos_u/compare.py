@@ -17,8 +17,8 @@ from tools.artifacts.ethos_u.payload import Payload, parse, parse_commands
 from tools.pipeline.export.backends.arm import delegates
 from tools.pipeline.export.backends.ethos_u import lower, model
 from tools.pipeline.export.backends.ethos_u.vela import Compiled
+from tools.pipeline.export.capture.capture import capture
 from tools.pipeline.export.capture.state import State
-from tools.pipeline.export.lower import capture
 from tools.pipeline.export.rewrite.batch_norm import fold_batch_norm
 
 # All sizes of the NPU that there is a model of, by Vela's name.

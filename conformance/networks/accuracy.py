@@ -22,7 +22,8 @@ import numpy
 
 from conformance.networks import trained
 from conformance.networks.sweep import snr
-from tools.pipeline.export.export import Options, export
+from tools.pipeline.export.export import export
+from tools.pipeline.export.options import Options
 from tools.pipeline.export.testing import SilentConsole
 from tools.pipeline.train.train import train
 from tools.quiet.console import UserError, user_path

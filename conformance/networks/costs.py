@@ -25,8 +25,9 @@ import torch
 from conformance.networks import single
 from tools.artifacts.core.core import layout
 from tools.pipeline.export.backends.cortex_m.softmax import scores_of
-from tools.pipeline.export.export import Options, export
-from tools.pipeline.export.lower import capture
+from tools.pipeline.export.capture.capture import capture
+from tools.pipeline.export.export import export
+from tools.pipeline.export.options import Options
 from tools.pipeline.export.quantize import quantize
 from tools.pipeline.export.quantize.costs import Work, work_of, work_of_group
 from tools.pipeline.export.testing import SilentConsole

@@ -29,7 +29,8 @@ import numpy
 
 from conformance.networks import networks
 from tools.artifacts.board.board import read_board
-from tools.pipeline.export.export import Options, export
+from tools.pipeline.export.export import export
+from tools.pipeline.export.options import Options
 from tools.pipeline.export.testing import SilentConsole
 from tools.quiet.console import UserError, user_path
 from tools.quiet.files import reading, replace_text

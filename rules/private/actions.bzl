@@ -72,8 +72,8 @@ def methods_of(programs):
     return [method for program in programs for method in [program] + program.methods]
 
 # What headers of a compiled model declare: its name, an underscore and one of these; or the name of another model would do.
-_DECLARED = ["get_output", "init", "input", "input_size", "model_t", "output", "output_shape", "output_size", "pte", "reset", "resize_input", "run", "set_input"]
-_BEGINNINGS_OF_DECLARED = ["get", "resize", "set"]
+_DECLARED = ["get_output", "init", "input", "input_size", "label", "model_t", "output", "output_shape", "output_size", "pte", "reset", "resize_input", "run", "set_input"]
+_BEGINNINGS_OF_DECLARED = ["dequantize", "get", "quantize", "resize", "set"]
 
 def check_model_names(ctx, models):
     """Fails if what is generated of two compiled models would have one name.

@@ -1,7 +1,10 @@
 #ifndef TORCH_FUSION_H
 #define TORCH_FUSION_H
 
-/* What models that were compiled to C++ share: error codes and the hook of layers. */
+/* What models that were compiled to C++ share: error codes, numbers of quantized inputs and
+ * outputs, where weights lie, and the hook of layers. */
+
+#include <stdint.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -31,6 +34,89 @@ typedef enum torch_fusion_status {
   /** The model was compiled for another NPU than there is. */
   TORCH_FUSION_DELEGATE_INVALID_COMPATIBILITY = 0x30,
 } torch_fusion_status;
+
+/** What a status is, for a console. There is no code for it in an application that does not call
+ * it. */
+static inline const char* torch_fusion_status_text(torch_fusion_status status) {
+  switch (status) {
+    case TORCH_FUSION_OK:
+      return "OK";
+    case TORCH_FUSION_INTERNAL:
+      return "the NPU stopped with an error";
+    case TORCH_FUSION_INVALID_STATE:
+      return "the model is not initialized, or the NPU did not end in time";
+    case TORCH_FUSION_NOT_SUPPORTED:
+      return "an operator takes no such tensors";
+    case TORCH_FUSION_INVALID_ARGUMENT:
+      return "no such input or output, another size, or a value that an operator refuses";
+    case TORCH_FUSION_INVALID_TYPE:
+      return "an operator takes no such kind of number";
+    case TORCH_FUSION_MEMORY_TOO_SMALL:
+      return "the memory is null, too small, or not aligned";
+    case TORCH_FUSION_ACCESS_FAILED:
+      return "the NPU does not come out of reset, or has not the rights that it needs";
+    case TORCH_FUSION_INVALID_PROGRAM:
+      return "a loop of the program does not end";
+    case TORCH_FUSION_DELEGATE_INVALID_COMPATIBILITY:
+      return "the model is compiled for another NPU";
+  }
+  return "no status of a model";
+}
+
+/** A conversion that compilers of C and of C++ have nothing to say to. */
+#ifdef __cplusplus
+#define TORCH_FUSION_CAST(type, value) static_cast<type>(value)
+#else
+#define TORCH_FUSION_CAST(type, value) ((type)(value))
+#endif
+
+/**
+ * The element of a quantized tensor that stands for a number, as PyTorch computes it: the nearest
+ * one, of two as near the even one; of NaN the least. A model's header has a function for each of
+ * its inputs that calls it.
+ *
+ * @param inverse_scale 1 / scale.
+ * @param least,greatest The range of the elements, of at most 16 bits.
+ */
+static inline int32_t torch_fusion_quantize(
+    float number,
+    float inverse_scale,
+    int32_t zero_point,
+    int32_t least,
+    int32_t greatest) {
+  const float scaled = number * inverse_scale;
+  int32_t whole = 0;
+  float rest = 0.0f;
+  if (!(scaled > TORCH_FUSION_CAST(float, least - zero_point))) {
+    return least;
+  }
+  if (scaled > TORCH_FUSION_CAST(float, greatest - zero_point)) {
+    return greatest;
+  }
+  whole = TORCH_FUSION_CAST(int32_t, scaled);
+  rest = scaled - TORCH_FUSION_CAST(float, whole);
+  if (whole % 2 != 0) {
+    whole += rest >= 0.5f ? 1 : rest <= -0.5f ? -1 : 0;
+  } else {
+    whole += rest > 0.5f ? 1 : rest < -0.5f ? -1 : 0;
+  }
+  return whole + zero_point;
+}
+
+/** The number that an element of a quantized tensor stands for. */
+static inline float torch_fusion_dequantize(int32_t element, float scale, int32_t zero_point) {
+  return TORCH_FUSION_CAST(float, element - zero_point) * scale;
+}
+
+/**
+ * What stands before the definition of each of a model's weights: with
+ * -DTORCH_FUSION_WEIGHTS='__attribute__((section(".ospi")))' for the model's source they lie where
+ * the linker script has that section, such as external flash. Those that several methods of a
+ * program have stay where constants are.
+ */
+#ifndef TORCH_FUSION_WEIGHTS
+#define TORCH_FUSION_WEIGHTS
+#endif
 
 /** Where a model may lie in memory. One that an NPU computes is whole lines of the core's data
  * cache, and needs as much as its type does: alignof. */

@@ -62,6 +62,7 @@ class Manifest:
       keeps_state: whether an inference depends on earlier ones, so that planned memory must stay as it is.
       parameters: of the program's tensors, in order, the user's names of those that are parameters or buffers of the
         module, as `features.0.weight`; empty for all others.
+      labels: what the model's classes are called; empty: the model file does not say.
     """
 
     name: str
@@ -72,6 +73,7 @@ class Manifest:
     outputs: tuple[Border, ...]
     keeps_state: bool
     parameters: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()
 
 
 def manifest_json(content: dict[str, Any]) -> str:
@@ -118,6 +120,7 @@ def read_manifest(path: Path) -> Manifest:
             outputs=border("outputs"),
             keeps_state=bool(content["keeps_state"]),
             parameters=tuple(str(entry.get("parameter", "")) for entry in content.get("tensors", ())),
+            labels=tuple(map(str, content.get("labels", ()))),
         )
         for call in manifest.calls:
             if not 0 <= call.operator < len(manifest.operators) or call.macs < 0:

@@ -12,9 +12,10 @@ import argparse
 import json
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from tqdm import tqdm
 
@@ -60,6 +61,40 @@ class Row:
     cycles: int | None = None
 
 
+@dataclass(frozen=True)
+class Failed:
+    """An image that could not be measured.
+
+    Attributes:
+      model, variant, board: of its row.
+      failure: why not.
+    """
+
+    model: str
+    variant: str
+    board: str
+    failure: str
+
+
+Measured = TypeVar("Measured", Row, NpuRow)
+
+
+def measure_all(
+    images: Sequence[Image], measured: Callable[[Image], Measured]
+) -> tuple[list[Measured | Failed], list[Measured]]:
+    """The rows of all images, and those of the images that could be measured."""
+    rows: list[Measured | Failed] = []
+    good: list[Measured] = []
+    for image in tqdm(images, unit="image", disable=not sys.stderr.isatty()):
+        try:
+            good.append(measured(image))
+        except UserError as error:
+            rows.append(Failed(image.model, image.variant, image.board, str(error)))
+        else:
+            rows.append(good[-1])
+    return rows, good
+
+
 def measure(image: Image, qemu: Path, objdump: Path | None, timeout: float) -> Row:
     """Runs an image on the first sample of its golden inputs."""
     golden = read_golden(image.golden).part([0])
@@ -80,17 +115,26 @@ def measure(image: Image, qemu: Path, objdump: Path | None, timeout: float) -> R
     )
 
 
-def table(rows: Sequence[Row]) -> str:
-    """The rows as a Markdown table, as the README shows it."""
+def table(rows: Sequence[Row | Failed]) -> str:
+    """The rows as a Markdown table, as the README shows it; one that failed says so in place of its numbers."""
     lines = [
         f"| model | variant | board | {' | '.join(_COLUMNS.values())} |",
         "|---|---|---|" + "--:|" * len(_COLUMNS),
     ]
     for row in rows:
-        numbers = (getattr(row, column) for column in _COLUMNS)
-        values = " | ".join("" if number is None else f"{number:,}" for number in numbers)
+        if isinstance(row, Failed):
+            cells = ["failed", *[""] * (len(_COLUMNS) - 1)]
+        else:
+            numbers = (getattr(row, column) for column in _COLUMNS)
+            cells = ["" if number is None else f"{number:,}" for number in numbers]
+        values = " | ".join(cells)
         lines.append(f"| {row.model} | {row.variant} | {row.board} | {values} |")
     return "\n".join(lines)
+
+
+def failures(rows: Sequence[Row | NpuRow | Failed]) -> list[str]:
+    """A line for each row that failed, with the reason."""
+    return [f"{row.model} {row.variant} {row.board}: failed: {row.failure}" for row in rows if isinstance(row, Failed)]
 
 
 def documented(text: str) -> set[tuple[str, str, str]]:
@@ -152,28 +196,36 @@ def _run(arguments: argparse.Namespace) -> int:
         images = [image for image in images if (image.model, image.variant, image.board) in wanted]
         if not images:
             raise UserError(f"{arguments.update}: it has no row of these images")
-    rows = [measure(image, arguments.qemu, arguments.objdump, arguments.timeout) for image in _progress(images)]
+    rows, good = measure_all(images, lambda image: measure(image, arguments.qemu, arguments.objdump, arguments.timeout))
     print(table(rows))
-    if any(row.cycles is not None for row in rows):
+    if any(row.cycles is not None for row in good):
         print(f"\ncycles: {MEANING}")
     _write_json(arguments, rows)
     if arguments.update:
-        text, higher = update(text, rows)
+        text, higher = update(text, good)
         replace_text(arguments.update, text)
         print("\n".join(["", *higher] if higher else ["", "no number is higher than it was"]))
-    return 0
+    return _status(rows)
 
 
 def _run_with_npu(arguments: argparse.Namespace, images: Sequence[Image]) -> int:
     text = _document(arguments)
     if arguments.update and NPU_TABLE_HEAD not in text.split("\n"):
         raise UserError(f"{arguments.update}: it has no table of networks on NPUs, which begins with {NPU_TABLE_HEAD}")
-    rows = [measure_with_npu(image, arguments.qemu, arguments.timeout) for image in _progress(images)]
-    print(npu_table(rows))
+    rows, good = measure_all(images, lambda image: measure_with_npu(image, arguments.qemu, arguments.timeout))
+    print(npu_table(good))
     _write_json(arguments, rows)
     if arguments.update:
-        replace_text(arguments.update, update_npu_table(text, rows))
-    return 0
+        replace_text(arguments.update, update_npu_table(text, good))
+    return _status(rows)
+
+
+def _status(rows: Sequence[Row | NpuRow | Failed]) -> int:
+    """Says which rows failed, and why; returns the exit status."""
+    failed = failures(rows)
+    if failed:
+        print("\n".join(["", *failed]))
+    return bool(failed)
 
 
 def _document(arguments: argparse.Namespace) -> str:
@@ -184,11 +236,7 @@ def _document(arguments: argparse.Namespace) -> str:
         return str(arguments.update.read_text(encoding="utf-8"))
 
 
-def _progress(images: Sequence[Image]) -> Iterable[Image]:
-    return tqdm(images, unit="image", disable=not sys.stderr.isatty())
-
-
-def _write_json(arguments: argparse.Namespace, rows: Sequence[Row] | Sequence[NpuRow]) -> None:
+def _write_json(arguments: argparse.Namespace, rows: Sequence[Row | NpuRow | Failed]) -> None:
     if arguments.json:
         replace_text(arguments.json, json.dumps([asdict(row) for row in rows], indent=2) + "\n")
 

@@ -1,12 +1,16 @@
+import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tools.artifacts.document.document import to_json
+from tools.artifacts.image_index.image_index import Image
 from tools.artifacts.npu_report.npu_report import Delegate, NpuReport, OnCore, npu_report_json
+from tools.commands.benchmark import benchmark
 from tools.commands.benchmark.benchmark import Row, documented, main, table, update
 from tools.commands.benchmark.npu import NpuRow, delegated, npu_table, update_npu_table
+from tools.quiet.console import UserError
 
 _BEFORE = Row("sine", "int8", "mps2_an386", 6584, 250, 604, 454, 1991, 2500)
 _OTHER = Row("add", "float32", "mps2_an386", 5088, 232, 1064, 436, 649)
@@ -54,6 +58,36 @@ def test_the_table_of_npus_is_written_anew() -> None:
     text = f"# Numbers\n\n{npu_table(before)}\n\n| sine | 1 |\n"
     now = [row("mean", "ethos-u55-128", 9), row("add", "ethos-u65-256", 8)]
     assert update_npu_table(text, now) == text.replace(npu_table(before), npu_table([now[1], before[2], now[0]]))
+
+
+def test_an_image_that_fails_has_a_row_that_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def measured(image: Image, *_: object) -> Row:
+        if image.model == "broken":
+            raise UserError("the device refuses the program: InvalidProgram")
+        return replace(_NOW, model=image.model)
+
+    monkeypatch.setattr(benchmark, "measure", measured)
+    page, rows = tmp_path / "page.md", tmp_path / "rows.json"
+    before = table([replace(_BEFORE, model=model) for model in ("broken", "sine")])
+    page.write_text(before)
+    keys = ("elf", "plan", "description", "report", "golden", "manifest")
+    images = [
+        dict.fromkeys(keys, "missing") | {"model": model, "variant": "int8", "board": "mps2_an386"}
+        for model in ("broken", "sine")
+    ]
+    (tmp_path / "index.json").write_text(to_json("index of images", 1, {"images": images}))
+    arguments = ["--index", str(tmp_path / "index.json"), "--qemu", "qemu", "--json", str(rows), "--update", str(page)]
+    assert main(arguments) == 1
+    printed = capsys.readouterr().out
+    assert "| broken | int8 | mps2_an386 | failed |  |  |  |  |  |\n| sine | int8 | mps2_an386 | 6,600 |" in printed
+    assert "broken int8 mps2_an386: failed: the device refuses the program: InvalidProgram" in printed
+    assert page.read_text() == before.replace(table([_BEFORE]).splitlines()[-1], table([_NOW]).splitlines()[-1])
+    assert [row.get("failure") for row in json.loads(rows.read_text())] == [
+        "the device refuses the program: InvalidProgram",
+        None,
+    ]
 
 
 def test_a_document_without_the_table_of_npus_is_refused_before_anything_is_measured(

@@ -8,6 +8,7 @@ which describes its inputs and outputs; and NAME_pte.S with an example of both.
 from __future__ import annotations
 
 import argparse
+import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -30,6 +31,8 @@ from tools.pipeline.registry.catalog import read_catalog
 from tools.pipeline.registry.registry import kernel_table, origins_of, select
 from tools.quiet.console import UserError
 from tools.quiet.tool import run_tool
+
+_HASH_DIGITS = 16
 
 
 def compile_method(
@@ -80,7 +83,7 @@ def compile_method(
         f"{name}.plan.json": memory_plan_json(memory),
         f"{name}_pte.h": image_header(embedded),
         f"{name}_pte.S": image_source(name, [], example),
-        f"{name}.h": c_header(name, core, made, read),
+        f"{name}.h": c_header(name, core, made, read, hashlib.sha256(file.data).hexdigest()[:_HASH_DIGITS]),
         f"{name}.hpp": cpp_header(name, made, read),
         f"{name}.cpp": source(model),
     }

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
-from tools.artifacts.manifest.manifest import Border, manifest_json
+from tools.artifacts.manifest.manifest import Border, Manifest, manifest_json
 from tools.pipeline.compile.call import Call
 from tools.pipeline.compile.compile import compile_method, main
-from tools.pipeline.compile.header import quantization
+from tools.pipeline.compile.header import _conversions, quantization
 from tools.pipeline.compile.names import Names, camel, module_of, parameter_name, snake
+from tools.pipeline.compile.program import Method
 from tools.pipeline.compile.signature import argument_names
 from tools.pipeline.compile.source import _comment, take_objects
 from tools.pipeline.compile.values import data_array, floating, string
@@ -32,15 +36,17 @@ def test_source_has_one_call_per_layer_and_the_parameters_by_name() -> None:
     assert re.findall(r"^  (\w+)\(", run, re.MULTILINE).count("linear") == 3
     assert re.findall(r"^  (\w+)\(", run, re.MULTILINE).count("relu") == 2
     assert "// 2 (Linear)" in run
-    assert "const float layer_2_weight[256]" in source
+    assert "TORCH_FUSION_WEIGHTS const float layer_2_weight[256]" in source
     assert "constexpr size_t kInput0Offset = " in source
     # Nothing of what calls of outer functions need.
     for word in ("EValue", "KernelRuntimeContext", "TensorShape", "kernels/call.h", "<new>"):
         assert word not in source
-    assert "// 2.weight: float32 [16, 16]\nalignas(16) const float layer_2_weight[256]" in source
+    assert "// 2.weight: float32 [16, 16]\nalignas(16) TORCH_FUSION_WEIGHTS const float layer_2_weight[256]" in source
     assert re.search(r"constexpr size_t kInput0Offset = \d+; // float32 \[1, 1\], 4 bytes\n", source)
     assert max(map(len, source.splitlines())) <= 120
     assert "#define SINE_INPUT_0_SIZE 4" in texts["sine.h"]
+    digest = hashlib.sha256(SINE[".pte"].read_bytes()).hexdigest()
+    assert re.findall(r'^#define SINE_HASH "(.*)"', texts["sine.h"], re.MULTILINE) == [digest[:16]]
     assert "using Input0 = float;" in texts["sine.hpp"]
 
 
@@ -276,6 +282,35 @@ def test_the_header_says_a_number_once_and_nothing_of_scales_of_floats(tmp_path:
     assert "calls for one must not overlap" in header
     # No NPU computes anything of it.
     assert "TORCH_FUSION_ACCESS_FAILED" not in header
+
+
+def test_headers_convert_what_is_quantized() -> None:
+    borders = {0: ("CHAR", Border("", 0.25, -3)), 1: ("FLOAT", Border("", 0.5, 3)), 2: ("BYTE", Border("", 0.5, 3))}
+    method = cast(
+        Method,
+        SimpleNamespace(
+            plan=SimpleNamespace(inputs=[0, 1], outputs=[2]),
+            border_shape=lambda index: SimpleNamespace(dtype=borders[index][0]),
+        ),
+    )
+    manifest = cast(Manifest, SimpleNamespace(inputs=[borders[0][1], borders[1][1]], outputs=[borders[2][1]]))
+    text = "\n".join(_conversions("net", method, manifest))
+    assert re.findall(r"static inline (\S+ \w+)\(", text) == [
+        "int8_t net_quantize_input_0",
+        "float net_dequantize_output_0",
+    ]
+    assert "torch_fusion_quantize(number, 4.0f, NET_INPUT_0_ZERO_POINT, -128, 127)" in text
+    assert "torch_fusion_dequantize(element, NET_OUTPUT_0_SCALE, NET_OUTPUT_0_ZERO_POINT)" in text
+
+
+def test_headers_have_the_classes(tmp_path: Path) -> None:
+    manifest = _manifest(tmp_path, inputs=[{}, {}], labels=["y\u00e9s", 'n"o'])
+    texts = compile_method(PROGRAMS / "add_unplanned.pte", "cortex-m4", "forward", "program", manifest)
+    assert "#define PROGRAM_LABEL_COUNT 2\n" in texts["program.h"]
+    assert r"""      "y\303\251s",
+      "n\042o",
+""" in texts["program.h"]
+    assert "return program_label(index);" in texts["program.hpp"]
 
 
 def test_the_first_constant_of_a_kind_says_what_its_numbers_are() -> None:

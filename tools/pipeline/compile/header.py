@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from tools.artifacts.manifest.manifest import Border, Manifest
 from tools.artifacts.program.program import ELEMENT_SIZES, PLANNED_ALIGNMENT
 from tools.pipeline.compile.names import cpp_namespace
 from tools.pipeline.compile.program import Method
-from tools.pipeline.compile.values import C_TYPES, floating
+from tools.pipeline.compile.values import C_TYPES, floating, string
 from tools.pipeline.link.backends import arena_alignment
 
 # What elements have that stand for numbers by scale and zero point.
 _QUANTIZED = ("BYTE", "CHAR", "SHORT", "INT")
+# Of those that torch_fusion.h converts, by the schema's dtype: the least element and the greatest.
+_RANGES = {"BYTE": (0, 255), "CHAR": (-128, 127), "SHORT": (-32768, 32767)}
 # Of what an NPU computes.
 _WHOLE_LINES = " * An NPU writes to it: it is whole lines of the core's data cache, with nothing of others in them."
 _NPU_ERRORS = [
@@ -22,7 +24,7 @@ _NPU_ERRORS = [
 ]
 
 
-def c_header(name: str, core: str, method: Method, manifest: Manifest) -> str:
+def c_header(name: str, core: str, method: Method, manifest: Manifest, program_hash: str) -> str:
     """The text of NAME.h."""
     macro = name.upper()
     plan = method.plan
@@ -37,6 +39,9 @@ def c_header(name: str, core: str, method: Method, manifest: Manifest) -> str:
         "",
         '#include "torch_fusion.h"',
         "",
+        "/* The beginning of the SHA-256 of the program, its weights included. */",
+        f'#define {macro}_HASH "{program_hash}"',
+        "",
         "#ifdef __cplusplus",
         'extern "C" {',
         "#endif",
@@ -45,6 +50,8 @@ def c_header(name: str, core: str, method: Method, manifest: Manifest) -> str:
         *_border(macro, "output", method, plan.outputs or [], manifest.outputs),
         *_instance(name, method),
         *_functions(name, method),
+        *_conversions(name, method, manifest),
+        *_labels(name, manifest.labels),
         "",
         "#ifdef __cplusplus",
         '}  /* extern "C" */',
@@ -138,6 +145,64 @@ def _functions(name: str, method: Method) -> list[str]:
     return lines
 
 
+def _conversions(name: str, method: Method, manifest: Manifest) -> list[str]:
+    """Functions between numbers and the elements of quantized inputs and outputs."""
+    lines = []
+    for kind, place, dtype, border in _quantized(method, manifest):
+        prefix = f"{name.upper()}_{kind.upper()}_{place}"
+        c_type, zero_point = C_TYPES[dtype][0], f"{prefix}_ZERO_POINT"
+        if kind == "input":
+            least, greatest = _RANGES[dtype]
+            inverse = floating(1 / border.scale, True)
+            lines += [
+                "",
+                f"/** The element of input {place} that stands for a number. */",
+                f"static inline {c_type} {name}_quantize_input_{place}(float number) {{",
+                f"  return TORCH_FUSION_CAST({c_type}, "
+                f"torch_fusion_quantize(number, {inverse}, {zero_point}, {least}, {greatest}));",
+                "}",
+            ]
+        else:
+            lines += [
+                "",
+                f"/** The number that an element of output {place} stands for. */",
+                f"static inline float {name}_dequantize_output_{place}({c_type} element) {{",
+                f"  return torch_fusion_dequantize(element, {prefix}_SCALE, {zero_point});",
+                "}",
+            ]
+    return lines
+
+
+def _quantized(method: Method, manifest: Manifest) -> Iterator[tuple[str, int, str, Border]]:
+    """Of inputs and outputs with elements of up to 16 bits that stand for numbers: kind, place, dtype and border."""
+    for kind, indices, borders in (
+        ("input", method.plan.inputs, manifest.inputs),
+        ("output", method.plan.outputs, manifest.outputs),
+    ):
+        for place, (index, border) in enumerate(zip(indices or [], borders, strict=True)):
+            dtype = method.border_shape(index).dtype
+            if border.scale and dtype in _RANGES:
+                yield kind, place, dtype, border
+
+
+def _labels(name: str, labels: Sequence[str]) -> list[str]:
+    """What classes are called."""
+    if not labels:
+        return []
+    macro = f"{name.upper()}_LABEL_COUNT"
+    return [
+        "",
+        f"#define {macro} {len(labels)}",
+        "/** What a class is called, in UTF-8; null if there is none of that number. */",
+        f"static inline const char* {name}_label(size_t index) {{",
+        f"  static const char* const labels[{macro}] = {{",
+        *(f"      {string(label)}," for label in labels),
+        "  };",
+        f"  return index < {macro} ? labels[index] : NULL;",
+        "}",
+    ]
+
+
 def cpp_header(name: str, method: Method, manifest: Manifest) -> str:
     """The text of NAME.hpp."""
     namespace = cpp_namespace(name)
@@ -152,7 +217,7 @@ def cpp_header(name: str, method: Method, manifest: Manifest) -> str:
         *_cpp_border("Input", method, method.plan.inputs or [], manifest.inputs),
         *_cpp_border("Output", method, method.plan.outputs or [], manifest.outputs),
         "",
-        *_cpp_class(name, method),
+        *_cpp_class(name, method, manifest),
         "",
         f"}} // namespace {namespace}",
     ]
@@ -174,7 +239,7 @@ def _cpp_border(kind: str, method: Method, indices: Sequence[int], borders: Sequ
     return lines
 
 
-def _cpp_class(name: str, method: Method) -> list[str]:
+def _cpp_class(name: str, method: Method, manifest: Manifest) -> list[str]:
     """The class that a model is."""
     plan = method.plan
     lines = [
@@ -204,6 +269,22 @@ def _cpp_class(name: str, method: Method) -> list[str]:
         lines += [
             "  torch_fusion_status resize_input(size_t index, const int32_t* sizes, size_t dim) {",
             f"    return {name}_resize_input(this, index, sizes, dim);",
+            "  }",
+        ]
+    for kind, place, dtype, _ in _quantized(method, manifest):
+        element = C_TYPES[dtype][0]
+        returned, verb, parameter = (
+            (element, "quantize", "float number") if kind == "input" else ("float", "dequantize", f"{element} element")
+        )
+        lines += [
+            f"  static {returned} {verb}_{kind}{place}({parameter}) {{",
+            f"    return {name}_{verb}_{kind}_{place}({parameter.split()[1]});",
+            "  }",
+        ]
+    if manifest.labels:
+        lines += [
+            "  static const char* label(size_t index) {",
+            f"    return {name}_label(index);",
             "  }",
         ]
     return [

@@ -58,6 +58,8 @@ _MAX_BACKWARD_JUMPS = 1 << 20
 _LAYERS = ("KernelCall", "DelegateCall")
 # The namespace of constants that several models have.
 _SHARED = "torch_fusion_constants"
+# Of torch_fusion.h: what a user has stand before weights.
+_WEIGHTS = "TORCH_FUSION_WEIGHTS"
 # Columns of a statement.
 _LINE = 108
 # A space at which an argument may be broken.
@@ -265,7 +267,7 @@ class _Source:
                 shared = self.shared(shape.dtype, data)
                 lines += [f"constexpr const auto& {name} = {_SHARED}::{shared};"]
             elif data:
-                lines += data_array(name, shape.dtype, data, _alignment(len(data)))
+                lines += data_array(name, shape.dtype, data, _alignment(len(data)), attribute=_WEIGHTS)
             else:
                 lines += [f"const uint8_t {name}[1] = {{}};"]
             lines.append("")
@@ -668,7 +670,7 @@ class _Source:
                 f"// {first} words that say for which NPU it is, its commands, and {len(payload.weights)} bytes of "
                 "weights.",
                 *data_array(f"{name}_commands", "UINT32", payload.commands, 16),
-                *data_array(f"{name}_weights", "BYTE", payload.weights or bytes(1), 16),
+                *data_array(f"{name}_weights", "BYTE", payload.weights or bytes(1), 16, attribute=_WEIGHTS),
                 "",
             ]
         memory = "model->arena" if delegate.is_in_place else "model->scratch"

@@ -62,7 +62,9 @@ def array(c_type: str, name: str, elements: Sequence[str], attributes: str = "")
     return [*lines, line, "};"]
 
 
-def data_array(name: str, dtype: str, data: bytes, alignment: int = 0, is_shared: bool = False) -> list[str]:
+def data_array(
+    name: str, dtype: str, data: bytes, alignment: int = 0, is_shared: bool = False, attribute: str = ""
+) -> list[str]:
     """The definition of a constant with a tensor's elements, in C as in C++ but for alignment and sharing.
 
     Args:
@@ -70,6 +72,7 @@ def data_array(name: str, dtype: str, data: bytes, alignment: int = 0, is_shared
         data: the elements as they lie in memory.
         alignment: in bytes; 0: what the elements need.
         is_shared: whether several sources may define it, of which the linker keeps one.
+        attribute: what else stands before the definition.
     """
     c_type, letter = C_TYPES[dtype]
     numbers = struct.unpack(f"<{len(data) // struct.calcsize(letter)}{letter}", data)
@@ -82,4 +85,5 @@ def data_array(name: str, dtype: str, data: bytes, alignment: int = 0, is_shared
     if letter == "i":
         elements = ["INT32_MIN" if number == -(2**31) else str(number) for number in numbers]
     attributes = (f"alignas({alignment}) " if alignment else "") + ("inline " if is_shared else "")
+    attributes += f"{attribute} " if attribute else ""
     return array(c_type, name, elements, attributes)

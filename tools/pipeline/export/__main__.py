@@ -15,7 +15,8 @@ from tools.pipeline.persistent_worker.persistent_worker import FLAG, serve
 from tools.quiet.console import Console, UserError, end_process, run_quietly
 
 if TYPE_CHECKING:
-    from tools.pipeline.export.export import Exported, Options
+    from tools.pipeline.export.export import Exported
+    from tools.pipeline.export.options import Options
 
 _CORES = (PORTABLE, *CORTEX_M, HOST)
 _BACKENDS = ("portable", "cortex_m", "ethos_u", "vgf")
@@ -188,7 +189,7 @@ def _check_weights(options: argparse.Namespace) -> None:
 def _target(options: argparse.Namespace) -> Options:
     """What the program is exported to."""
     # Imported here: torch and ExecuTorch print warnings when they are imported.
-    from tools.pipeline.export.export import Options
+    from tools.pipeline.export.options import Options
 
     return Options(
         options.core,

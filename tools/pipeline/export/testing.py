@@ -21,7 +21,8 @@ from executorch.exir._serialize._program import deserialize_pte_binary
 from executorch.exir.scalar_type import ScalarType
 from executorch.exir.schema import AllocationDetails, EValue, TensorList
 
-from tools.pipeline.export.export import Options, export
+from tools.pipeline.export.export import export
+from tools.pipeline.export.options import Options
 from tools.pipeline.export.plan.serialize import serialize
 from tools.pipeline.export.upstream.loaded_program import LoadedProgram
 from tools.quiet.console import Console

@@ -8,6 +8,7 @@
 * `method_inputs() -> dict[str, tuple[torch.Tensor, ...]]`: optional; other methods of the module, with example inputs.
 * `dynamic_shapes() -> dict | tuple`: optional; sizes that vary, as torch.export takes them.
 * `evaluation_set() -> tuple[list[tuple[torch.Tensor, ...]], torch.Tensor]`: optional; inputs and integer labels.
+* `labels() -> list[str]`: optional; what the classes are called, in the order of the output's elements.
 
 A file that describes several models has `entries() -> dict[str, object]` instead: each value has these functions.
 """
@@ -132,6 +133,19 @@ class ModelFile:
         if len(labels) != len(samples):
             raise UserError(f"{what} returned {len(samples)} inputs but {len(labels)} labels.")
         return samples, labels
+
+    def labels(self) -> list[str]:
+        """What the model's classes are called; empty if the file does not say."""
+        if not self.has("labels"):
+            return []
+        result, place = self._call("labels")
+        what = f"{place}: labels()"
+        if not isinstance(result, list | tuple) or not result:
+            raise UserError(f"{what} must return a list with the name of each class, not {describe(result)}.")
+        for index, label in enumerate(result):
+            if not isinstance(label, str) or not label.isprintable() or not label:
+                raise UserError(f"{what}: label {index} must be text of one line, not {label!r}.")
+        return list(result)
 
     def place_of(self, error: BaseException) -> str:
         """`file:line` of the innermost line of the user's code that `error` came through, else the model file."""

@@ -16,7 +16,7 @@ def _arduino(package: Package) -> dict[str, str]:
         "author": package.author,
         "maintainer": package.author,
         "sentence": package.sentence,
-        "paragraph": "Made by Torch Fusion. Needs a core that compiles C++17.",
+        "paragraph": "Made by Torch Fusion." + ("" if package.archives else " Needs a core that compiles C++17."),
         "category": "Data Processing",
         "url": package.url,
         "architectures": "*",
@@ -96,11 +96,17 @@ def _check_arduino(package: Package) -> None:
 
 
 def _arduino_use(package: Package) -> str:
-    return f"""\
-Copy the folder, or let the IDE add the .zip ("Add .ZIP Library"), to `libraries/`; `#include <{package.models[0]}.h>`.
-`File > Examples > {package.name} > selftest` runs the models on their examples. The board's core has to compile C++17
+    needs = (
+        f"""What is compiled already is for {", ".join(package.archives)};
+the headers compile by any standard from `-std=gnu++11` on, which cores of boards have."""
+        if package.archives
+        else """The board's core has to compile C++17
 (`-std=gnu++17` in its `platform.txt`), which an Arduino library can't ask for; one that doesn't ends in an error that
 says so."""
+    )
+    return f"""\
+Copy the folder, or let the IDE add the .zip ("Add .ZIP Library"), to `libraries/`; `#include <{package.models[0]}.h>`.
+`File > Examples > {package.name} > selftest` runs the models on their examples. {needs}"""
 
 
 ARDUINO = Layout(files=_arduino, use=_arduino_use, headers="src", archive=_archive, check=_check_arduino)
@@ -133,9 +139,9 @@ lib_deps = symlink://../..
 """
     script = """\
 # The last -std that GCC reads is the one that it takes; "flags" of library.json would be C's, too. And no remarks
-# on an ABI that changed with GCC 7.
+# on an ABI that changed with GCC 7, and no frame pointer in a register that inner loops need.
 Import("env")  # noqa: F821
-env.Append(CXXFLAGS=["-std=gnu++17", "-Wno-psabi"])  # noqa: F821
+env.Append(CXXFLAGS=["-std=gnu++17", "-Wno-psabi", "-fomit-frame-pointer"])  # noqa: F821
 """
     return {
         "library.json": json.dumps(manifest, indent=2) + "\n",

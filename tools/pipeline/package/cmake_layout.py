@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+
+from tools.artifacts.core.core import CORTEX_M, layout, platform_name
 from tools.pipeline.package.archive_check import definition
 from tools.pipeline.package.layout import Layout, Package, archive_path, instances, lines, main_c, reports
 from tools.quiet.console import UserError
@@ -36,15 +39,24 @@ target_include_directories({package.name} PRIVATE ${{CMAKE_CURRENT_SOURCE_DIR}}/
 target_compile_options({package.name} PRIVATE
   -ffunction-sections
   -fdata-sections
-  # Clang's default for Arm is to keep it in a register that inner loops need.
-  -fomit-frame-pointer
   $<$<COMPILE_LANGUAGE:CXX>:-fno-exceptions>
   $<$<COMPILE_LANGUAGE:CXX>:-fno-rtti>
   $<$<COMPILE_LANGUAGE:CXX>:-fno-threadsafe-statics>
   # GCC's remarks on an ABI that changed with its version 7.
   $<$<COMPILE_LANGUAGE:CXX>:-Wno-psabi>
 )
+# A frame pointer would be in a register that inner loops need. Of a source, this is behind what frameworks ask for.
+get_target_property({package.name}_sources {package.name} SOURCES)
+set_source_files_properties(${{{package.name}_sources}} PROPERTIES COMPILE_OPTIONS -fomit-frame-pointer)
 {_compatible(package)}"""
+
+
+def _mbed_flags(package: Package) -> str:
+    """Mbed CE has the flags of the target's core, and those that optimize, apart for libraries."""
+    return f"""
+# Of an application for Mbed CE, wherever it adds mbed-os.
+target_link_libraries({package.name} PRIVATE $<TARGET_NAME_IF_EXISTS:mbed-core-flags>)
+"""
 
 
 def _compatible(package: Package) -> str:
@@ -147,7 +159,7 @@ endif()
 cmake_minimum_required(VERSION 3.16)
 {_once(package)}{refusal}project({package.name} VERSION {package.version} LANGUAGES C CXX)
 
-{library(package)}
+{library(package)}{"" if package.archives else _mbed_flags(package)}
 if(NOT WIN32)
   # fmaf() of cores without the instruction, and the like.
   target_link_libraries({package.name} {"INTERFACE" if package.archives else "PUBLIC"} m)
@@ -219,12 +231,7 @@ def _mbed(package: Package) -> dict[str, str]:
     name = package.name
     text = _once(package) + library(package)
     if not package.archives:
-        text += f"""
-# The flags of the target's core, which Mbed CE has apart for libraries.
-if(TARGET mbed-core-flags)
-  target_link_libraries({name} PRIVATE mbed-core-flags)
-endif()
-"""
+        text += _mbed_flags(package)
     application = f"""\
 # An application for Mbed CE: mbed-os is a folder beside this file, as in its other examples.
 cmake_minimum_required(VERSION 3.19)
@@ -256,9 +263,15 @@ static void run_models() {{
 {reports(package, '  report("{name}", {result});')}
 }}
 
+// Not of the heap, which some targets have no more of than such a stack.
+alignas(8) static unsigned char stack[4096];
+static rtos::Thread thread(osPriorityNormal, sizeof(stack), stack, "models");
+
 int main() {{
-  rtos::Thread thread(osPriorityNormal, 4096);
-  thread.start(run_models);
+  if (thread.start(run_models) != osOK) {{
+    printf("the thread does not start\\n");
+    return 1;
+  }}
   thread.join();
 }}
 """
@@ -291,9 +304,43 @@ def _symbol(package: Package) -> str:
     return f"TORCH_FUSION_{package.name.upper()}"
 
 
+# Boards of Zephyr whose core has an FPU, which a sample asks for in a file of the board: others have no such setting.
+_FPU_BOARDS = {
+    "mps3_corstone300_an547": "cortex-m55",
+    "nrf52840dk_nrf52840": "cortex-m4",
+    "nucleo_h743zi": "cortex-m7",
+    "nucleo_wb55rg": "cortex-m4",
+    "rpi_pico2_rp2350a_m33": "cortex-m33",
+}
+# By what int8 programs are laid out for, Kconfig's symbols of the cores that have it.
+_CORES_WITH = {
+    "scalar": "!CPU_CORTEX_M4 && !CPU_CORTEX_M7 && !ARMV8_M_DSP && !ARMV8_1_M_MVEI",
+    "dsp": "(CPU_CORTEX_M4 || CPU_CORTEX_M7 || ARMV8_M_DSP) && !ARMV8_1_M_MVEI",
+    "mve": "ARMV8_1_M_MVEI",
+}
+
+
+def _cores_of(package: Package) -> str:
+    """Kconfig's condition for the cores that a package is for; empty if it is for any."""
+    if package.archives:
+        names = {platform_name(core): core for core in CORTEX_M}
+        cores = {names[identity.split("-")[0]] for identity in package.archives}
+        symbols = {"CPU_" + "_".join(platform_name(core).upper().split("_")[:2]) for core in cores}
+        return " || ".join(sorted(symbols))
+    return "" if package.core == "host" else f"CPU_CORTEX_M && {_CORES_WITH[layout(package.core)]}"
+
+
+def _twister_filter(condition: str) -> str:
+    """The same for Twister, which has another language."""
+    for kconfig, twister in (("!", "not "), ("&&", "and"), ("||", "or")):
+        condition = condition.replace(kconfig, twister)
+    return re.sub(r"\b[A-Z]\w+", r"CONFIG_\g<0>", condition)
+
+
 def _zephyr(package: Package) -> dict[str, str]:
     name = package.name
     symbol = _symbol(package)
+    cores = _cores_of(package)
     flags = f"""
 # The flags of the board's core, and its C library.
 target_link_libraries({name} PRIVATE zephyr_interface)
@@ -304,7 +351,7 @@ add_dependencies({name} zephyr_generated_headers)
 config {symbol}
 \tbool "PyTorch models of {name}"
 \tdepends on CPP && REQUIRES_FULL_LIBCPP
-\thelp
+{f"{chr(9)}depends on {cores}{chr(10)}" if cores else ""}\thelp
 \t  {package.sentence}
 \t  An application that wants them links with {name}.
 """
@@ -339,7 +386,6 @@ int main(void) {{
 CONFIG_CPP=y
 CONFIG_STD_CPP17=y
 CONFIG_REQUIRES_FULL_LIBCPP=y
-CONFIG_FPU=y
 CONFIG_MAIN_STACK_SIZE=4096
 CONFIG_{symbol}=y
 """
@@ -350,7 +396,7 @@ sample:
 tests:
   {name}.selftest:
     tags: {name}
-    harness: console
+{f"    filter: {_twister_filter(cores)}{chr(10)}" if cores else ""}    harness: console
     harness_config:
       type: multi_line
       regex:
@@ -365,6 +411,11 @@ tests:
         "samples/selftest/prj.conf": config,
         "samples/selftest/sample.yaml": yaml,
         "samples/selftest/src/main.cpp": source,
+        **{
+            f"samples/selftest/boards/{board}.conf": "CONFIG_FPU=y\n"
+            for board, core in _FPU_BOARDS.items()
+            if package.core in ("host", core)
+        },
     }
 
 

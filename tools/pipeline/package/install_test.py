@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import zipfile
@@ -11,17 +12,29 @@ from pathlib import Path
 import pytest
 
 from tools.pipeline.package.folder import folder_of
+from tools.pipeline.package.layout import SETTINGS, SETTINGS_HEADER
 from tools.pipeline.package.package import Model, pack
 
 _FLAGS = "-mthumb -mcpu=cortex-m4 -mfloat-abi=hard -mfpu=fpv4-sp-d16 -O0"
 _CMAKE = next(Path(path).absolute().parent for path in os.environ["CMAKE"].split() if "/usr/" not in path)
 _GCC = next(Path(path).absolute().parents[1] for path in os.environ["TOOLCHAIN"].split() if "/tools/" in path)
 
+_HEADERS = Path(os.environ["HEADERS"].split(" ", 1)[0].partition("/executorch/")[0])
+_ROOTS = {Path(): "src", _HEADERS: "src", _HEADERS / "executorch/runtime/core/portable_type/c10": "src"}
+_SOURCES = [Path(path) for path in os.environ["SOURCES"].split()]
+
 
 def _cmake(*arguments: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [str(_CMAKE / "cmake"), *map(str, arguments)], capture_output=True, text=True, check=False, errors="replace"
     )
+
+
+def _compile(*arguments: object) -> None:
+    """By GCC for a Cortex-M4, into nothing."""
+    command = [_GCC / "bin/arm-none-eabi-g++", *_FLAGS.split()[:-1], *arguments, "-o", os.devnull]
+    result = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
 
 
 def _configure(source: Path, *settings: str) -> subprocess.CompletedProcess[str]:
@@ -46,10 +59,7 @@ def _write_package(folder: Path, name: str, archives: Sequence[str] = ()) -> Non
     """A package of sine; one of archives, as its sources."""
     files = {"".join(path.suffixes): path for path in map(Path, os.environ["PROGRAM"].split())}
     model = Model(files[".pte"], "forward", "sine", files[".manifest.json"], files[".golden.npz"])
-    headers = Path(os.environ["HEADERS"].split(" ", 1)[0].partition("/executorch/")[0])
-    roots = {Path(): "src", headers: "src", headers / "executorch/runtime/core/portable_type/c10": "src"}
-    sources = [Path(path) for path in os.environ["SOURCES"].split()]
-    files = pack(name, "host", "cmake", [model], roots, {}, shared=sources, archives=archives)
+    files = pack(name, "host", "cmake", [model], _ROOTS, {}, shared=_SOURCES, archives=archives)
     _write_files(folder, {path: text.encode() for path, text in files.items()})
 
 
@@ -149,6 +159,47 @@ def test_installed_packages_are_compared_as_others_are(prefix: Path, tmp_path: P
     result = _configure(tmp_path / "project", f"-DCMAKE_PREFIX_PATH={prefix}")
     assert result.returncode != 0
     assert 'INTERFACE_TORCH_FUSION_MODEL_sine property of "others" does not agree' in " ".join(result.stderr.split())
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        path
+        for path in _SOURCES
+        if path.match("kernels/cortex_m/*.cpp") and "__asm__" in path.read_text(encoding="utf-8")
+    ],
+    ids=lambda path: path.stem,
+)
+def test_kernels_for_dsp_compile_without_optimization(source: Path, tmp_path: Path) -> None:
+    """Make's default and CMake's without a build type: their assembly takes all registers."""
+    (tmp_path / SETTINGS_HEADER).write_text(SETTINGS, encoding="utf-8")
+    includes = [word for root in _ROOTS for word in ("-isystem", root)]
+    _compile("-std=c++17", "-include", tmp_path / SETTINGS_HEADER, *includes, "-O0", "-c", source)
+
+
+@pytest.mark.parametrize("standard", ["gnu++11", "gnu++14", "c++20"])
+def test_headers_compile_by_the_standards_of_frameworks(standard: str, tmp_path: Path) -> None:
+    _write_package(tmp_path, "networks")
+    source = tmp_path / "application.cpp"
+    source.write_text('#include "sine.hpp"\n#include "sine_selftest.h"\n', encoding="utf-8")
+    warnings = ("-Wall", "-Wextra", "-Wconversion", "-Wold-style-cast", "-Werror")
+    _compile(f"-std={standard}", *warnings, "-I", tmp_path / "include", "-fsyntax-only", source)
+
+
+def test_a_project_for_mbed_gives_its_flags(tmp_path: Path) -> None:
+    """Also if it adds mbed-os behind the package. A frame pointer that it asks for would not leave kernels enough."""
+    _write_package(tmp_path / "networks", "networks")
+    find = f"""\
+add_subdirectory({tmp_path / "networks"} networks)
+add_library(mbed-core-flags INTERFACE)
+target_compile_options(mbed-core-flags INTERFACE -O2 -fno-omit-frame-pointer)"""
+    _write_application(tmp_path / "project", find, "networks")
+    result = _configure(tmp_path / "project", "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON")
+    assert result.returncode == 0, result.stderr
+    commands = json.loads((tmp_path / "project/build/compile_commands.json").read_text(encoding="utf-8"))
+    compiled = next(entry["command"].split() for entry in commands if entry["file"].endswith("/src/models/sine.cpp"))
+    assert compiled.index("-O0") < compiled.index("-O2")
+    assert compiled.index("-fno-omit-frame-pointer") < compiled.index("-fomit-frame-pointer")
 
 
 def test_a_project_fetches_the_zip(tmp_path: Path) -> None:

@@ -14,6 +14,10 @@ SETTINGS = """\
 #if __cplusplus < 201703L
 #error "C++17 is needed: -std=c++17 or -std=gnu++17"
 #endif
+/* Inner loops take all registers, of which GCC keeps some for itself at -O0. Clang has enough of them. */
+#if defined(__GNUC__) && !defined(__clang__) && !defined(__OPTIMIZE__)
+#pragma GCC optimize("Os", "omit-frame-pointer")
+#endif
 /* Checks of the headers in third parties' code cost flash; what can go wrong is checked without them. */
 #ifndef NDEBUG
 #define NDEBUG
@@ -101,17 +105,24 @@ def archive_path(name: str, identity: str) -> str:
 def main_c(package: Package) -> str:
     """A program that runs the self-tests: its exit status says whether they passed."""
     includes = "\n".join(f'#include "{model}_selftest.h"' for model in package.models)
-    calls = "\n".join(f"  failed |= {_selftest(model)};" for model in package.models)
+    calls = reports(package, '  failed |= report("{name}", {result});')
     return f"""\
 /* Runs each model of {package.name} on its example. The exit status is 0 if all compute what PyTorch does. */
+#include <stdio.h>
+
 {includes}
 
 {_variables(package)}
 
+static int report(const char* model, int result) {{
+  printf("%s: %s (%d)\\n", model, result == 0 ? "as PyTorch" : "wrong", result);
+  return result != 0;
+}}
+
 int main(void) {{
   int failed = 0;
 {calls}
-  return failed != 0;
+  return failed;
 }}
 """
 

@@ -23,7 +23,7 @@ build/example: example/main.c $({variable}_LIBRARY)
 \t$(CXX) $(CXXFLAGS) $(LDFLAGS) -Wl,--gc-sections build/main.o $({variable}_LIBRARY) $({variable}_LDLIBS) -o $@
 
 check: build/example
-\tbuild/example
+\t@build/example
 
 clean:
 \trm -rf build

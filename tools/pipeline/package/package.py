@@ -23,6 +23,7 @@ from tools.pipeline.package.archive import Toolchain, archive, sizes
 from tools.pipeline.package.archive_check import archive_header
 from tools.pipeline.package.fingerprint import VERSION_HEADER, fingerprint, fingerprint_of, version_files, with_identity
 from tools.pipeline.package.folder import folder_of
+from tools.pipeline.package.framework_names import framework_problem
 from tools.pipeline.package.includes import Tree, is_own, is_users
 from tools.pipeline.package.layout import SETTINGS, SETTINGS_HEADER, Package
 from tools.pipeline.package.layouts import LAYOUTS
@@ -135,6 +136,11 @@ def pack(
     for model in models:
         if f"{kind.headers}/{model.name}.h" in files:
             raise UserError(f"package {name} has two models called {model.name}; set program_name of one")
+        if problem := framework_problem(model.name, layout):
+            raise UserError(
+                f'package {name}, layout "{layout}": a model can\'t be called {model.name}, as {problem}; set '
+                "program_name of its torch_program to another"
+            )
         texts = _model_files(model, core, kind.headers, operators.catalogs)
         header, compiled = f"{kind.headers}/{model.name}.h", f"src/models/{model.name}.cpp"
         tree.add(re.findall(r'^#include "([^"]+)"', texts[compiled], re.MULTILINE))
@@ -152,6 +158,7 @@ def pack(
         tree.add(["firmware/ethos_u/access.cpp"])
         files["src/models/npu_device.cpp"] = npu_device.read_text(encoding="utf-8")
     files |= _tree_files(tree, kind.headers)
+    files[f"{kind.headers}/{name}_package.h"] = _package_header(name, publication.version, fingerprint_of(files))
     if archives:
         files[f"{kind.headers}/{name}_archive.h"] = archive_header(name, archives)
     version = fingerprint(roots, shared)
@@ -183,6 +190,25 @@ def pack(
         able = sorted(other for other, entry in LAYOUTS.items() if entry.archive is not None)
         raise UserError(f'package {name}: layout "{layout}" has no archives; {able} have, and all have sources')
     return {**files, **kind.files(package), "README.md": _readme(package, layout)}
+
+
+def _package_header(name: str, version: str, content: str) -> str:
+    """NAME_package.h: what the package is, for a console or a log."""
+    macro = f"{name.upper()}_PACKAGE"
+    major, minor, patch = version.split(".")
+    return f"""\
+#ifndef {macro}_H
+#define {macro}_H
+
+#define {macro}_VERSION "{version}"
+#define {macro}_VERSION_MAJOR {major}
+#define {macro}_VERSION_MINOR {minor}
+#define {macro}_VERSION_PATCH {patch}
+/* Of models, kernels and headers. That of a model alone is in its own header. */
+#define {macro}_HASH "{content}"
+
+#endif
+"""
 
 
 def _model_files(model: Model, core: str, headers: str, catalogs: Sequence[Path]) -> dict[str, str]:
@@ -255,7 +281,8 @@ of Torch Fusion, and their models need names of their own: the linker ends in "m
       status = {first}_get_output(&model, 0, y, sizeof(y));
     }}
 
-`{first}.h` has what inputs and outputs are, and `torch_fusion.h` what can go wrong.
+`{first}.h` has what inputs and outputs are, and `torch_fusion.h` what can go wrong, `torch_fusion_status_text()` as a
+text. `{package.name}_package.h` has the package's version and a hash of it, and `{first}.h` one of the model.
 
 `NAME_selftest()` of `NAME_selftest.h` runs a model on the example that PyTorch computed, and compares; one that keeps
 state on several, one after another, if its model file has an `evaluation_set()`.

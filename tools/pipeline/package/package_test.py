@@ -230,7 +230,7 @@ def test_an_application_in_c_alone_is_told_to_enable_cpp() -> None:
     assert "CMAKE_CXX_COMPILER_LOADED" not in archives
 
 
-@pytest.mark.parametrize("layout", ["cmake", "make", "mbed", "zephyr"])
+@pytest.mark.parametrize("layout", ["cmake", "make", "mbed", "platformio", "zephyr"])
 def test_clang_for_arm_keeps_no_register_from_int8_layers(layout: str) -> None:
     """Its frame pointer would take one of eight, and their loops not compile."""
     assert any("-fomit-frame-pointer" in text for text in LAYOUTS[layout].files(DEMO).values())
@@ -298,7 +298,7 @@ def test_mbed_takes_the_library() -> None:
     files = LAYOUTS["mbed"].files(DEMO)
     assert _json5(files["mbed_lib.json5"]) == {"name": "demo_net"}
     assert _json5(files["example/mbed_app.json5"]).keys() == {"target_overrides"}
-    assert "target_link_libraries(demo_net PRIVATE mbed-core-flags)" in files["CMakeLists.txt"]
+    assert "$<TARGET_NAME_IF_EXISTS:mbed-core-flags>" in files["CMakeLists.txt"]
 
 
 def test_zephyr_takes_the_module() -> None:
@@ -317,6 +317,51 @@ def test_zephyr_takes_the_module() -> None:
     configured = dict(line.split("=") for line in files["samples/selftest/prj.conf"].splitlines())
     needed = re.findall(r"depends on (.*)", kconfig)[0].split(" && ")
     assert all(configured[f"CONFIG_{symbol}"] == "y" for symbol in [*needed, "TORCH_FUSION_DEMO_NET"])
+    # A board without an FPU has no such setting, and ends in an error of Kconfig's.
+    assert "CONFIG_FPU" not in configured
+    assert files["samples/selftest/boards/nucleo_wb55rg.conf"] == "CONFIG_FPU=y\n"
+
+
+@pytest.mark.parametrize(
+    ("package", "depends", "chosen"),
+    [
+        (
+            replace(DEMO, core="cortex-m4"),
+            "CPU_CORTEX_M && (CPU_CORTEX_M4 || CPU_CORTEX_M7 || ARMV8_M_DSP) && !ARMV8_1_M_MVEI",
+            "CONFIG_CPU_CORTEX_M and (CONFIG_CPU_CORTEX_M4 or CONFIG_CPU_CORTEX_M7 or CONFIG_ARMV8_M_DSP) and not "
+            "CONFIG_ARMV8_1_M_MVEI",
+        ),
+        (
+            replace(DEMO, archives=("cortex_m33_nodsp-soft", "cortex_m4-hard")),
+            "CPU_CORTEX_M33 || CPU_CORTEX_M4",
+            "CONFIG_CPU_CORTEX_M33 or CONFIG_CPU_CORTEX_M4",
+        ),
+    ],
+)
+def test_zephyr_takes_a_package_for_its_cores_only(package: Package, depends: str, chosen: str) -> None:
+    files = LAYOUTS["zephyr"].files(package)
+    assert f"\tdepends on {depends}\n" in files["zephyr/Kconfig"]
+    test = yaml.safe_load(files["samples/selftest/sample.yaml"])["tests"]["demo_net.selftest"]
+    assert test["filter"] == chosen
+
+
+@pytest.mark.parametrize(
+    ("name", "layout", "problem"),
+    [
+        ("stream", "mbed", "stream.h would hide a header of Mbed OS where file systems don't tell cases apart"),
+        ("Thread", "mbed", "Thread.h would hide a header of Mbed OS"),
+        ("gpio", "cmake", "Mbed OS has functions or macros of that name"),
+        ("resets", "cmake", "the Pico SDK has functions or macros of that name"),
+        ("Servo", "arduino", "Servo.h would hide a header of Arduino"),
+        ("mail", "platformio", "mail.h would hide a header of Mbed OS"),
+        ("flash", "zephyr", "Zephyr has functions or macros of that name"),
+        ("semphr", "make", "semphr.h would hide a header of FreeRTOS"),
+    ],
+)
+def test_a_model_is_not_called_as_what_frameworks_have(name: str, layout: str, problem: str, tmp_path: Path) -> None:
+    model = replace(MODEL, name=name)
+    with pytest.raises(UserError, match=f'"{layout}": a model can.t be called {name}, as {re.escape(problem)}.*; set'):
+        pack("demo", "host", layout, [model], _tree(tmp_path), {})
 
 
 def _json5(text: str) -> dict[str, object]:

@@ -117,7 +117,9 @@ def find_board(text: str) -> Board:
 
 def _add_options(parser: argparse.ArgumentParser) -> None:
     """The options of all environments."""
-    parser.add_argument("--elf", type=user_path, required=True, help="the image")
+    image = parser.add_mutually_exclusive_group(required=True)
+    image.add_argument("image", nargs="?", type=user_path, metavar="ELF", help="the image")
+    image.add_argument("--elf", type=user_path, help="the same")
     parser.add_argument("--board", required=True, help="name or board.json of the board it is for")
     parser.add_argument("--golden", type=user_path, help="inputs and eager outputs (.npz) to compare with")
     parser.add_argument("--program", type=user_path, help="the .pte in the image")
@@ -236,6 +238,7 @@ def verify_main(
     _add_options(parser)
     add_options(parser)
     arguments = parser.parse_args(argv)
+    arguments.elf = arguments.elf or arguments.image
     if arguments.min_accuracy is not None and not arguments.golden:
         parser.error("--min-accuracy needs --golden")
     for option in ("samples", "instructions"):

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from tools.pipeline.export.export import Options
+from tools.pipeline.export.options import Options
 from tools.pipeline.export.testing import export_source, model_source, run_program
 from tools.quiet.console import UserError
 

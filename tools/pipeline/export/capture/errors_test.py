@@ -83,6 +83,19 @@ def test_evaluation_set(function: str, expected: str, tmp_path: Path) -> None:
     assert expected in message(tmp_path, _MODEL + _EXAMPLE + f"def evaluation_set(): return {function}\n")
 
 
+@pytest.mark.parametrize(
+    ("labels", "expected"),
+    [
+        ("'yes'", "my_model.py:5: labels() must return a list with the name of each class, not a str."),
+        ("['yes', 3]", "my_model.py:5: labels(): label 1 must be text of one line, not 3."),
+        ("['yes', 'n\\no']", r"my_model.py:5: labels(): label 1 must be text of one line, not 'n\no'."),
+        ("list('abcdefg')", "my_model.py: labels() names 7 classes, and no output has a dimension of that size: "),
+    ],
+)  # fmt: skip
+def test_labels(labels: str, expected: str, tmp_path: Path) -> None:
+    assert expected in message(tmp_path, _MODEL + _EXAMPLE + f"def labels(): return {labels}\n")
+
+
 _LINES = {
     "wrong_shape": (
         "y = x * 2\nreturn self.net(y)",

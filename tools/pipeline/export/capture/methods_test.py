@@ -10,7 +10,8 @@ import numpy
 import pytest
 import torch
 
-from tools.pipeline.export.export import Exported, Options, export
+from tools.pipeline.export.export import Exported, export
+from tools.pipeline.export.options import Options
 from tools.pipeline.export.testing import SilentConsole
 from tools.pipeline.export.upstream.loaded_program import LoadedProgram
 from tools.quiet.console import UserError

@@ -8,6 +8,8 @@ import yaml
 from executorch.exir import to_edge_transform_and_lower
 from torch import nn
 
+from tools.pipeline.export.backends.portable import to_edge
+from tools.pipeline.export.capture.capture import capture
 from tools.pipeline.export.ir.dim_orders import (
     CONTIGUOUS_ONLY,
     drop_round_trips,
@@ -16,7 +18,7 @@ from tools.pipeline.export.ir.dim_orders import (
     takes_any_order_as_emitted,
     takes_any_order_upstream,
 )
-from tools.pipeline.export.lower import capture, emit, to_edge
+from tools.pipeline.export.plan.emission import emit
 from tools.pipeline.export.upstream.loaded_program import LoadedProgram
 
 _CATALOGS = [Path(path) for path in os.environ["CATALOGS"].split()]

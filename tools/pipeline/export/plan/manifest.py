@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from tools.pipeline.export.ir.scalar_types import itemsize, type_name
 from tools.pipeline.export.plan.memory_plan import MemoryPlan
 from tools.pipeline.model_file.call import CALLED
 from tools.pipeline.model_file.model_file import innermost_place
+from tools.quiet.console import UserError
 
 # Key in a node's meta: its multiply-accumulates, where the operator's arguments no longer tell them.
 MACS = "multiply_accumulates"
@@ -115,6 +117,21 @@ def make_manifest(
         # No plan of these tensors is smaller than the most bytes that live at once.
         manifest["live_bytes_lower_bound"] = memory.lower_bound
     return manifest
+
+
+def check_labels(labels: Sequence[str], outputs: Sequence[Mapping[str, Any]], path: Path) -> None:
+    """Refuses names of classes that no output has an element for; one number may tell two classes apart.
+
+    Args:
+      outputs: those of a manifest.
+      path: the model file.
+    """
+    shapes = [entry["shape"] for entry in outputs]
+    if not any(len(labels) in shape or (len(labels) == 2 and math.prod(shape) == 1) for shape in shapes):
+        raise UserError(
+            f"{path}: labels() names {len(labels)} classes, and no output has a dimension of that size: their shapes "
+            f"are {', '.join(map(str, shapes))}. Name each class of an output, or remove labels()."
+        )
 
 
 def is_constant(tensor: Tensor) -> bool:

@@ -8,9 +8,11 @@ import torch
 from executorch.exir._serialize._program import deserialize_pte_binary
 from executorch.exir.passes import MemoryPlanningPass
 
-from tools.pipeline.export.lower import capture, emit, to_edge
+from tools.pipeline.export.backends.portable import to_edge
+from tools.pipeline.export.capture.capture import capture
 from tools.pipeline.export.plan import plan_passes
 from tools.pipeline.export.plan.branches import BranchPlanning, check_plan
+from tools.pipeline.export.plan.emission import emit
 from tools.pipeline.export.plan.memory_plan import Lead
 from tools.pipeline.export.plan.plan_passes import constant_only_instructions, optimize_plan
 from tools.pipeline.export.testing import export_source, model_source

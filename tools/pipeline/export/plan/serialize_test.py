@@ -6,7 +6,9 @@ import torch
 from executorch.exir._serialize._program import deserialize_pte_binary
 from executorch.exir.schema import Double, DoubleList, EValue, Int, IntList, Program, String, Tensor
 
-from tools.pipeline.export.lower import capture, emit, to_edge
+from tools.pipeline.export.backends.portable import to_edge
+from tools.pipeline.export.capture.capture import capture
+from tools.pipeline.export.plan.emission import emit
 from tools.pipeline.export.plan.plan_passes import optimize_plan
 from tools.pipeline.export.plan.serialize import serialize
 from tools.pipeline.export.testing import export_source, model_source

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,23 +16,65 @@ from tools.pipeline.export.backends.cortex_m.int4 import is_int4
 from tools.pipeline.export.plan.manifest import origin
 from tools.pipeline.export.quantize import activation_tables
 from tools.pipeline.export.quantize.quantize import DEQUANTIZE, QUANTIZE, Quantized, Sample
+from tools.pipeline.export.rewrite.own_operators import RECURRENT
 from tools.pipeline.model_file.deterministic import computing
 from tools.quiet.console import UserError
 
 
 def output_snr(quantized: Quantized) -> float:
-    """The signal-to-noise ratio in dB of the worst output in floating point, over the reported samples.
+    """The signal-to-noise ratio in dB of the worst output in floating point, over the measured samples.
 
     That is 10 log10(sum f^2 / sum (f - q)^2) of f, computed in floating point, and q, quantized; infinite if they are
-    equal, or if no output is in floating point.
+    equal, or if no output is in floating point. Of a stream each carries its own state from sample to sample.
     """
     assert quantized.floating is not None
-    with computing():
-        by_output = _powers_by_output(
-            [Run(quantized.floating, sample).outputs for sample in quantized.samples],
-            [Run(quantized.module, sample).outputs for sample in quantized.samples],
+    by_output = _powers_by_output(
+        *(
+            [_numbers(results) for results in run_all(module, quantized.measured, quantized.start)]
+            for module in (quantized.floating, quantized.module)
         )
+    )
     return min((decibels(*each) for each in by_output), default=math.inf)
+
+
+def is_stream(quantized: Quantized) -> bool:
+    """Whether a model keeps state, or is given that of its recurrent layers."""
+
+    def source(node: Any) -> Any:
+        while isinstance(node, Node) and node.op != "placeholder" and len(node.all_input_nodes) == 1:
+            (node,) = node.all_input_nodes
+        return node
+
+    nodes = [] if quantized.floating is None else quantized.floating.graph.nodes
+    given = (source(node.args[1]) for node in nodes if node.target in RECURRENT)
+    return bool(quantized.start) or any(isinstance(node, Node) and node.op == "placeholder" for node in given)
+
+
+def run_all(module: GraphModule, samples: Iterable[Sample], start: Sample = ()) -> list[list[Any]]:
+    """What a module returns for samples, without the state that it carries from one to the next.
+
+    Args:
+      start: the state, which the first inputs are and the first outputs change.
+    """
+    returned = []
+    with computing():
+        for sample in samples:
+            results = torch.utils._pytree.tree_leaves(Interpreter(module).run(*start, *sample))
+            start = tuple(value.clone() for value in results[: len(start)])
+            returned.append(results[len(start) :])
+    return returned
+
+
+def _numbers(results: Iterable[Any]) -> list[torch.Tensor]:
+    """Those of a module's results that are numbers in floating point."""
+    return [each for each in results if isinstance(each, torch.Tensor) and each.is_floating_point()]
+
+
+# How many places are named that cost most accuracy.
+_BLAMED = 3
+# On how many samples of a stream it is measured what a place costs.
+_STEPS = 64
+_STATELESS: Sample = ()
 
 
 @dataclass(frozen=True)
@@ -76,8 +119,7 @@ def accuracy_demand(share: float, samples: Sequence[Sample], labels: torch.Tenso
     """That a share of samples is classified right."""
 
     def measure(quantized: Quantized) -> float:
-        with computing():
-            return share_right([Run(quantized.module, sample).results for sample in samples], labels)
+        return share_right(run_all(quantized.module, samples, quantized.start), labels)
 
     return Demand(f'min_accuracy = "{share:g}"', share, measure, f"{{:.4g}} of {len(samples)} evaluation samples right")
 
@@ -103,7 +145,7 @@ def costs(quantized: Quantized, path: Path) -> list[Cost]:
     """What each quantized tensor of a model costs at its outputs, the worst first.
 
     The error that a layer makes, given what it reads in floating point, is added to its result there. A layer and the
-    activation that is computed with it are one.
+    activation that is computed with it are one. A model that keeps state carries what an error leaves in it.
 
     Args:
       path: the model file.
@@ -111,7 +153,8 @@ def costs(quantized: Quantized, path: Path) -> list[Cost]:
     assert quantized.floating is not None
     found: list[Cost] = []
     with computing():
-        runs = [Run(quantized.floating, sample) for sample in quantized.samples]
+        samples, kept = _middle(quantized) if quantized.start else (quantized.samples, _STATELESS)
+        runs = list(_runs(quantized.floating, samples, kept))
         expected = [run.outputs for run in runs]
         groups = _groups(quantized.module)
         group_of = {node: group for group in groups for node in group}
@@ -119,10 +162,7 @@ def costs(quantized: Quantized, path: Path) -> list[Cost]:
             errors = [_errors(quantized.module, group, run.values) for run in runs]
             if not any(bool(error.count_nonzero()) for each in errors for error in each.values()):
                 continue
-            disturbed = [
-                Run(quantized.floating, sample, each).outputs
-                for sample, each in zip(quantized.samples, errors, strict=True)
-            ]
+            disturbed = [run.outputs for run in _runs(quantized.floating, samples, kept, errors)]
             by_output = _powers_by_output(expected, disturbed)
             share = max((noise / signal if signal else math.inf for signal, noise in by_output if noise), default=0.0)
             readers = _readers(group[-1], errors, runs)
@@ -140,19 +180,23 @@ class Run(Interpreter):
 
     Args:
       errors: what is added to what nodes return, by their names.
+      kept: how many of the first outputs are state.
 
     Attributes:
       values: what nodes return, by their names.
-      results: what the module returns.
-      outputs: those of its outputs that are numbers in floating point.
+      state: what the module keeps for its next call.
+      outputs: those of its other outputs that are numbers in floating point.
     """
 
-    def __init__(self, module: GraphModule, sample: Sample, errors: Mapping[str, torch.Tensor] | None = None) -> None:
+    def __init__(
+        self, module: GraphModule, sample: Sample, errors: Mapping[str, torch.Tensor] | None = None, kept: int = 0
+    ) -> None:
         super().__init__(module)
         self.values: dict[str, Any] = {}
         self._errors = errors or {}
-        self.results = torch.utils._pytree.tree_leaves(self.run(*sample))
-        self.outputs = [each for each in self.results if isinstance(each, torch.Tensor) and each.is_floating_point()]
+        results = torch.utils._pytree.tree_leaves(self.run(*sample))
+        self.state = tuple(value.clone() for value in results[:kept])
+        self.outputs = _numbers(results[kept:])
 
     def run_node(self, n: Node) -> Any:
         result = super().run_node(n)
@@ -160,6 +204,34 @@ class Run(Interpreter):
             result = result + self._errors[n.name]
         self.values[n.name] = result
         return result
+
+
+def _runs(
+    module: GraphModule,
+    samples: Sequence[Sample],
+    start: Sample,
+    errors: Sequence[Mapping[str, torch.Tensor]] | None = None,
+) -> Iterator[Run]:
+    """Runs of a module on samples, in turn; each one is given the state that the one before left.
+
+    Args:
+      start: the state before the first one.
+      errors: of each sample, what is added to what nodes return.
+    """
+    for sample, each in zip(samples, errors or itertools.repeat(None, len(samples)), strict=True):
+        run = Run(module, (*start, *sample), each, len(start))
+        start = run.state
+        yield run
+
+
+def _middle(quantized: Quantized) -> tuple[Sequence[Sample], Sample]:
+    """The middle of a stream, as its start is often silence, and the state before it."""
+    assert quantized.floating is not None
+    begin = max(0, (len(quantized.measured) - _STEPS) // 2)
+    start = quantized.start
+    for run in _runs(quantized.floating, quantized.measured[:begin], start):
+        start = run.state
+    return quantized.measured[begin : begin + _STEPS], start
 
 
 def powers(expected: Sequence[torch.Tensor], actual: Sequence[torch.Tensor]) -> tuple[float, float]:
@@ -266,6 +338,23 @@ def _readers(node: Node, errors: Sequence[Mapping[str, torch.Tensor]], runs: Seq
     )
 
 
+class OutOfReach(UserError):
+    """A quantized model can't have what is demanded of it, unless all of it is in floating point.
+
+    Attributes:
+      measured: what it reaches.
+      blamed: where most of the noise comes from.
+    """
+
+    def __init__(self, path: Path, demand: Demand, measured: str, blamed: str) -> None:
+        super().__init__(
+            f"{path}: {demand.text}, but the outputs reach {measured}; only floating point alone has more: demand "
+            f"less, or use the portable backend. Most of the noise is made at {blamed}."
+        )
+        self.measured = measured
+        self.blamed = blamed
+
+
 def leave_worst_in_float(
     quantized: Quantized,
     quantize: Callable[[frozenset[str]], Quantized],
@@ -285,39 +374,57 @@ def leave_worst_in_float(
       in_float and what stays besides, the model so, and what there is to say about it; None if the model has that
       already.
 
-    Raises UserError if only a model that is all in floating point has that.
+    Raises OutOfReach if only a model that is all in floating point has that.
     """
     before = reached = demand.measure(quantized)
     if before >= demand.least:
         return None
+    levels: dict[float, frozenset[str]] = {}
     ranked = costs(quantized, path)
-    kept, made = in_float, quantized
-    while reached < demand.least:
-        # Noise adds up about linearly, but what a layer in floating point returns may be quantized for the next one.
-        left = [cost for cost in ranked if not cost.places | cost.readers <= kept]
-        count = _count_of_worst(left, len(ranked), demand.allowed)
-        if count >= len(left):
-            raise UserError(
-                f"{path}: {demand.text}, but the outputs reach {demand.shown(reached)} ({demand.shown(before)} all in "
-                "int8); only floating point alone has more: demand less, or use the portable backend."
-            )
-        kept = kept.union(*(cost.places | cost.readers for cost in left[:count]))
-        made = quantize(kept)
-        reached = demand.measure(made)
+    for cost in ranked:
+        # The same ratio is of the same error, which views hand on from place to place.
+        levels[cost.share] = levels.get(cost.share, frozenset()) | cost.places | cost.readers
+    # How many of the worst are too few, and how many are enough.
+    few, enough = 0, None
+    # Noise adds up about linearly, but what a layer in floating point returns may be quantized for the next one.
+    count = min(_count_of_worst(list(levels), demand.allowed), len(levels) - 1)
+    while enough is None or enough - few > 1:
+        if count <= few:
+            measured = f"{demand.shown(reached)} ({demand.shown(before)} all in int8)"
+            raise OutOfReach(path, demand, measured, _blamed(ranked))
+        places = in_float.union(*itertools.islice(levels.values(), count))
+        made = quantize(places)
+        measured_now = demand.measure(made)
+        if measured_now >= demand.least:
+            enough, found = count, (places, made, measured_now)
+        else:
+            few, reached = count, max(reached, measured_now)
+        count = (few + (len(levels) if enough is None else enough)) // 2
+    kept, made, reached = found
     told = f"the outputs have {demand.shown(reached)}, with all in int8 that can be {demand.shown(before)}"
     return kept, made, f"layers stay in floating point that cost most accuracy: {told}"
 
 
-def _count_of_worst(left: Sequence[Cost], count: int, allowed: float) -> int:
+def _count_of_worst(shares: Sequence[float], allowed: float) -> int:
     """How many of the worst are mended at once, for the rest to make no more noise than is allowed.
 
     Args:
-      count: of all that there were at first, of which a sixteenth is mended at least.
+      shares: ratios of noise to signal, the worst first; a sixteenth of them is mended at least.
     """
-    mended = max(1, count // 16)
-    while mended < len(left) and sum(cost.share for cost in left[mended:]) > allowed:
+    mended = max(1, len(shares) // 16)
+    while mended < len(shares) and sum(shares[mended:]) > allowed:
         mended += 1
     return mended
+
+
+def _blamed(ranked: Sequence[Cost]) -> str:
+    """Where most of the noise comes from; no place has what is rounded of the inputs."""
+    if not ranked:
+        return "the inputs, which int8 is too coarse for"
+    places = {cost.share: " and ".join(sorted(cost.places)) for cost in reversed(ranked)}
+    whole = sum(places)
+    worst = sorted(places.items(), reverse=True)[:_BLAMED]
+    return ", ".join(f"{place} ({share / whole:.0%})" if whole < math.inf else place for share, place in worst)
 
 
 def leave_worst_in_int8(
@@ -344,7 +451,8 @@ def leave_worst_in_int8(
     kept: frozenset[str] = frozenset()
     while reached < demanded and kept < layers:
         left = [cost for cost in ranked if not cost.places & layers <= kept]
-        kept = kept.union(*(cost.places & layers for cost in left[: _count_of_worst(left, len(ranked), allowed)]))
+        count = _count_of_worst([cost.share for cost in left], allowed)
+        kept = kept.union(*(cost.places & layers for cost in left[:count]))
         reached = output_snr(quantize(kept))
     told = f"int4 weights in {len(layers - kept)} of {len(layers)} places that can have them"
     return kept, f"{told}: the outputs have {reached:.1f} dB against floating point, with int4 in all {before:.1f} dB"

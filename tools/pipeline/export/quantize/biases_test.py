@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from tools.pipeline.export.export import Options
-from tools.pipeline.export.lower import capture
+from tools.pipeline.export.capture.capture import capture
+from tools.pipeline.export.options import Options
 from tools.pipeline.export.quantize.biases import correct_biases
 from tools.pipeline.export.quantize.quantize import fold, quantize
 from tools.pipeline.export.testing import export_source, model_source

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import itertools
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,6 @@ from tools.pipeline.export.backends.cortex_m.recurrent import make_layers_of_cel
 from tools.pipeline.export.backends.cortex_m.softmax import SOFTMAX, has_table
 from tools.pipeline.export.capture.state import State
 from tools.pipeline.export.ir import rewriting
-from tools.pipeline.export.lower import fold_layers, propagate_constants
 from tools.pipeline.export.plan.manifest import origin
 from tools.pipeline.export.quantize import activation_tables
 from tools.pipeline.export.quantize.biases import correct_biases
@@ -39,7 +38,9 @@ from tools.pipeline.export.quantize.ranges import Methods, RangeObserver, RangeQ
 from tools.pipeline.export.quantize.repeated_layers import share_ranges
 from tools.pipeline.export.rewrite.assignments import assemble
 from tools.pipeline.export.rewrite.batch_norm import fold_batch_norm
+from tools.pipeline.export.rewrite.constant_propagation import propagate_constants
 from tools.pipeline.export.rewrite.decompositions.decompositions import DECOMPOSITIONS
+from tools.pipeline.export.rewrite.fold import fold_layers
 from tools.pipeline.export.rewrite.no_ops import drop_no_ops
 from tools.pipeline.export.rewrite.numbers import is_of_numbers, write_numbers
 from tools.pipeline.export.rewrite.own_operators import keep_recurrent_layers
@@ -71,6 +72,8 @@ ALL_BUT_LAYERS = "*"
 
 # Calibration samples on which the report compares layers with floating point.
 _REPORTED_SAMPLES = 8
+# Of a stream, on how many calibration samples the outputs are measured, from the first one on.
+_MOST_STEPS = 512
 
 # The resolution of what an int8 softmax returns, and the signal-to-noise ratio that it must leave.
 _SOFTMAX_STEP = 1 / 256
@@ -171,6 +174,8 @@ class Quantized:
       equalized: places between convolutions whose channels were equalized.
       constant: tensors in which calibration saw one value alone, and the value.
       accurate: places that stay in floating point as they cost most accuracy.
+      measured: inputs on which the outputs are compared; with state a stream, from the start.
+      start: the state before the first one of a stream, which the first inputs are and the first outputs change.
     """
 
     module: GraphModule
@@ -183,6 +188,8 @@ class Quantized:
     equalized: tuple[str, ...] = ()
     constant: tuple[str, ...] = ()
     accurate: frozenset[str] = frozenset()
+    measured: Sequence[Sample] = ()
+    start: Sample = ()
 
     @property
     def reasons(self) -> dict[str, str]:
@@ -298,7 +305,26 @@ def quantize(
         raise NoInt8Form(in_int8, next(iter(in_int8.values())))
     rejections = _rejections(quantizer) | {node.name: reason for node, reason in lost.items()}
     equalized_places = tuple(dict.fromkeys(origin(node, path) for node in equalized))
-    return Quantized(converted, observed, kept, rejections, places, floating, instructions, equalized_places, constant)
+    measured = samples[:_MOST_STEPS] if start else [samples[index] for index in _spread(len(samples))]
+    return Quantized(
+        converted,
+        observed,
+        kept,
+        rejections,
+        places,
+        floating,
+        instructions,
+        equalized_places,
+        constant,
+        measured=measured,
+        start=start,
+    )
+
+
+def _spread(count: int) -> list[int]:
+    """Indices of a few samples from all over `count` of them."""
+    few = min(count, _REPORTED_SAMPLES)
+    return [index * count // few for index in range(few)]
 
 
 def _is_within(node: Node, layers: Collection[str]) -> bool:
@@ -312,6 +338,8 @@ def calibrate(
 ) -> tuple[list[dict[str, torch.Tensor]], list[Sample], tuple[str, ...]]:
     """Runs the samples through a module with observers; returns `observed`, `samples` and `constant` of Quantized.
 
+    The samples of a model with state are a stream: `observed` and `samples` are from all over it.
+
     Args:
       path: the model file, for messages.
 
@@ -320,13 +348,15 @@ def calibrate(
     observed: list[dict[str, torch.Tensor]] = []
     kept = []
     kept_state = channels_last(state.start())
+    samples = list(samples)
+    reported = _spread(len(samples)) if kept_state else range(_REPORTED_SAMPLES)
     with computing():
         for index, given in enumerate(samples):
-            run = _Calibration(prepared, path, index)
+            run = _Calibration(prepared, path, index, index in reported)
             sample = (*kept_state, *given)
             outputs = torch.utils._pytree.tree_leaves(run.run(*sample))
             kept_state = tuple(value.clone() for value in outputs[: len(kept_state)])
-            if index < _REPORTED_SAMPLES:
+            if index in reported:
                 observed.append(run.values)
                 kept.append(sample)
     return observed, kept, _constant_tensors(prepared, path)
@@ -397,13 +427,14 @@ class _Calibration(Interpreter):
     """Runs one sample, up to the first operator that returns NaN or infinity.
 
     Attributes:
-      values: what each operator returned, by node name.
+      values: what each operator returned, by node name, if the sample is reported.
     """
 
-    def __init__(self, module: GraphModule, path: Path, index: int) -> None:
+    def __init__(self, module: GraphModule, path: Path, index: int, is_reported: bool) -> None:
         super().__init__(module)
         self._path = path
         self._index = index
+        self._is_reported = is_reported
         self.values: dict[str, torch.Tensor] = {}
 
     def run_node(self, n: Node) -> Any:
@@ -413,7 +444,7 @@ class _Calibration(Interpreter):
                 f"{self._path}: calibration sample {self._index} makes NaN or infinity at "
                 f"{origin(n, self._path)}; integers have no values for them: mend the layer or the sample."
             )
-        if n.op == "call_function" and isinstance(result, torch.Tensor) and self._index < _REPORTED_SAMPLES:
+        if n.op == "call_function" and isinstance(result, torch.Tensor) and self._is_reported:
             self.values[n.name] = result
         return result
 

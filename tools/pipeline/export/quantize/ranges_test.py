@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from tools.pipeline.export.export import Options
+from tools.pipeline.export.options import Options
 from tools.pipeline.export.quantize.ranges import AUTO, METHODS, MIN_MAX, MSE, PERCENTILE, RangeObserver
 from tools.pipeline.export.testing import Result, export_source, model_source
 from tools.quiet.console import UserError

@@ -149,6 +149,39 @@ def far_outputs(
     return tuple(lines)
 
 
+def over_stream(
+    eager: list[list[torch.Tensor]],
+    quantized: list[list[torch.Tensor]],
+    parameters: list[Parameters | None],
+    names: list[str],
+) -> tuple[str, ...]:
+    """A line for each output of a model that keeps state, about what quantization changes of it from call to call.
+
+    Args:
+      eager, quantized: outputs of each call, in turn.
+      parameters: of outputs that are quantized.
+      names: of the outputs.
+    """
+    lines = []
+    for index, name in enumerate(names):
+        expected = [outputs[index] for outputs in eager]
+        if not expected[0].is_floating_point() or not expected[0].numel():
+            continue
+        actual = _numbers([outputs[index] for outputs in quantized], parameters[index])
+        ratio = _signal_to_noise(expected, actual)
+        before, after = (torch.stack([each.double().flatten() for each in outputs]) for outputs in (expected, actual))
+        off = (before - after).abs()
+        text = f"{name}, over a stream of {len(expected)} calls: {ratio:.1f} dB against floating point"
+        if float(before.min()) >= 0 and float(before.max()) <= 1:
+            changed = int(((before > 0.5) != (after > 0.5)).sum())
+            text += (
+                f"; probabilities are off by {float(off.mean()):.2g} in the mean, by {float(off.max()):.2g} at most; "
+                f"{changed} of {off.numel()} decisions (above a half) are others"
+            )
+        lines.append(text)
+    return tuple(lines)
+
+
 def held_out(
     eager: list[list[torch.Tensor]],
     quantized: list[list[torch.Tensor]],

@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from tools.pipeline.export.export import Options
-from tools.pipeline.export.lower import capture
+from tools.pipeline.export.capture.capture import capture
+from tools.pipeline.export.options import Options
 from tools.pipeline.export.rewrite.batch_norm import fold_batch_norm
 from tools.pipeline.export.rewrite.dead_channels import remove_dead_channels
 from tools.pipeline.export.testing import export_source, model_source

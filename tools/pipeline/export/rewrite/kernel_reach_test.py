@@ -9,8 +9,8 @@ import torch
 from executorch.exir._serialize._program import deserialize_pte_binary
 from torch import nn
 
-from tools.pipeline.export.export import Options
-from tools.pipeline.export.lower import capture
+from tools.pipeline.export.capture.capture import capture
+from tools.pipeline.export.options import Options
 from tools.pipeline.export.rewrite.kernel_reach import leave_out_what_is_over_padding
 from tools.pipeline.export.testing import Result, export_source, model_source
 

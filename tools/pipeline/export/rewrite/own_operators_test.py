@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.utils import _pytree as pytree
 
-from tools.pipeline.export.export import Options
+from tools.pipeline.export.options import Options
 from tools.pipeline.export.rewrite.own_operators import keep_recurrent_layers
 from tools.pipeline.export.testing import export_source, model_source
 from tools.pipeline.model_file.sample_calls import SampleCalls

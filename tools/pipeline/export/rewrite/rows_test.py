@@ -10,8 +10,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tools.pipeline.export.backends.arm.forms import write_layers
+from tools.pipeline.export.capture.capture import capture
 from tools.pipeline.export.ir.signature import user_inputs, varying
-from tools.pipeline.export.lower import capture
 
 _aten = torch.ops.aten
 _X = (2, 4, 12)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.fx import symbolic_trace
 
-from tools.pipeline.export.lower import capture
+from tools.pipeline.export.capture.capture import capture
 from tools.pipeline.export.upstream.repeated_work import do_once
 
 

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.fx import GraphModule
 from torchao.quantization.pt2e.observer import HistogramObserver
 
-from tools.pipeline.export.lower import capture
+from tools.pipeline.export.capture.capture import capture
 from tools.pipeline.export.upstream.retracing import decomposed_once, known_ranges, known_results, known_results_of
 
 _ATEN = torch.ops.aten

@@ -34,7 +34,7 @@ from tools.pipeline.export.backends.arm.child_process import in_a_child
 from tools.pipeline.export.backends.arm.forms import part_activations, write_activations
 from tools.pipeline.export.capture.state import State
 from tools.pipeline.export.ir.signature import varying
-from tools.pipeline.export.lower import EmittedProgram, mark_states
+from tools.pipeline.export.plan.emission import EmittedProgram, mark_states
 from tools.pipeline.export.plan.manifest import origin
 from tools.pipeline.export.plan.serialize import CONSTANT_ALIGNMENT
 from tools.pipeline.export.quantize.boundary import BorderOperators

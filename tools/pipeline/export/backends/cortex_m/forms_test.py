@@ -9,7 +9,7 @@ import pytest
 from executorch.exir._serialize._program import deserialize_pte_binary
 from executorch.exir.schema import Tensor
 
-from tools.pipeline.export.export import Options
+from tools.pipeline.export.options import Options
 from tools.pipeline.export.testing import Result, by_hand, export_source, model_source
 
 # Case: constructor, forward(), inputs.

@@ -17,7 +17,7 @@ from tools.pipeline.export.backends.cortex_m.int4 import (
     round_to_int4,
     unpack_int4,
 )
-from tools.pipeline.export.export import Options
+from tools.pipeline.export.options import Options
 from tools.pipeline.export.testing import Result, export_source, model_source, run_tool
 from tools.quiet.console import UserError
 

@@ -27,11 +27,11 @@ from tools.pipeline.export.backends.cortex_m.tables import tabulate
 from tools.pipeline.export.ir.dim_orders import PIXELS, copy_to_order, order_for_kernels
 from tools.pipeline.export.ir.rewriting import named_arguments, replace_node
 from tools.pipeline.export.ir.signature import user_inputs
-from tools.pipeline.export.lower import propagate_constants
 from tools.pipeline.export.plan.manifest import MACS
 from tools.pipeline.export.plan.memory_plan import Lead
 from tools.pipeline.export.plan.plan_passes import LEAD
 from tools.pipeline.export.quantize.boundary import BorderOperators
+from tools.pipeline.export.rewrite.constant_propagation import propagate_constants
 from tools.pipeline.export.rewrite.decompositions.decompositions import decompose
 from tools.pipeline.export.rewrite.own_operators import keep_recurrent_layers
 from tools.pipeline.export.upstream.retracing import known_results_of

@@ -1,5 +1,6 @@
 import dataclasses
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from torch.export import ExportedProgram
 
 from tools.pipeline.export.backends.cortex_m import lower, pack
 from tools.pipeline.export.backends.cortex_m.softmax import SOFTMAX
-from tools.pipeline.export.export import Options
+from tools.pipeline.export.options import Options
 from tools.pipeline.export.plan.manifest import Parameters
 from tools.pipeline.export.quantize.report import far_outputs
 from tools.pipeline.export.testing import Result, by_hand, export_source, model_source, run_tool
@@ -118,10 +119,13 @@ def test_inputs_that_the_model_changes_are_golden_as_they_were_given(io: str, tm
     ("forward", "inputs"),
     [
         ("x, y = x.unbind()\nreturn torch.stack([2 * (x * y) - x, .5 - x ** 2, 1 / (y + 4)])", "torch.randn(2)"),
-        ("w, x, y, z = x.unbind(-1)\nreturn torch.stack([1 - 2 * (y * y + z * z), 2 * (x * y - w * z)], -1)", "torch.randn(4)"),
-        ("y = self.layer(x)\nreturn 3 - y[0, 0] / 2, torch.where(y[0, 1] > 0, y[0, 1], 2.0), -y.mean()", "torch.randn(1, 4)"),
+        (
+            "w, x, y, z = x.unbind()\nreturn torch.stack([1 - 2 * (y * y + z * z), 2 * (x * y - w * z)])",
+            "torch.randn(4)",
+        ),
+        ("x = self.layer(x)\nreturn 3 - x[0] / 2, torch.where(x[1] > 0, x[1], 2.0), -x.mean()", "torch.randn(4)"),
     ],
-)  # fmt: skip
+)
 def test_single_numbers_with_numbers_of_python(forward: str, inputs: str, tmp_path: Path) -> None:
     result = exported(tmp_path, forward, f"({inputs},)", "self.layer = nn.Linear(4, 3)")
     for index in range(len(result.manifest["outputs"])):
@@ -811,6 +815,53 @@ def test_what_makes_an_int8_program_useless_stays_in_floating_point_without_bein
     result = exported(tmp_path, forward, "(torch.randn(1, 2, 10, 10),)", init)
     assert "cortex_m::quantized_conv2d" in result.operators and "aten::pow" in result.operators
     assert decibels(result.golden["eager_0"], result.golden["output_0"]) > 15
+
+
+def test_a_layer_that_makes_an_int8_program_useless_wherever_it_is_computed_is_named(tmp_path: Path) -> None:
+    # The result is a difference of numbers that differ less than a step of int8, which any layer before it has.
+    init = "self.head = nn.Linear(16, 2)\nwith torch.no_grad():\n    self.head.weight[:, 8:] = -self.head.weight[:, :8]"
+    result = exported(tmp_path, "return self.head(torch.relu(100 + 0.1 * x))", "(torch.randn(4, 16),)", init)
+    (note,) = (text for text in result.said if "no layers that stay in floating point bring that" in text)
+    assert "dB all in int8) against floating point, less than 15 dB" in note
+    assert "Most of the noise is made at" in note and "my_model.py:1" in note and "calibration_inputs()" in note
+
+
+# A level of sound, as a logarithm, and a cell that keeps what it heard; it is quiet at first.
+_LEVELS = """
+levels = (self.filters(x).square() + 1e-8).log10()
+h, c = self.cell(levels, {state})
+{keep}
+return torch.sigmoid(20 * self.head(h)){more}
+"""
+_LEVELS_FILES = """
+
+
+def stream(seed, count):
+    random = torch.Generator().manual_seed(seed)
+    loud = torch.rand(count, 1, 1, generator=random) ** 4
+    loud[:12] = 0.01
+    return list(loud * torch.randn(count, 1, 16, generator=random))
+
+
+def calibration_inputs():
+    return [(sample,) for sample in stream(2, 48)]
+
+
+def evaluation_set():
+    return [(sample,) for sample in stream(3, 48)], torch.zeros(48).long()
+"""
+
+
+def test_a_stream_is_measured_over_its_whole_length_with_its_own_state(tmp_path: Path) -> None:
+    init = "self.filters, self.cell, self.head = nn.Linear(16, 12), nn.LSTMCell(12, 8), nn.Linear(8, 1)\n"
+    init += "self.register_buffer('h', torch.zeros(1, 8)); self.register_buffer('c', torch.zeros(1, 8))"
+    forward = _LEVELS.format(state="(self.h, self.c)", keep="self.h.copy_(h); self.c.copy_(c)", more="")
+    result = exported(tmp_path, forward, "(torch.randn(1, 16),)", init, more=_LEVELS_FILES, packed=True)
+    # What the quiet start doesn't show stays in floating point.
+    assert result.operators["torch_fusion::quantized_lstm"] == result.operators["aten::log10"] == 1
+    assert decibels(result.golden["eager_0"], result.golden["output_0"]) > 25
+    (note,) = (text for text in result.said if "over a stream of 48 calls" in text)
+    assert re.search(r"off by [\d.e-]+ in the mean, by [\d.e-]+ at most; \d of 48 decisions \(above a half\)", note)
 
 
 def test_ranges_of_few_samples_are_widened_but_not_beyond_what_an_activation_can_give(tmp_path: Path) -> None:

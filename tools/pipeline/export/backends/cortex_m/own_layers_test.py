@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from tools.pipeline.export.backends.cortex_m import recurrent
-from tools.pipeline.export.export import Options
+from tools.pipeline.export.options import Options
 from tools.pipeline.export.testing import Result, by_hand, export_source, model_source
 
 _BORDER = {"cortex_m::quantize_per_tensor": 1, "cortex_m::dequantize_per_tensor": 1}

@@ -6,7 +6,7 @@ import numpy
 import pytest
 
 import tools.pipeline.export.backends.cortex_m.lower
-from tools.pipeline.export.export import Options
+from tools.pipeline.export.options import Options
 from tools.pipeline.export.testing import Result, export_source, model_source
 
 _FUNCTIONS = {

@@ -7,7 +7,7 @@ import pytest
 
 from tools.artifacts.packed_layer.packed_layer import CONVOLUTION, DSP, Head
 from tools.pipeline.export.backends.cortex_m.winograd import winograd_lead
-from tools.pipeline.export.export import Options
+from tools.pipeline.export.options import Options
 from tools.pipeline.export.testing import Result, by_hand, export_source, model_source
 
 _WINOGRAD = "torch_fusion::winograd_convolution"

@@ -23,7 +23,7 @@ from tools.pipeline.export.ir.constants import add_constant
 from tools.pipeline.export.ir.dim_orders import IMAGE, PIXELS
 from tools.pipeline.export.ir.rewriting import as_list, emit, for_each, named_arguments, replace_node
 from tools.pipeline.export.ir.signature import varying
-from tools.pipeline.export.lower import propagate_constants
+from tools.pipeline.export.rewrite.constant_propagation import propagate_constants
 
 _aten = torch.ops.aten
 # Of poolings and convolutions on Ethos-U55 and U65.

@@ -47,9 +47,9 @@ from tools.pipeline.export.backends.arm.refused import (
     with_reasons,
 )
 from tools.pipeline.export.capture.state import State
-from tools.pipeline.export.lower import propagate_constants
 from tools.pipeline.export.quantize.quantize import Quantized, Sample
 from tools.pipeline.export.quantize.ranges import with_ranges
+from tools.pipeline.export.rewrite.constant_propagation import propagate_constants
 from tools.pipeline.export.upstream.replaced import replaced
 from tools.pipeline.export.upstream.retracing import decomposed_once
 

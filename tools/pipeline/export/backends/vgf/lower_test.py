@@ -16,7 +16,7 @@ from tosa.TosaGraph import TosaGraph
 
 from tools.pipeline.export.backends.arm import delegates
 from tools.pipeline.export.backends.vgf import lower
-from tools.pipeline.export.export import Options
+from tools.pipeline.export.options import Options
 from tools.pipeline.export.testing import Result, export_source, model_source
 from tools.quiet.console import UserError
 

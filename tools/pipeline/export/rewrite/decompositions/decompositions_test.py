@@ -11,7 +11,9 @@ import yaml
 from torch import Tensor, nn
 from torch._ops import HigherOrderOperator
 
-from tools.pipeline.export.lower import capture, emit, to_edge
+from tools.pipeline.export.backends.portable import to_edge
+from tools.pipeline.export.capture.capture import capture
+from tools.pipeline.export.plan.emission import emit
 from tools.pipeline.export.rewrite.decompositions.decompositions import decompose
 
 _F = nn.functional

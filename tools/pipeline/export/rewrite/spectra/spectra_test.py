@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch.utils import _pytree as pytree
 
-from tools.pipeline.export.export import Options
+from tools.pipeline.export.options import Options
 from tools.pipeline.export.rewrite.spectra.spectra import remove_complex_numbers
 from tools.pipeline.export.rewrite.spectra.spectrum_operators import fft_work
 from tools.pipeline.export.testing import export_source, model_source

@@ -1,0 +1,179 @@
+"""Exports a model to int8 for a Cortex-M core."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from pathlib import Path
+
+from executorch.backends.cortex_m.target_config import CortexMTargetConfig
+from torch.export import ExportedProgram
+
+from tools.pipeline.export.backends.cortex_m import lower
+from tools.pipeline.export.backends.portable import lower_method
+from tools.pipeline.export.backends.request import LoweredModel, LoweringRequest
+from tools.pipeline.export.capture.diagnosis import (
+    check_out_variants,
+    in_floating_point,
+    places_behind,
+)
+from tools.pipeline.export.capture.state import inputs_to_state
+from tools.pipeline.export.options import Options
+from tools.pipeline.export.plan.emission import emit, optimized
+from tools.pipeline.export.plan.manifest import Quantization
+from tools.pipeline.export.quantize import costs, portable_costs, quantize, report
+from tools.pipeline.export.quantize.quantization_report import quantization_report
+from tools.pipeline.export.quantize.quantize import Quantized
+from tools.pipeline.export.quantize.search import quantizer_of, where_possible, worst_in_float, worst_in_int8
+from tools.pipeline.export.quantize.source import AUTO, Source, capture_source, check_layers, prepare
+from tools.pipeline.export.rewrite.spectra.spectra import front_end
+from tools.quiet.console import UserError
+
+# What floating point may take of the instructions of int8, which is what was asked for, to be chosen for a whole model.
+_WORTH = 0.9
+
+
+def lower_model(asked: LoweringRequest) -> LoweredModel:
+    """The int8 program, or the one in floating point where that is the better choice."""
+    file, options, console = asked.file, asked.options, asked.console
+    path = file.path
+    if file.has("dynamic_shapes"):
+        raise UserError(
+            f'{path}: backend "cortex_m" packs layers for one shape and takes no dynamic_shapes(); '
+            "remove it, or use the portable backend."
+        )
+    source = capture_source(asked)
+    check_layers(asked, source.calibration is None)
+    samples = [quantize.channels_last(sample) for sample in asked.eager.samples]
+    target = lower.target_of(options.core)
+    in_float = front_end(source.captured, path)
+
+    def lowered(places: frozenset[str]) -> tuple[Quantized, ExportedProgram]:
+        return _to_int8(source, places, target, path, options)
+
+    (quantized, edge), in_float = where_possible(lowered, in_float, source, path, console)
+    if options.weight_dtype == AUTO:
+        in_int8, text = worst_in_int8(source, quantized, in_float, path, options)
+        console.say(f"export: note: {path}: {text}")
+        if in_int8:
+            source = dataclasses.replace(source, weights=dataclasses.replace(source.weights, in_int8=in_int8))
+            (quantized, edge), in_float = where_possible(lowered, in_float, source, path, console)
+    without_int8 = _without_int8(asked, quantized, edge, target)
+    if without_int8 is not None:
+        return without_int8
+    before = in_float
+    in_float, texts = worst_in_float(source, asked.eager, quantized, in_float, path, options)
+    for text in texts:
+        console.say(f"export: note: {path}: {text}")
+    if in_float != before:
+        (quantized, edge), in_float = where_possible(lowered, in_float, source, path, console)
+        # Which may be more places than int8 pays for.
+        without_int8 = _without_int8(asked, quantized, edge, target)
+        if without_int8 is not None:
+            return without_int8
+        quantized = dataclasses.replace(quantized, accurate=in_float - before)
+    unquantized = quantize.unquantized(edge, path)
+    # The report has them all.
+    places = [place for _, place in unquantized]
+    for line in in_floating_point(places, quantized.reasons, type(asked.eager.written).__name__):
+        console.say(f"export: note: {path}: {line}")
+    border = lower.BORDER.border(edge)
+    if options.io == "int8":
+        lower.BORDER.remove(edge, path)
+        samples = [lower.BORDER.quantize_sample(sample, border.inputs) for sample in samples]
+    outputs = lower.run(edge, samples)
+    if options.packed:
+        edge = lower.pack(edge, target)
+        lower.check_packed(edge, samples[0], outputs[0])
+    check_out_variants(edge, path)
+    quantization = Quantization(options.io, border.inputs, border.outputs)
+    made = quantization_report(asked, source, quantized, unquantized, outputs, border.outputs)
+    return LoweredModel(emit(edge, lower.config()), samples, outputs, quantization, made)
+
+
+def _to_int8(
+    source: Source, in_float: frozenset[str], target: CortexMTargetConfig, path: Path, options: Options
+) -> tuple[Quantized, ExportedProgram]:
+    """The quantized model and its program of int8 operators.
+
+    Args:
+      in_float: places in the model that are left in floating point, `quantize.ALL_BUT_LAYERS`, or none.
+
+    Raises NoInt8Form for places that cannot be lowered or would be refused on a device.
+    """
+
+    quantize_captured = quantizer_of(source, path, options)
+    try:
+        prepared = prepare(source, lambda captured, samples: quantize_captured(captured, samples, in_float))
+        # Passes may come to another order of dimensions than capturing did, in which a view would not be one.
+        quantize.reshape_views(prepared.captured)
+        edge = lower.to_cortex_m(prepared.captured, target)
+        inputs_to_state(edge, source.state, source.inputs)
+        quantize.check_integers(edge, path)
+        lower.run(edge, [source.inputs])
+    except (UserError, quantize.NoInt8Form):
+        raise
+    except Exception as error:
+        # What ExecuTorch's passes make of operators that they do not know.
+        found = (place for place in places_behind(error, path) if place not in in_float)
+        place = next(found, quantize.ALL_BUT_LAYERS)
+        raise quantize.PassError(place, _first_line(error.__cause__ or error)) from error
+    return prepared.quantized, edge
+
+
+def _first_line(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}".strip().split("\n")[0]
+
+
+def _without_int8(
+    asked: LoweringRequest, quantized: Quantized, edge: ExportedProgram, target: CortexMTargetConfig
+) -> LoweredModel | None:
+    """The model all in floating point, if that takes far fewer instructions and no more bytes; None if not.
+
+    What was chosen, what the other form would take and which attribute chooses it is said where int8 is slower.
+
+    Args:
+      edge: the model in int8, where that can be and pays.
+    """
+
+    in_int8, in_float = quantized.instructions or (0, 0)
+    if quantized.floating is None or in_int8 <= in_float:
+        return None
+    if asked.options.weight_dtype != "int8" or any(dtype == "int4" for _, dtype in asked.options.weight_dtypes):
+        # Who asks for small weights wants no large ones.
+        return None
+    path, options = asked.file.path, asked.options
+    try:
+        emitted = lower_method(asked.file, asked.eager, None)
+    except UserError:
+        # It is in int8 that it exists.
+        return None
+    nodes, *floating_bytes = optimized(emitted, options)
+    in_float = portable_costs.instructions(nodes, costs.Costs(options.core))
+    if in_int8 <= in_float:
+        return None
+    int8 = copy.deepcopy(edge)
+    if options.io == "int8":
+        lower.BORDER.remove(int8, path)
+    sizes = [optimized(emit(lower.pack(int8, target), lower.config()), options)[1:], floating_bytes]
+    growth = sum(max(0, larger - smaller) for smaller, larger in zip(*sizes, strict=True))
+    takes = [
+        f"{instructions:,.0f} instructions, {size:,} bytes of program and {memory:,} of memory"
+        for instructions, (size, memory) in zip((in_int8, in_float), sizes, strict=True)
+    ]
+    is_worth_it = options.io == "float32" and in_float <= _WORTH * in_int8
+    if not is_worth_it or growth > options.float_growth:
+        chooses = f"float_growth = {growth}" if is_worth_it else 'backend = "portable"'
+        asked.console.say(
+            f"export: note: {path}: the program is int8, for about {takes[0]}; floating point would take about "
+            f"{takes[1]}, and {chooses} chooses it."
+        )
+        return None
+    note = f"everything stays in floating point, for about {takes[1]}; int8 would take about {takes[0]}"
+    asked.console.say(f"export: note: {path}: {note}, and float_where_faster = False chooses it.")
+    outputs = asked.eager.outputs
+    accuracy = report.accuracy(outputs, outputs, asked.eager.labels)
+    made = report.make_float_report(asked.name, asked.options.core, quantized.floating, accuracy, note, path)
+    inputs, results = asked.eager.names
+    quantization = Quantization(asked.options.io, [None for _ in inputs], [None for _ in results])
+    return LoweredModel(emitted, asked.eager.samples, outputs, quantization, made)

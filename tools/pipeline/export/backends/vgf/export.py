@@ -1,0 +1,87 @@
+"""Exports a model to VGF, in floating point or int8."""
+
+from __future__ import annotations
+
+from tools.pipeline.export.backends.arm import delegates
+from tools.pipeline.export.backends.arm.constants import compute_constants
+from tools.pipeline.export.backends.arm.forms import write_layers
+from tools.pipeline.export.backends.request import LoweredModel, LoweringRequest
+from tools.pipeline.export.backends.vgf import lower
+from tools.pipeline.export.capture.capture import capture_model, check_no_branches, check_no_state
+from tools.pipeline.export.ir import rewriting
+from tools.pipeline.export.ir.dim_orders import (
+    drop_round_trips,
+    order_for_kernels,
+    takes_any_order_upstream,
+)
+from tools.pipeline.export.plan.manifest import Quantization
+from tools.pipeline.export.quantize import quantize
+from tools.pipeline.export.quantize.quantization_report import quantization_report
+from tools.pipeline.export.quantize.source import capture_source, prepare
+from tools.pipeline.export.rewrite.assignments import assemble
+from tools.pipeline.export.rewrite.attention import decompose_attention
+from tools.pipeline.export.rewrite.batch_norm import fold_batch_norm
+from tools.pipeline.export.rewrite.constant_propagation import propagate_constants
+from tools.pipeline.export.rewrite.decompositions.decompositions import decompose
+from tools.pipeline.export.upstream.retracing import known_results
+from tools.quiet.console import UserError
+
+
+@known_results()
+def lower_model(asked: LoweringRequest) -> LoweredModel:
+    """The program with delegates for Vulkan."""
+    file, options, console = asked.file, asked.options, asked.console
+    path, is_quantized = file.path, options.io == "int8"
+    if file.has("dynamic_shapes"):
+        raise UserError(f'{path}: backend "vgf" takes no dynamic_shapes(), its graphs are for one shape.')
+    source = capture_source(asked) if is_quantized else None
+    if source is None:
+        captured = capture_model(file, asked.eager, console)
+        check_no_branches(captured, path, options.backend)
+        # ExecuTorch's passes for Arm want constants for weights, and batch normalization behind convolutions only.
+        # First without operators that work in place: what these change is no constant.
+        folded = decompose_attention(decompose(fold_batch_norm(captured)))
+        functional = write_layers(assemble(rewriting.run_decompositions(folded, {})))
+        check_no_state(functional.graph_signature.buffers_to_mutate.values(), path, options.backend)
+        lowered = lower.delegate(propagate_constants(functional), options.io, path)
+    else:
+        check_no_state(source.state.buffers, path, options.backend)
+        prepared = prepare(
+            source,
+            lambda captured, samples: lower.quantize(
+                compute_constants(assemble(decompose(fold_batch_norm(captured)))), samples, path
+            ),
+        )
+        # Before there are delegates, which would quantize inside.
+        border = delegates.CAPTURED_BORDER.border(prepared.captured)
+        delegates.CAPTURED_BORDER.remove(prepared.captured, path)
+        lowered = lower.delegate(prepared.captured, options.io, path)
+    edge = lowered.manager.exported_program()
+    order_for_kernels(edge, takes_any_order_upstream)
+    drop_round_trips(edge)
+    for operators, place, reason in lower.on_portable_kernels(lowered.rejected):
+        console.say(f"export: note: {path}: stays on portable kernels: {operators}: {place}: {reason}")
+    vgf = [item.payload for item in lowered.compiled]
+    samples, outputs = asked.eager.samples, asked.eager.outputs
+    if source is not None:
+        samples = [quantize.channels_last(sample) for sample in samples]
+        samples = [delegates.CAPTURED_BORDER.quantize_sample(sample, border.inputs) for sample in samples]
+        outputs = delegates.run(edge, lowered.compiled, samples)
+    emitted = delegates.emit(lowered.manager)
+    missing = lower.without_kernel(emitted.program)
+    if missing:
+        console.say(
+            f"export: note: {path}: ExecuTorch's runtime has no kernels of {', '.join(missing)}: vgf_test and run_pte "
+            "can't run this program, and an application needs kernels of its own; write the layers another way."
+        )
+    if source is None:
+        return LoweredModel(emitted, samples, outputs, vgf=vgf)
+    on_core = [(operator, place) for operator, place, _ in lowered.rejected]
+    return LoweredModel(
+        emitted,
+        samples,
+        outputs,
+        Quantization(options.io, border.inputs, border.outputs),
+        quantization_report(asked, source, prepared.quantized, on_core, outputs, border.outputs),
+        vgf=vgf,
+    )

@@ -1,0 +1,164 @@
+"""Captures a model with torch.export, and refuses what a backend cannot take."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram, _trace
+from torch.fx import Graph
+
+from tools.pipeline.export.capture.diagnosis import (
+    check_captured,
+    explain_capture,
+    random_operators,
+)
+from tools.pipeline.export.capture.eager import Eager
+from tools.pipeline.export.capture.own_memory import copy_changed_inputs, copy_operands_returned
+from tools.pipeline.export.capture.tensor_indices import keep_tensor_indices
+from tools.pipeline.export.ir import rewriting
+from tools.pipeline.export.plan.manifest import origin
+from tools.pipeline.export.rewrite.spectra.spectra import remove_complex_numbers
+from tools.pipeline.export.upstream.repeated_work import do_once
+from tools.pipeline.export.upstream.replaced import replaced
+from tools.pipeline.model_file.model_file import ModelFile
+from tools.quiet.console import Console, UserError
+
+_EMPTY = (
+    torch.ops.aten.empty.memory_format,
+    torch.ops.aten.empty_like.default,
+    torch.ops.aten.new_empty.default,
+)
+
+
+# Operators with graphs of their own, and what a model calls.
+_BRANCHES = {
+    "cond": "torch.cond()",
+    "map_impl": "map of a function",
+    "scan": "scan of a function",
+    "while_loop": "while_loop()",
+}
+
+
+def capture_model(file: ModelFile, eager: Eager, console: Console | None) -> ExportedProgram:
+    """Captures a model.
+
+    Args:
+      console: None if what there is to say about it has been said.
+    """
+    try:
+        captured = capture(eager.module, eager.inputs, file.dynamic_shapes())
+    except Exception as error:
+        raise explain_capture(file, error) from error
+    captured = remove_complex_numbers(captured, file.path)
+    check_captured(captured, file.path)
+    if console is not None:
+        for place in random_operators(captured, file.path):
+            console.say(f"export: note: {file.path}: random numbers on a device are not PyTorch's, in {place}")
+    return captured
+
+
+def capture(model: torch.nn.Module, inputs: tuple[torch.Tensor, ...], dynamic_shapes: Any = None) -> ExportedProgram:
+    """torch.export, which runs the model's code once with tensors that have shapes but no values.
+
+    Args:
+      dynamic_shapes: which sizes of the inputs vary, as torch.export takes it.
+    """
+    do_once()
+    with torch.no_grad(), _functions_compiled(), _distributions_unchecked(), _masks_unread():
+        captured = torch.export.export(model, inputs, dynamic_shapes=dynamic_shapes, strict=False)
+    own = copy_operands_returned(copy_changed_inputs(_rename_inputs(captured)))
+    return keep_tensor_indices(_fill_memory(own))
+
+
+@contextlib.contextmanager
+def _functions_compiled() -> Iterator[None]:
+    """Lets PyTorch compile the functions of control flow, by which their weights become operands, with the sizes that
+    their operands have: of sizes that might vary it can't tell that two branches return the same strides.
+    """
+    static = dataclasses.replace(_trace.DEFAULT_EXPORT_DYNAMO_CONFIG, assume_static_by_default=True)
+    with (
+        torch.compiler.set_stance("default"),
+        replaced(_trace, "DEFAULT_EXPORT_DYNAMO_CONFIG", static),
+    ):
+        yield
+
+
+@contextlib.contextmanager
+def _distributions_unchecked() -> Iterator[None]:
+    """torch.distributions without the checks of their arguments, which depend on values."""
+    before = torch.distributions.Distribution._validate_args
+    torch.distributions.Distribution.set_default_validate_args(False)
+    try:
+        yield
+    finally:
+        torch.distributions.Distribution.set_default_validate_args(before)
+
+
+def _masks_unread() -> contextlib.AbstractContextManager[None]:
+    """Lets PyTorch's transformer layers take masks as they are, without a look at whether their values are causal ones.
+
+    torch.export has no values; the hint that this gives is for kernels that need no mask then.
+    """
+
+    def is_causal_by_name(mask: torch.Tensor | None, is_causal: bool | None = None, size: int | None = None) -> bool:
+        return is_causal is True
+
+    return replaced(torch.nn.modules.transformer, "_detect_is_causal_mask", is_causal_by_name)
+
+
+def _rename_inputs(program: ExportedProgram) -> ExportedProgram:
+    """Gives inputs that the model calls as Python or torch call something else, such as `input`, names that they keep
+    in copies of the graph, in place: the program's signature knows them by name, and a copy would call them otherwise.
+    """
+    signature = program.graph_signature
+    for node in program.graph.find_nodes(op="placeholder"):
+        before, kept = node.name, Graph().placeholder(node.name).name
+        if before == kept:
+            continue
+        node._rename(kept)
+        node.target = node.name
+        signature.replace_all_uses(before, node.name)
+    program.graph_module.recompile()
+    return program
+
+
+def _fill_memory(program: ExportedProgram) -> ExportedProgram:
+    """Lets memory that the model takes to write into begin with zeros, in place: of other numbers, which may be NaN or
+    infinity, calibration would take ranges.
+    """
+    for node in list(program.graph.nodes):
+        value = node.meta.get("val")
+        if node.target in _EMPTY and all(isinstance(size, int) for size in value.shape):
+            with program.graph.inserting_before(node):
+                zeros = program.graph.call_function(
+                    torch.ops.aten.full.default, (list(value.shape), 0), {"dtype": value.dtype}
+                )
+            zeros.meta = {**rewriting.place_of(node), "val": value.new_zeros(value.shape)}
+            rewriting.replace_node(program, node, zeros)
+            program.graph.erase_node(node)
+    program.graph_module.recompile()
+    return program
+
+
+def check_no_branches(program: ExportedProgram, path: Path, backend: str) -> None:
+    for node in program.graph.nodes:
+        name = getattr(node.target, "__name__", "")
+        if isinstance(node.target, torch._ops.HigherOrderOperator) and name in _BRANCHES:
+            raise UserError(
+                f'{path}: backend "{backend}" takes no {_BRANCHES[name]} ({origin(node, path)}); compute both and '
+                'choose by torch.where(), or write the steps one after another; backend "portable" takes it.'
+            )
+
+
+def check_no_state(buffers: Iterable[str], path: Path, backend: str) -> None:
+    names = ", ".join(buffers)
+    if names:
+        raise UserError(
+            f'{path}: backend "{backend}" takes no model that changes its buffers ({names}); '
+            "make them inputs and outputs of the model."
+        )

@@ -1,0 +1,34 @@
+"""Which operators the edge dialect keeps whole."""
+
+from __future__ import annotations
+
+import torch
+from executorch.exir import (
+    EdgeCompileConfig,
+)
+
+# Operators that are kept whole. The kernel of linear reads the weight as the module stores it, [out, in]; decomposed, a
+# transposition of the weight and a matrix product would be left. The others are one pass over their elements instead
+# of two to six. The exceptions have portable kernels, but are not among the operators that all backends know.
+EDGE = EdgeCompileConfig(
+    _core_aten_ops_exception_list=[
+        torch.ops.aten._upsample_bilinear2d_aa.default,
+        torch.ops.aten.bitwise_left_shift.Tensor,
+        torch.ops.aten.bitwise_left_shift.Tensor_Scalar,
+        torch.ops.aten.bitwise_right_shift.Tensor,
+        torch.ops.aten.bitwise_right_shift.Tensor_Scalar,
+        torch.ops.aten.masked_select.default,
+        torch.ops.aten.repeat_interleave.Tensor,
+        torch.ops.aten.var_mean.correction,
+    ],
+    preserve_ops=[
+        torch.ops.aten.hardsigmoid.default,
+        torch.ops.aten.hardswish.default,
+        torch.ops.aten.linear.default,
+        torch.ops.aten.mish.default,
+        torch.ops.aten.silu.default,
+        torch.ops.aten.softplus.default,
+        torch.ops.aten.threshold.default,
+        torch.ops.aten.triu.default,
+    ],
+)

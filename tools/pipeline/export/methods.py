@@ -1,0 +1,101 @@
+"""Further methods of a program."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from executorch.exir.schema import ExecutionPlan, Program, Tensor
+
+from tools.artifacts.manifest.manifest import manifest_json
+from tools.pipeline.export.backends.portable import lower_method
+from tools.pipeline.export.capture import golden
+from tools.pipeline.export.capture.eager import parameter_names, run_eager
+from tools.pipeline.export.options import Options
+from tools.pipeline.export.plan.emission import optimize
+from tools.pipeline.export.plan.manifest import make_manifest
+from tools.pipeline.model_file.deterministic import tracing
+from tools.pipeline.model_file.model_file import ModelFile
+from tools.quiet.console import Console, UserError
+
+# What a program of several methods cannot be.
+ONE_METHOD = (
+    "a program of several methods can be neither quantized, nor keep state, nor have control flow or dynamic shapes; "
+    "make a program of each method"
+)
+
+
+@dataclass(frozen=True)
+class ExportedMethod:
+    """The files of a further method of a program."""
+
+    golden: bytes
+    manifest: bytes
+
+
+def dim_orders_of(manifest: dict[str, Any]) -> tuple[list[list[int]], list[list[int]]]:
+    """The orders of dimensions of a program's inputs and outputs."""
+    inputs, outputs = ([entry["dim_order"] for entry in manifest[kind]] for kind in ("inputs", "outputs"))
+    return inputs, outputs
+
+
+def add_method(
+    method: str,
+    file: ModelFile,
+    model: torch.nn.Module,
+    program: Program,
+    constants: list[bytes],
+    name: str,
+    options: Options,
+    console: Console,
+) -> ExportedMethod:
+    """Adds a method to a program, whose constants it shares.
+
+    Args:
+      program: gets the method's plan.
+      constants: get those of its constants that are not among them.
+      name: the program's.
+    """
+    path = file.path
+    if not callable(getattr(model, method, None)):
+        raise UserError(f"{path}: the module that model() returns has no method {method}().")
+    eager = run_eager(file, model, method)
+    with tracing():
+        emitted = lower_method(file, eager, console)
+    if emitted.file is not None or emitted.keeps_state:
+        raise UserError(f"{path}: {ONE_METHOD}")
+    nodes, memory = optimize(emitted, options)
+    own = [buffer.storage for buffer in emitted.program.constant_buffer]
+    manifest = make_manifest(
+        f"{name}_{method}",
+        options.core,
+        options.backend,
+        emitted.program,
+        own,
+        nodes,
+        memory,
+        path,
+        eager.names,
+        parameters=parameter_names(emitted.constants, eager),
+    )
+    plan = emitted.program.execution_plan[0]
+    plan.name = method
+    _share_constants(plan, own, constants)
+    program.execution_plan.append(plan)
+    return ExportedMethod(
+        golden=golden.serialize(eager.samples, eager.outputs, None, dim_orders=dim_orders_of(manifest)),
+        manifest=manifest_json(manifest).encode(),
+    )
+
+
+def _share_constants(plan: ExecutionPlan, own: list[bytes], constants: list[bytes]) -> None:
+    """Makes a plan refer to `constants` in place of `own`; those that are missing are appended."""
+    places = {constant: index for index, constant in reversed(list(enumerate(constants))) if index}
+    for value in plan.values:
+        if isinstance(value.val, Tensor) and value.val.data_buffer_idx:
+            constant = own[value.val.data_buffer_idx]
+            if constant not in places:
+                places[constant] = len(constants)
+                constants.append(constant)
+            value.val.data_buffer_idx = places[constant]

@@ -1,0 +1,59 @@
+"""Reports what quantization made of a model, and says what a user should know of it."""
+
+from __future__ import annotations
+
+import torch
+
+from tools.artifacts.quantization_report.quantization_report import QuantizationReport
+from tools.pipeline.export.backends.request import LoweringRequest
+from tools.pipeline.export.capture.diagnosis import (
+    some_of,
+)
+from tools.pipeline.export.plan.manifest import Parameters
+from tools.pipeline.export.quantize import report
+from tools.pipeline.export.quantize.accuracy import run_all
+from tools.pipeline.export.quantize.quantize import Quantized
+from tools.pipeline.export.quantize.source import Source
+
+
+def quantization_report(
+    asked: LoweringRequest,
+    source: Source,
+    quantized: Quantized,
+    in_float: list[tuple[str, str]],
+    outputs: list[list[torch.Tensor]],
+    parameters: list[Parameters | None],
+) -> QuantizationReport:
+    """The report of a quantized program that returns `outputs` for the golden inputs; its notes are said, too.
+
+    Args:
+      source: what was quantized.
+      in_float: operators that were not quantized, with their places in the model.
+      parameters: of outputs that are quantized.
+    """
+
+    accuracy = report.accuracy(asked.eager.outputs, outputs, asked.eager.labels)
+    notes = report.far_outputs(asked.eager.outputs, outputs, parameters, asked.eager.names[1])
+    if quantized.start and quantized.floating is not None:
+        expected, actual, of_outputs = asked.eager.outputs, outputs, parameters
+        if asked.eager.labels is None:
+            expected, actual = (
+                run_all(module, quantized.measured, quantized.start)
+                for module in (quantized.floating, quantized.module)
+            )
+            of_outputs = [None for _ in parameters]
+        notes += report.over_stream(expected, actual, of_outputs, asked.eager.names[1])
+    if source.calibration is not None and asked.eager.labels is not None:
+        samples = asked.eager.samples
+        notes += report.held_out(asked.eager.outputs, outputs, parameters, samples, source.calibration)
+    if quantized.constant:
+        count = len(quantized.constant)
+        notes += (
+            f"calibration saw one value alone in {count} tensor{'s' if count > 1 else ''}, which the device then has "
+            f"too: {some_of(quantized.constant)}; calibration_inputs() should cover what the device will see",
+        )
+    for note in notes:
+        asked.console.say(f"export: note: {asked.file.path}: {note}")
+    if quantized.equalized:
+        notes = (*notes, f"channels were equalized before quantization: {', '.join(quantized.equalized)}")
+    return report.make_report(asked.name, asked.options.core, quantized, in_float, accuracy, notes, asked.file.path)

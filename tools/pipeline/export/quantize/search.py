@@ -1,0 +1,185 @@
+"""Searches the operators of a quantized model that stay in floating point."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import functools
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from torch.export import ExportedProgram
+
+from tools.pipeline.export.capture import golden
+from tools.pipeline.export.capture.eager import Eager
+from tools.pipeline.export.options import Options
+from tools.pipeline.export.quantize import costs, quantize
+from tools.pipeline.export.quantize.accuracy import (
+    Demand,
+    OutOfReach,
+    accuracy_demand,
+    is_stream,
+    leave_worst_in_float,
+    leave_worst_in_int8,
+    share_right,
+    snr_demand,
+)
+from tools.pipeline.export.quantize.quantize import Quantized
+from tools.pipeline.export.quantize.ranges import Methods
+from tools.pipeline.export.quantize.source import Source
+from tools.quiet.console import Console, UserError
+
+# The ratio in dB, on calibration samples, below which an int8 program is of little use; errors of one that keeps state
+# stay in it from call to call.
+_USEFUL_SNR, _USEFUL_SNR_OF_STREAM = 15, 25
+
+
+# Places of a model that ExecuTorch's passes fail at, which stay in floating point one by one.
+_MOST_FAILED_PLACES = 4
+
+
+_Made = TypeVar("_Made")
+
+
+def quantizer_of(
+    source: Source, path: Path, options: Options
+) -> Callable[[ExportedProgram, list[golden.Sample], frozenset[str]], Quantized]:
+    """What quantizes a captured program, calibrated on samples, but for places that are left in floating point."""
+
+    choose = None
+    if options.packed and options.float_where_faster and costs.has_costs(options.core):
+        # Whoever has integers at the border wants no code for floating point between them, but may want to know.
+        is_all_int8 = options.io != "float32"
+        choose = functools.partial(costs.choose, costs=costs.Costs(options.core), is_all_int8=is_all_int8)
+    return lambda captured, samples, in_float: quantize.quantize(
+        quantize.fold(captured),
+        samples,
+        path,
+        source.state,
+        in_float,
+        choose,
+        options.keep_float,
+        has_own_layers=options.packed,
+        has_float_border=options.io == "float32",
+        weights=source.weights,
+        ranges=Methods(options.activation_range, dict(options.activation_ranges)),
+    )
+
+
+def where_possible(
+    make: Callable[[frozenset[str]], _Made],
+    in_float: frozenset[str],
+    source: Source,
+    path: Path,
+    console: Console | None = None,
+) -> tuple[_Made, frozenset[str]]:
+    """What is made of a model with some places in floating point, and with those that turn out to have no int8 form.
+
+    Args:
+      make: makes it, given these places; raises NoInt8Form for others.
+      console: is told what stays in floating point as passes fail, and why.
+
+    Returns:
+      what was made, and all places in floating point.
+    """
+
+    failed = 0
+    while True:
+        try:
+            return make(in_float), in_float
+        except quantize.NoInt8Form as error:
+            places = error.places
+            if isinstance(error, quantize.PassError):
+                failed += 1
+                # Each costs an export.
+                if failed > _MOST_FAILED_PLACES:
+                    places = frozenset({quantize.ALL_BUT_LAYERS})
+            if source.calibration is None or places <= in_float:
+                raise UserError(f"{path}: {error}; use the portable backend.") from error
+            if console is not None and isinstance(error, quantize.PassError):
+                (place,), it = places, "it"
+                if place == quantize.ALL_BUT_LAYERS:
+                    place, it = "all but layers with weights", "something else"
+                console.say(
+                    f"export: note: {path}: {place} stays in floating point, as int8 of {it} can't be lowered "
+                    f"({error}). Please report this with the model file."
+                )
+            in_float |= places
+
+
+def _demands(source: Source, eager: Eager, path: Path, options: Options) -> list[Demand]:
+    """What the user demands of a quantized model.
+
+    Raises UserError for what the model file can't be measured by, or doesn't have in floating point.
+    """
+
+    demands = [snr_demand(options.min_snr)] if options.min_snr else []
+    if options.min_accuracy:
+        labels, samples = eager.labels, [quantize.channels_last(sample) for sample in eager.samples]
+        demand = f'{path}: min_accuracy = "{options.min_accuracy:g}"'
+        if labels is None:
+            raise UserError(f"{demand} needs evaluation_set(), inputs and their labels, in the model file.")
+        floating = share_right(eager.outputs, labels)
+        if floating < options.min_accuracy:
+            raise UserError(f"{demand}, but in floating point it is {floating:.4g}: demand less, or train on.")
+        demands.append(accuracy_demand(options.min_accuracy, samples, labels))
+    if source.calibration is None and demands:
+        raise UserError(f"{path}: {demands[0].text}, but model() is quantized already.")
+    return demands
+
+
+def worst_in_float(
+    source: Source, eager: Eager, quantized: Quantized, in_float: frozenset[str], path: Path, options: Options
+) -> tuple[frozenset[str], list[str]]:
+    """The places that stay in floating point for the model to be accurate, and what there is to say about them.
+
+    Args:
+      in_float: those that stay there anyway.
+    """
+
+    demands, samples = _demands(source, eager, path, options), source.calibration
+    if samples is None or options.io != "float32":
+        return in_float, []
+    useful = snr_demand(_USEFUL_SNR_OF_STREAM if is_stream(quantized) else _USEFUL_SNR)
+    quantize_captured = quantizer_of(source, path, options)
+
+    def without_lowering(places: frozenset[str]) -> Quantized:
+        return quantize_captured(copy.deepcopy(source.captured), samples, places)
+
+    def requantized(places: frozenset[str]) -> Quantized:
+        return where_possible(without_lowering, places, source, path)[0]
+
+    texts = []
+    for demand in [*([] if options.min_snr else [useful]), *demands]:
+        try:
+            found = leave_worst_in_float(quantized, requantized, in_float, demand, path)
+        except OutOfReach as error:
+            if demand in demands:
+                raise
+            texts.append(
+                f"the outputs have {error.measured} against floating point, less than {useful.least} dB, and no layers "
+                f"that stay in floating point bring that. Most of the noise is made at {error.blamed}. What helps: "
+                "calibration_inputs() as the device will see them, training on with int8 (docs/quantize.md), or the "
+                "portable backend."
+            )
+            continue
+        if found is not None:
+            in_float, quantized, text = found
+            texts.append(text)
+    return in_float, texts
+
+
+def worst_in_int8(
+    source: Source, quantized: Quantized, in_float: frozenset[str], path: Path, options: Options
+) -> tuple[frozenset[str], str]:
+    """What leave_worst_in_int8() returns."""
+
+    samples = source.calibration
+    assert samples is not None
+
+    def without_lowering(places: frozenset[str]) -> Quantized:
+        given = dataclasses.replace(source, weights=dataclasses.replace(source.weights, in_int8=places))
+        return quantizer_of(given, path, options)(copy.deepcopy(source.captured), samples, in_float)
+
+    return leave_worst_in_int8(quantized, without_lowering, options.min_snr, path)

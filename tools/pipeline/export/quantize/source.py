@@ -1,0 +1,111 @@
+"""Captures a model that is to be quantized."""
+
+from __future__ import annotations
+
+import copy
+import difflib
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch.export import ExportedProgram
+
+from tools.pipeline.export.backends.cortex_m.int4 import WeightDtypes
+from tools.pipeline.export.backends.request import LoweringRequest
+from tools.pipeline.export.capture import golden
+from tools.pipeline.export.capture.capture import capture, capture_model, check_no_branches
+from tools.pipeline.export.capture.state import State, state_to_inputs
+from tools.pipeline.export.quantize import quantize
+from tools.pipeline.export.quantize.quantize import Quantized
+from tools.quiet.console import UserError
+
+# Of weight_dtype: int4 where min_snr allows it.
+AUTO = "auto"
+
+
+@dataclass(frozen=True)
+class Source:
+    """A model that is to be quantized.
+
+    Attributes:
+      captured: with its state as its first inputs and outputs, and images channels-last.
+      state: what the model keeps.
+      inputs: example inputs, with images channels-last.
+      calibration: samples; None if the model's author quantized it.
+      weights: which layers get int4 weights.
+    """
+
+    captured: ExportedProgram
+    state: State
+    inputs: golden.Sample
+    calibration: list[golden.Sample] | None
+    weights: WeightDtypes
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A quantized model.
+
+    Attributes:
+      quantized: as its layers are measured.
+      captured: for lowering, with its state as its first inputs and outputs.
+    """
+
+    quantized: Quantized
+    captured: ExportedProgram
+
+
+def capture_source(asked: LoweringRequest) -> Source:
+    """Captures a model that is to be quantized; one that its author quantized, with images channels-last."""
+    file, console = asked.file, asked.console
+
+    captured = capture_model(file, asked.eager, console)
+    check_no_branches(captured, file.path, asked.options.backend)
+    inputs = quantize.channels_last(asked.eager.inputs)
+    if quantize.is_quantized(captured):
+        console.say(f"export: note: {file.path}: model() is quantized already; it is lowered as it is.")
+        module = asked.eager.module.to(memory_format=torch.channels_last)
+        return Source(capture(module, inputs), State({}), inputs, None, WeightDtypes())
+    calibration = quantize.calibration_samples(file, inputs, console)
+    captured, state = state_to_inputs(captured)
+    options = asked.options
+    dtype = "int4" if options.weight_dtype == AUTO else options.weight_dtype
+    weights = WeightDtypes(dtype, dict(options.weight_dtypes), options.group_size)
+    return Source(quantize.lay_out_channels_last(captured), state, inputs, calibration, weights)
+
+
+def prepare(source: Source, quantize_captured: Callable[[ExportedProgram, list[golden.Sample]], Quantized]) -> Prepared:
+    """Quantizes a model that its author has not quantized.
+
+    Args:
+      quantize_captured: quantizes a captured program, which it may change, calibrated on samples.
+    """
+
+    if source.calibration is None:
+        quantized = quantize.Quantized(source.captured.module(check_guards=False), [], [], {})
+        return Prepared(quantized, copy.deepcopy(source.captured))
+    quantized = quantize_captured(copy.deepcopy(source.captured), source.calibration)
+    inputs = (*quantize.channels_last(source.state.start()), *source.inputs)
+    return Prepared(quantized, capture(quantized.module, inputs))
+
+
+def check_layers(asked: LoweringRequest, is_quantized: bool) -> None:
+    """Raises UserError for layers that are named in the options, but are none, or are quantized already."""
+    path, options = asked.file.path, asked.options
+    layers = {name: module for name, module in asked.eager.written.named_modules() if name}
+    if is_quantized and options.weight_dtype != "int8":
+        raise UserError(f"{path}: weight_dtype = {options.weight_dtype}, but model() is quantized already.")
+    if is_quantized and options.activation_range != "auto":
+        raise UserError(f"{path}: activation_range = {options.activation_range}, but model() is quantized already.")
+    named = [("keep_float", name) for name in options.keep_float]
+    named += [("weight_dtypes", name) for name, _ in options.weight_dtypes]
+    named += [("activation_ranges", name) for name, _ in options.activation_ranges]
+    for attribute, name in named:
+        if is_quantized:
+            raise UserError(f"{path}: {attribute} names {name!r}, but model() is quantized already.")
+        if name not in layers:
+            near = difflib.get_close_matches(name, layers, 5, 0) if layers else []
+            raise UserError(
+                f"{path}: {attribute} names {name!r}, which is no layer of the model; it has "
+                f"{', '.join(near) or 'none'}{' and more' if len(layers) > len(near) else ''}."
+            )
