@@ -1,5 +1,6 @@
 """The `torch_program` rule: exports a PyTorch module to an ExecuTorch program."""
 
+load("@bazel_skylib//rules:common_settings.bzl", "BuildSettingInfo")
 load("@rules_python//python:py_info.bzl", "PyInfo")
 load("//platforms:cores.bzl", "CORES", "DEFAULT_CORE", "core_name")
 load("//platforms:hosts.bzl", "VGF_HOST")
@@ -201,6 +202,8 @@ def _export(ctx, name, core, npu, model, weights, operators):
     arguments.add("--io", ctx.attr.io)
     if not ctx.attr.packed:
         arguments.add("--plain")
+    if ctx.attr._dump_after[BuildSettingInfo].value:
+        arguments.add("--dump-after", ctx.attr._dump_after[BuildSettingInfo].value)
     if ctx.attr.backend == "cortex_m" and ctx.attr.float_where_faster and ctx.attr.packed:
         arguments.add("--float-where-faster")
         arguments.add("--float-growth", ctx.attr.float_growth)
@@ -401,6 +404,7 @@ these numbers; `auto`: for each tensor what is expected to leave the least noise
         "program_name": attr.string(doc = "Name of the program, a C identifier; the target's name by default."),
         "cores": attr.string_list(doc = "The cores that the model is for, of those in docs/boards.md; empty: all."),
         "_train": attr.label(default = "//tools/pipeline/train", executable = True, cfg = "exec"),
+        "_dump_after": attr.label(default = "//rules:dump_after", providers = [BuildSettingInfo]),
         "_export": attr.label(default = _export_tool, executable = True, cfg = "exec"),
         "_npu": attr.label(default = "//rules:npu", providers = [NpuInfo]),
         "_allowlist_function_transition": attr.label(default = "@bazel_tools//tools/allowlists/function_transition_allowlist"),

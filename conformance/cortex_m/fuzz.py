@@ -28,6 +28,7 @@ from tools.artifacts.board.board import read_board
 from tools.artifacts.core.core import has_dsp, layout
 from tools.pipeline.export.backends.cortex_m import lower, winograd
 from tools.pipeline.export.capture.capture import capture
+from tools.pipeline.export.pipelines import CORTEX_M
 from tools.pipeline.export.plan.emission import emit
 from tools.pipeline.export.plan.manifest import Parameters
 from tools.pipeline.export.plan.plan_passes import optimize_plan
@@ -309,7 +310,7 @@ def export(model: Model, inputs: Sequence[Tensor], targets: Sequence[str]) -> di
     samples = [quantize.channels_last((tensor,)) for tensor in inputs]
     captured = capture(model.to(memory_format=torch.channels_last), samples[0])
     # The last input is to saturate.
-    quantized = quantize.quantize(quantize.fold(captured), samples[: _SAMPLES - 1], path)
+    quantized = quantize.quantize(CORTEX_M.run(captured), samples[: _SAMPLES - 1], path)
     captured = capture(quantized.module, samples[0])
     exported = {}
     for name in targets:

@@ -28,6 +28,7 @@ from tools.pipeline.export.backends.cortex_m.softmax import scores_of
 from tools.pipeline.export.capture.capture import capture
 from tools.pipeline.export.export import export
 from tools.pipeline.export.options import Options
+from tools.pipeline.export.pipelines import CORTEX_M
 from tools.pipeline.export.quantize import quantize
 from tools.pipeline.export.quantize.costs import Work, work_of, work_of_group
 from tools.pipeline.export.testing import SilentConsole
@@ -95,7 +96,7 @@ def _work(name: str) -> tuple[Work, int, int]:
     """What an operator of single.py does, and the elements that go in and come out."""
     entry = single.SINGLES[name].entry()
     inputs = quantize.channels_last(entry.example_inputs())
-    program = quantize.fold(capture(entry.model(), inputs))
+    program = CORTEX_M.run(capture(entry.model(), inputs))
     calls = [node for node in program.graph.nodes if node.op == "call_function"]
     works = [work for node in calls if (work := work_of(node)) is not None]
     works += [work for node in calls if scores_of(node) is not None and (work := work_of_group([node])) is not None]

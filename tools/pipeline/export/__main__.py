@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib
 import sys
 from pathlib import Path
@@ -15,6 +16,8 @@ from tools.pipeline.persistent_worker.persistent_worker import FLAG, serve
 from tools.quiet.console import Console, UserError, end_process, run_quietly
 
 if TYPE_CHECKING:
+    from torch.export import ExportedProgram
+
     from tools.pipeline.export.export import Exported
     from tools.pipeline.export.options import Options
 
@@ -132,6 +135,11 @@ def _parser() -> argparse.ArgumentParser:
         help="a further method of the module, and where its golden data and its manifest go; repeatable",
     )
     parser.add_argument(
+        "--dump-after",
+        metavar="PASS",
+        help="print the program's graph after each run of this pass, to report a bug; docs/passes.md has all names",
+    )
+    parser.add_argument(
         "--operator", action="append", default=[], help="an operator of the user's own, namespace::name; repeatable"
     )
     parser.add_argument(
@@ -215,6 +223,24 @@ def _target(options: argparse.Namespace) -> Options:
     )
 
 
+def _dumping(name: str | None, console: Console) -> contextlib.AbstractContextManager[None]:
+    """Prints the graph after each run of a pass."""
+    if name is None:
+        return contextlib.nullcontext()
+    from tools.pipeline.export.ir.passes import Pass, Pipeline, watching
+    from tools.pipeline.export.pipelines import PIPELINES
+
+    names = sorted({each.name for pipeline in PIPELINES for each in pipeline.passes})
+    _check("--dump-after", name, tuple(names))
+
+    def dump(pipeline: Pipeline, each: Pass, program: ExportedProgram, seconds: float) -> None:
+        if each.name == name:
+            code = program.graph_module.print_readable(print_output=False)
+            console.say(f"export: after {each.name} of {pipeline.name}, which took {seconds:.2f} s:\n{code}")
+
+    return watching(dump)
+
+
 def _write(exported: Exported, options: argparse.Namespace) -> None:
     """Writes the files that were asked for."""
     options.program.write_bytes(exported.program)
@@ -261,7 +287,7 @@ def main(arguments: list[str] | None = None, is_confined: bool = False) -> int:
         declared = [options.model, *options.data, *([options.weights] if options.weights else [])]
         if is_confined:
             confine_process(declared)
-        with declared_reads(declared):
+        with declared_reads(declared), _dumping(options.dump_after, console):
             exported = export(options.model, options.name, target, options.weights, console)
         _write(exported, options)
 

@@ -18,9 +18,8 @@ from tools.pipeline.export.capture.diagnosis import (
     random_operators,
 )
 from tools.pipeline.export.capture.eager import Eager
-from tools.pipeline.export.capture.own_memory import copy_changed_inputs, copy_operands_returned
-from tools.pipeline.export.capture.tensor_indices import keep_tensor_indices
 from tools.pipeline.export.ir import rewriting
+from tools.pipeline.export.pipelines import CAPTURE
 from tools.pipeline.export.plan.manifest import origin
 from tools.pipeline.export.rewrite.spectra.spectra import remove_complex_numbers
 from tools.pipeline.export.upstream.repeated_work import do_once
@@ -71,8 +70,7 @@ def capture(model: torch.nn.Module, inputs: tuple[torch.Tensor, ...], dynamic_sh
     do_once()
     with torch.no_grad(), _functions_compiled(), _distributions_unchecked(), _masks_unread():
         captured = torch.export.export(model, inputs, dynamic_shapes=dynamic_shapes, strict=False)
-    own = copy_operands_returned(copy_changed_inputs(_rename_inputs(captured)))
-    return keep_tensor_indices(_fill_memory(own))
+    return CAPTURE.run(captured)
 
 
 @contextlib.contextmanager
@@ -111,7 +109,7 @@ def _masks_unread() -> contextlib.AbstractContextManager[None]:
     return replaced(torch.nn.modules.transformer, "_detect_is_causal_mask", is_causal_by_name)
 
 
-def _rename_inputs(program: ExportedProgram) -> ExportedProgram:
+def rename_inputs(program: ExportedProgram) -> ExportedProgram:
     """Gives inputs that the model calls as Python or torch call something else, such as `input`, names that they keep
     in copies of the graph, in place: the program's signature knows them by name, and a copy would call them otherwise.
     """
@@ -127,7 +125,7 @@ def _rename_inputs(program: ExportedProgram) -> ExportedProgram:
     return program
 
 
-def _fill_memory(program: ExportedProgram) -> ExportedProgram:
+def fill_memory(program: ExportedProgram) -> ExportedProgram:
     """Lets memory that the model takes to write into begin with zeros, in place: of other numbers, which may be NaN or
     infinity, calibration would take ranges.
     """

@@ -13,6 +13,7 @@ import torch
 from executorch.exir.dialects._ops import ops as exir_ops
 from executorch.exir.passes.legalize_portable_dim_order_pass import LegalizePortableDimOrderPass
 from torch.export import ExportedProgram
+from torch.export.graph_signature import OutputKind
 from torch.fx import Node
 
 from tools.pipeline.export.ir.rewriting import rename_output, replace_node
@@ -204,3 +205,20 @@ def _order_result(program: ExportedProgram, node: Node, is_ambiguity_ordered: bo
     for user in users:
         user.replace_input_with(node, copy)
     rename_output(program, node, copy)
+
+
+def order_outputs(program: ExportedProgram) -> ExportedProgram:
+    """Gives every output the default order of dimensions, as callers expect it."""
+    output = program.graph.output_node()
+    results = list(output.args[0])
+    for index, (node, spec) in enumerate(zip(results, program.graph_signature.output_specs, strict=True)):
+        value = node.meta["val"]
+        order = default_order(value)
+        if spec.kind != OutputKind.USER_OUTPUT or list(value.dim_order()) == order:
+            continue
+        with program.graph.inserting_before(output):
+            results[index] = copy_to_order(program, node, order, node.meta)
+        spec.arg.name = results[index].name
+    output.args = (tuple(results),)
+    program.graph_module.recompile()
+    return program

@@ -30,6 +30,7 @@ from executorch.exir.schema import (
 )
 
 from tools.pipeline.export.ir.scalar_types import itemsize
+from tools.pipeline.export.plan.manifest import is_constant
 from tools.pipeline.export.plan.memory_plan import Buffer, Lead, MemoryPlan, Overlap, plan_memory
 
 # Key in a node's meta: the Lead of its result over its first operand, where the operator allows that they overlap.
@@ -148,7 +149,7 @@ def constant_only_instructions(plan: ExecutionPlan) -> list[int]:
         reads, writes = reads_and_writes(plan, instruction)
         if set(writes) & set(plan.outputs):
             continue
-        if all(_is_constant(plan.values[read].val) for read in reads) and not is_random(plan, instruction):
+        if all(is_constant(plan.values[read].val) for read in reads) and not is_random(plan, instruction):
             found.append(index)
     return found
 
@@ -697,10 +698,6 @@ def drop_operators(plan: ExecutionPlan) -> None:
     plan.operators = [plan.operators[index] for index in used]
     for instruction in plan.chains[0].instructions:
         instruction.instr_args.op_index = used.index(instruction.instr_args.op_index)
-
-
-def _is_constant(tensor: Tensor) -> bool:
-    return tensor.data_buffer_idx > 0 and tensor.allocation_info is None
 
 
 def is_random(plan: ExecutionPlan, instruction: Instruction) -> bool:

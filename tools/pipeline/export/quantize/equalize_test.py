@@ -8,8 +8,8 @@ from torch import nn
 
 from tools.pipeline.export.capture.capture import capture
 from tools.pipeline.export.options import Options
+from tools.pipeline.export.pipelines import CORTEX_M
 from tools.pipeline.export.quantize.equalize import equalize
-from tools.pipeline.export.quantize.quantize import fold
 from tools.pipeline.export.testing import export_source, model_source
 
 # Channels of a thousand times another size, which the next layer takes to one: as batch normalization leaves them.
@@ -37,7 +37,7 @@ class _Spread(nn.Module):
 def test_floating_point_computes_the_same_to_the_bit_with_channels_of_about_one_size() -> None:
     torch.manual_seed(0)
     samples = [(torch.randn(1, 3, 12, 12),) for _ in range(3)]
-    module = fold(capture(_Spread().eval(), samples[0])).module(check_guards=False)
+    module = CORTEX_M.run(capture(_Spread().eval(), samples[0])).module(check_guards=False)
     before = [module(*sample) for sample in samples]
     between, *_ = equalize(module, samples)
     assert all(torch.equal(module(*sample), expected) for sample, expected in zip(samples, before, strict=True))
@@ -98,7 +98,7 @@ def _equalized(net: nn.Module, count: int = 4) -> tuple[list[str], float, float]
     """The operators whose results are equalized, and the largest differences on calibration samples and on others."""
     torch.manual_seed(0)
     samples = [(torch.randn(1, 3, 12, 12),) for _ in range(count)]
-    module = fold(capture(net.eval(), samples[0])).module(check_guards=False)
+    module = CORTEX_M.run(capture(net.eval(), samples[0])).module(check_guards=False)
     others = [(torch.randn(1, 3, 12, 12),) for _ in range(count)]
     with torch.no_grad():
         before = [module(*sample) for sample in (*samples, *others)]
@@ -165,5 +165,5 @@ def test_channels_of_one_size_stay_as_they_are() -> None:
     torch.manual_seed(0)
     net = nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.Conv2d(8, 8, 3)).eval()
     samples = [(torch.randn(1, 3, 12, 12),)]
-    module = fold(capture(net, samples[0])).module(check_guards=False)
+    module = CORTEX_M.run(capture(net, samples[0])).module(check_guards=False)
     assert equalize(module, samples) == []

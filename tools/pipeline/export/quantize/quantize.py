@@ -21,10 +21,8 @@ from torch.fx import GraphModule, Interpreter, Node
 from torchao.quantization.pt2e import ObserverBase
 from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e
 
-from tools.pipeline.export.backends.cortex_m.flatten import flatten_in_memory_order
-from tools.pipeline.export.backends.cortex_m.forms import make_quantizable
 from tools.pipeline.export.backends.cortex_m.int4 import WeightDtypes, has_room_for_bias, quantize_weights
-from tools.pipeline.export.backends.cortex_m.recurrent import make_layers_of_cells, round_weights
+from tools.pipeline.export.backends.cortex_m.recurrent import round_weights
 from tools.pipeline.export.backends.cortex_m.softmax import SOFTMAX, has_table
 from tools.pipeline.export.capture.state import State
 from tools.pipeline.export.ir import rewriting
@@ -36,17 +34,9 @@ from tools.pipeline.export.quantize.equalize import equalize
 from tools.pipeline.export.quantize.observers import prepare_pt2e
 from tools.pipeline.export.quantize.ranges import Methods, RangeObserver, RangeQuantizers, prepare_observers
 from tools.pipeline.export.quantize.repeated_layers import share_ranges
-from tools.pipeline.export.rewrite.assignments import assemble
 from tools.pipeline.export.rewrite.batch_norm import fold_batch_norm
-from tools.pipeline.export.rewrite.constant_propagation import propagate_constants
-from tools.pipeline.export.rewrite.decompositions.decompositions import DECOMPOSITIONS
-from tools.pipeline.export.rewrite.fold import fold_layers
-from tools.pipeline.export.rewrite.no_ops import drop_no_ops
-from tools.pipeline.export.rewrite.numbers import is_of_numbers, write_numbers
-from tools.pipeline.export.rewrite.own_operators import keep_recurrent_layers
-from tools.pipeline.export.rewrite.products import write_products
-from tools.pipeline.export.rewrite.unbatched import add_batch
-from tools.pipeline.export.rewrite.written_norms import find_norms
+from tools.pipeline.export.rewrite.numbers import is_of_numbers
+from tools.pipeline.export.rewrite.views import reshape_views
 from tools.pipeline.model_file.call import CALLED
 from tools.pipeline.model_file.deterministic import computing
 from tools.pipeline.model_file.model_file import ModelFile
@@ -60,8 +50,6 @@ DEQUANTIZE = (
     torch.ops.quantized_decomposed.dequantize_per_tensor.default,
     torch.ops.quantized_decomposed.dequantize_per_channel.default,
 )
-
-_VIEWS = (torch.ops.aten.view.default, torch.ops.aten._unsafe_view.default)
 
 _NO_STATE = State({})
 _INT8_WEIGHTS = WeightDtypes()
@@ -121,14 +109,6 @@ def lay_out_channels_last(captured: ExportedProgram) -> ExportedProgram:
     return captured
 
 
-def reshape_views(program: ExportedProgram) -> None:
-    """Makes views reshapes, which copy what is no view in the order of dimensions that it comes in."""
-    for node in program.graph.nodes:
-        if node.target in _VIEWS:
-            node.target = torch.ops.aten.reshape.default
-    program.graph_module.recompile()
-
-
 def calibration_samples(file: ModelFile, inputs: Sample, console: Console) -> list[Sample]:
     """The model file's calibration_inputs(); its example inputs, with a note, if it has none."""
     if file.has("calibration_inputs"):
@@ -138,23 +118,6 @@ def calibration_samples(file: ModelFile, inputs: Sample, console: Console) -> li
         "alone, which makes a less accurate model unless they cover what the device will see."
     )
     return [inputs]
-
-
-def fold(captured: ExportedProgram) -> ExportedProgram:
-    """Functional operators in the forms that the quantizer knows, batch normalization folded, constants propagated."""
-    program = rewriting.run_decompositions(fold_layers(captured), DECOMPOSITIONS)
-    # Dropout leaves copies, which would be quantized for themselves and lose the order of dimensions.
-    drop_no_ops(program)
-    program = assemble(program)
-    write_numbers(program)
-    write_products(program)
-    add_batch(program)
-    program = keep_recurrent_layers(make_layers_of_cells(find_norms(program)))
-    program = flatten_in_memory_order(make_quantizable(program))
-    # What is calibrated or constant runs on PyTorch's kernels, whose results may lie in another way than they are noted
-    # to.
-    reshape_views(program)
-    return propagate_constants(program)
 
 
 @dataclass(frozen=True)
@@ -229,7 +192,7 @@ def quantize(
     weights: WeightDtypes = _INT8_WEIGHTS,
     ranges: Methods = _RANGES,
 ) -> Quantized:
-    """Calibrates and quantizes what fold() returned.
+    """Calibrates and quantizes what the passes of CORTEX_M made of a captured program.
 
     Args:
       samples: calibration inputs.

@@ -14,6 +14,7 @@ from torch.export import ExportedProgram
 from tools.pipeline.export.capture import golden
 from tools.pipeline.export.capture.eager import Eager
 from tools.pipeline.export.options import Options
+from tools.pipeline.export.pipelines import CORTEX_M
 from tools.pipeline.export.quantize import costs, quantize
 from tools.pipeline.export.quantize.accuracy import (
     Demand,
@@ -53,7 +54,7 @@ def quantizer_of(
         is_all_int8 = options.io != "float32"
         choose = functools.partial(costs.choose, costs=costs.Costs(options.core), is_all_int8=is_all_int8)
     return lambda captured, samples, in_float: quantize.quantize(
-        quantize.fold(captured),
+        CORTEX_M.run(captured),
         samples,
         path,
         source.state,

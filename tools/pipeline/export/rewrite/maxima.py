@@ -12,7 +12,7 @@ from torch.fx import GraphModule, Node
 from tools.pipeline.export.ir.rewriting import emit, named_arguments, rename_output
 
 
-def drop_places(module: GraphModule, alone: Mapping[Any, Any], program: ExportedProgram | None = None) -> None:
+def drop_unused_argmax(module: GraphModule, alone: Mapping[Any, Any], program: ExportedProgram | None = None) -> None:
     """Computes maxima alone where nobody reads their places, in place.
 
     Args:

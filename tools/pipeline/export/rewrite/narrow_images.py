@@ -12,12 +12,18 @@ from collections.abc import Collection
 from typing import Any
 
 import torch
+from torch.export import ExportedProgram
 from torch.fx import Graph, Node
 
 from tools.pipeline.export.ir.dim_orders import IMAGE, PIXELS
 from tools.pipeline.export.ir.rewriting import emit, for_each, named_arguments
 
 _aten = torch.ops.aten
+
+
+def lay_down_narrow_images(program: ExportedProgram) -> None:
+    """Rewrites convolutions of images that are one pixel wide, in the default order of dimensions, in place."""
+    lay_down(program.graph, is_channels_last=False)
 
 
 def lay_down(graph: Graph, is_channels_last: bool, activations: Collection[Any] = ()) -> None:

@@ -17,7 +17,7 @@ from torch.export import ExportedProgram
 from torch.fx import Node
 
 from tools.pipeline.export.ir.rewriting import emit, replace_node
-from tools.pipeline.export.rewrite.maxima import drop_places
+from tools.pipeline.export.rewrite.maxima import drop_unused_argmax
 from tools.quiet.console import UserError
 
 _aten = torch.ops.aten
@@ -53,7 +53,7 @@ def _max_pool2d_out(
 def drop_pool_indices(program: ExportedProgram) -> ExportedProgram:
     """Replaces max_pool2d_with_indices where nothing reads the indices: they would take twice the result's memory."""
     edge = exir_ops.edge
-    drop_places(
+    drop_unused_argmax(
         program.graph_module, {edge.aten.max_pool2d_with_indices.default: edge.torch_fusion.max_pool2d.default}, program
     )
     return program

@@ -9,9 +9,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from tools.pipeline.export.backends.arm.forms import write_layers
 from tools.pipeline.export.capture.capture import capture
 from tools.pipeline.export.ir.signature import user_inputs, varying
+from tools.pipeline.export.pipelines import VGF_FORMS
 
 _aten = torch.ops.aten
 _X = (2, 4, 12)
@@ -79,7 +79,7 @@ _PARTLY = {
 def test_the_same_numbers(name: str) -> None:
     network = _Network((_WHOLE | _PARTLY)[name]).eval()
     x = torch.randn(_X)
-    program = write_layers(capture(network, (x,)))
+    program = VGF_FORMS.run(capture(network, (x,)))
     expected, found = network(x), program.module(check_guards=False)(x)
     pairs = zip(*((each if isinstance(each, tuple) else (each,)) for each in (expected, found)), strict=True)
     for one, other in pairs:
@@ -88,7 +88,7 @@ def test_the_same_numbers(name: str) -> None:
 
 @pytest.mark.parametrize("name", list(_WHOLE))
 def test_no_row_lies_between_layers(name: str) -> None:
-    program = write_layers(capture(_Network(_WHOLE[name]).eval(), (torch.randn(_X),)))
+    program = VGF_FORMS.run(capture(_Network(_WHOLE[name]).eval(), (torch.randn(_X),)))
     called = [node for node in program.graph.nodes if node.op == "call_function"]
     rows = [node for node in called if getattr(node.meta["val"], "shape", ()) and node.meta["val"].dim() == 3]
     # But for the input's padding, constants and results.

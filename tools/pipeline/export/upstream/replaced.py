@@ -1,4 +1,4 @@
-"""What of other packages is another for a while."""
+"""Temporarily replaces an attribute of another package."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ _SHARED = frozenset(SharedQspecQuantizer.SHARED_QSPEC_OPS_DEFAULT)
 _WIDER = 4
 
 
-def part_scales(program: ExportedProgram, samples: Sequence[Sample], state: State) -> None:
+def isolate_concat_scales(program: ExportedProgram, samples: Sequence[Sample], state: State) -> None:
     """Puts a product with one in front of joins with much larger numbers, in place, where others read the operand, too.
 
     Args:

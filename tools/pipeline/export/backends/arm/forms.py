@@ -22,9 +22,7 @@ from torch.fx import GraphModule, Node
 from torch.utils._pytree import tree_leaves
 
 from tools.pipeline.export.ir.rewriting import emit, named_arguments, replace_node, run_decompositions
-from tools.pipeline.export.rewrite.maxima import drop_places
-from tools.pipeline.export.rewrite.products import write_products
-from tools.pipeline.export.rewrite.rows import write_rows_as_images
+from tools.pipeline.export.rewrite.maxima import drop_unused_argmax
 from tools.pipeline.export.rewrite.unbatched import add_batch
 from tools.pipeline.export.upstream.replaced import replaced
 
@@ -48,22 +46,29 @@ _SAME = (_aten.conv1d.padding, _aten.conv2d.padding)
 _PADS = (_aten.pad.default, _aten.constant_pad_nd.default)
 
 
-def write_layers(program: ExportedProgram) -> ExportedProgram:
-    """The program with layers that ExecuTorch's quantizers don't know by operators that they do.
+def compose_layers(program: ExportedProgram) -> ExportedProgram:
+    """Writes layers by operators that ExecuTorch's quantizers know.
 
     These are recurrent networks and steps of them, RMS and instance normalization, shuffled channels, rolled
-    dimensions, windows of a dimension and differences along it, functions of softplus, convolutions whose result has
-    the input's size, and padding that cuts off; layers on images and rows without a batch, as poolings of volumes are
-    made of; and layers of rows, which are such of images then.
+    dimensions, windows of a dimension and differences along it, and functions of softplus.
     """
     called = {node.target for node in program.graph.nodes if node.op == "call_function"}
-    if called & _COMPOSED.keys():
-        program = run_decompositions(program, dict(_COMPOSED))
+    return run_decompositions(program, dict(_COMPOSED)) if called & _COMPOSED.keys() else program
+
+
+def drop_pool_places(program: ExportedProgram) -> None:
+    """Drops the indices of poolings that nobody reads, in place."""
     alone = {_aten.max_pool2d_with_indices.default: _aten.max_pool2d.default}
-    drop_places(program.graph_module, alone, program)
-    _part_extremes(program)
-    write_products(program)
+    drop_unused_argmax(program.graph_module, alone, program)
+
+
+def add_batches(program: ExportedProgram) -> None:
+    """Gives layers without a batch a batch of one, poolings among them, in place: those of volumes are made of such."""
     add_batch(program, begins_with_poolings=True)
+
+
+def pad_outside(program: ExportedProgram) -> None:
+    """Pads before convolutions whose result has the input's size, and cuts where padding is negative, in place."""
     for node in list(program.graph.nodes):
         if node.op != "call_function":
             continue
@@ -76,12 +81,9 @@ def write_layers(program: ExportedProgram) -> ExportedProgram:
                 continue
         replace_node(program, node, result)
         program.graph.erase_node(node)
-    write_rows_as_images(program)
-    write_strides(program)
-    return program
 
 
-def _part_extremes(program: ExportedProgram) -> None:
+def part_extremes(program: ExportedProgram) -> None:
     """Computes greatest and least elements apart from their places, in place: ExecuTorch's quantizers take no places.
 
     Both take the first of equal ones.
@@ -389,7 +391,7 @@ def layers_of_many_steps(program: ExportedProgram) -> list[Node]:
 
 
 def recurrent_steps(program: ExportedProgram) -> Iterator[tuple[Node, int]]:
-    """The recurrent layers that `write_layers` unrolls, with the steps that each becomes."""
+    """The recurrent layers that `compose_layers` unrolls, with the steps that each becomes."""
     for node in program.graph.nodes:
         if node.target in _RECURRENT:
             given = named_arguments(node)

@@ -32,7 +32,7 @@ from executorch.exir.pass_base import ExportPass
 from torch.fx.passes.infra.pass_base import PassResult
 from torch.nn import functional
 
-from tools.pipeline.export.rewrite.maxima import drop_places
+from tools.pipeline.export.rewrite.maxima import drop_unused_argmax
 
 _BACKEND = "executorch.backends.cortex_m"
 _PASSES = f"{_BACKEND}.passes"
@@ -146,7 +146,7 @@ class _Maxima(ExportPass):
             edge.max_pool2d_with_indices.default: edge.max_pool2d.default,
             edge.max.dim: edge.amax.default,
         }
-        drop_places(graph_module, alone)
+        drop_unused_argmax(graph_module, alone)
         return super().call(graph_module)
 
 

@@ -105,8 +105,6 @@ def _to_int8(
     quantize_captured = quantizer_of(source, path, options)
     try:
         prepared = prepare(source, lambda captured, samples: quantize_captured(captured, samples, in_float))
-        # Passes may come to another order of dimensions than capturing did, in which a view would not be one.
-        quantize.reshape_views(prepared.captured)
         edge = lower.to_cortex_m(prepared.captured, target)
         inputs_to_state(edge, source.state, source.inputs)
         quantize.check_integers(edge, path)

@@ -45,7 +45,7 @@ from tools.pipeline.export.backends.cortex_m.transpositions import (
 from tools.pipeline.export.ir.constants import add_constant, is_constant
 from tools.pipeline.export.ir.dim_orders import IMAGE, PIXELS
 from tools.pipeline.export.ir.rewriting import emit, for_each
-from tools.pipeline.export.rewrite.maxima import drop_places
+from tools.pipeline.export.rewrite.maxima import drop_unused_argmax
 from tools.pipeline.export.rewrite.narrow_images import lay_down
 
 _aten = torch.ops.aten
@@ -109,7 +109,7 @@ def make_quantizable(program: ExportedProgram) -> ExportedProgram:
       program: a functional program with batch normalization folded; constants are to be propagated afterwards.
     """
     graph = program.graph
-    drop_places(program.graph_module, {_aten.max.dim: _aten.amax.default}, program)
+    drop_unused_argmax(program.graph_module, {_aten.max.dim: _aten.amax.default}, program)
     for node in list(graph.nodes):
         if node.target == _aten.relu6.default:
             _replace(graph, node, _aten.hardtanh.default, node.args[0], 0.0, 6.0)

@@ -16,24 +16,22 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
 from torch.fx import Node
 
+# The operators that these define, by which the passes below know layers.
+import tools.pipeline.export.backends.cortex_m.int4
+import tools.pipeline.export.backends.cortex_m.norms
+import tools.pipeline.export.backends.cortex_m.recurrent
+import tools.pipeline.export.backends.cortex_m.softmax  # noqa: F401
 from tools.artifacts.core.core import has_dsp, has_vectors
 from tools.pipeline.export.backends.cortex_m.dialect import PASSES
-from tools.pipeline.export.backends.cortex_m.int4 import lower_int4
-from tools.pipeline.export.backends.cortex_m.norms import lower_norms
-from tools.pipeline.export.backends.cortex_m.pack import arrangement_of, prepare
-from tools.pipeline.export.backends.cortex_m.recurrent import lower_recurrent
-from tools.pipeline.export.backends.cortex_m.softmax import lower_softmaxes
-from tools.pipeline.export.backends.cortex_m.tables import tabulate
-from tools.pipeline.export.ir.dim_orders import PIXELS, copy_to_order, order_for_kernels
+from tools.pipeline.export.backends.cortex_m.pack import arrangement_of
+from tools.pipeline.export.ir.dim_orders import PIXELS, copy_to_order
 from tools.pipeline.export.ir.rewriting import named_arguments, replace_node
 from tools.pipeline.export.ir.signature import user_inputs
+from tools.pipeline.export.pipelines import CORTEX_M_EDGE, CORTEX_M_PACKED, CORTEX_M_QUANTIZED
 from tools.pipeline.export.plan.manifest import MACS
 from tools.pipeline.export.plan.memory_plan import Lead
 from tools.pipeline.export.plan.plan_passes import LEAD
 from tools.pipeline.export.quantize.boundary import BorderOperators
-from tools.pipeline.export.rewrite.constant_propagation import propagate_constants
-from tools.pipeline.export.rewrite.decompositions.decompositions import decompose
-from tools.pipeline.export.rewrite.own_operators import keep_recurrent_layers
 from tools.pipeline.export.upstream.retracing import known_results_of
 from tools.pipeline.model_file.deterministic import computing
 
@@ -105,36 +103,18 @@ def target_of(core: str) -> CortexMTargetConfig:
 
 def to_cortex_m(program: ExportedProgram, target: CortexMTargetConfig) -> ExportedProgram:
     """The edge program of a quantized program, with `cortex_m::` operators for the target."""
-    lower_norms(program)
-    lower_softmaxes(program)
-    lower_recurrent(program)
-    lower_int4(program, arrangement_of(target))
-    _quantize_biases(program)
-    _separate_activations(program)
-    whole = decompose(keep_recurrent_layers(program))
+    whole = CORTEX_M_QUANTIZED.run(program, arrangement=arrangement_of(target))
     with known_results_of(whole):
         edge = to_edge(whole, compile_config=config()).exported_program()
-        lowered = substitute(edge, target)
-    _leave_views_to_the_plan(lowered)
-    _let_quantization_overlap(lowered)
-    _note_default_order(lowered)
-    return lowered
+        return CORTEX_M_EDGE.run(edge, target=target)
 
 
-def substitute(edge: ExportedProgram, target: CortexMTargetConfig) -> ExportedProgram:
+def substitute_operators(program: ExportedProgram, target: CortexMTargetConfig) -> ExportedProgram:
     """Puts `cortex_m::` operators in place of an edge program's quantized ones; delegates stay as they are."""
-    manager = CortexMPassManager(edge, list(PASSES), target_config=target)
-    lowered = order_for_kernels(propagate_constants(_list_integers(manager.transform())))
-    tabulate(lowered)
-    _fuse_clamps(lowered)
-    _cancel_transpositions(lowered)
-    _order_images(lowered)
-    _drop_empty_padding(lowered)
-    _count_work(lowered)
-    return _drop_unused_constants(lowered)
+    return CortexMPassManager(program, list(PASSES), target_config=target).transform()
 
 
-def _fuse_clamps(program: ExportedProgram) -> None:
+def fuse_clamps(program: ExportedProgram) -> None:
     """Lets layers clamp what they compute, in place of an operator after them.
 
     The passes leave these two where the layer shares its range with another tensor, as before a concatenation.
@@ -156,7 +136,7 @@ def _fuse_clamps(program: ExportedProgram) -> None:
     program.graph_module.recompile()
 
 
-def _list_integers(program: ExportedProgram) -> ExportedProgram:
+def list_integers(program: ExportedProgram) -> ExportedProgram:
     """Puts single integers in lists where an operator takes a list: PyTorch does so in calls, a device does not."""
     for node in program.graph.nodes:
         schema = getattr(node.target, "_schema", None)
@@ -170,7 +150,7 @@ def _list_integers(program: ExportedProgram) -> ExportedProgram:
     return program
 
 
-def _note_default_order(program: ExportedProgram) -> None:
+def note_default_order(program: ExportedProgram) -> None:
     """Gives input images of one channel, which lie in both orders at once, the default one, in place."""
     for node in user_inputs(program):
         for image in (node, *(user for user in node.users if user.target == _QUANTIZE)):
@@ -179,7 +159,7 @@ def _note_default_order(program: ExportedProgram) -> None:
                 image.meta["val"] = torch.empty_like(value, memory_format=torch.contiguous_format)
 
 
-def _quantize_biases(program: ExportedProgram) -> None:
+def quantize_biases(program: ExportedProgram) -> None:
     """Quantizes biases that a model's author left in floating point, in place: int32 in the scale of the products.
 
     Quantization-aware training with batch normalization does, whose folding makes biases after all else is quantized.
@@ -215,7 +195,7 @@ def _quantize_biases(program: ExportedProgram) -> None:
     program.graph_module.recompile()
 
 
-def _separate_activations(program: ExportedProgram) -> None:
+def separate_activations(program: ExportedProgram) -> None:
     """Quantizes layers for themselves whose activations the passes cannot fuse into them, in place.
 
     A layer and its relu or clamp are quantized together, and fused where int8 saturates at the activation's bounds.
@@ -267,16 +247,18 @@ def _bounds(node: Node) -> tuple[float | None, float | None] | None:
 
 def pack(program: ExportedProgram, target: CortexMTargetConfig) -> ExportedProgram:
     """Puts this project's own operators in place of `cortex_m::` ones, with constants as their kernels read them."""
-    packed = _drop_unused_constants(prepare(program, target))
-    for node in packed.graph.nodes:
-        # The passes asked for what CMSIS-NN needs; the kernels of `cortex_m::` operators here need none.
+    return CORTEX_M_PACKED.run(program, target=target)
+
+
+def drop_scratch(program: ExportedProgram) -> None:
+    """Asks for no scratch memory for `cortex_m::` operators, in place: CMSIS-NN needs it, the kernels here don't."""
+    for node in program.graph.nodes:
         if getattr(node.target, "namespace", "") != "cortex_m":
             continue
         for scratch in node.all_input_nodes:
             if scratch.target == memory.alloc:
                 scratch.args = (((0,), torch.uint8),)
                 scratch.meta["val"] = torch.empty((0,), dtype=torch.uint8, device="meta")
-    return packed
 
 
 def check_packed(program: ExportedProgram, sample: tuple[torch.Tensor, ...], expected: list[torch.Tensor]) -> None:
@@ -291,7 +273,7 @@ def check_packed(program: ExportedProgram, sample: tuple[torch.Tensor, ...], exp
             raise RuntimeError(f"output {index} is another one with packed layers")
 
 
-def _drop_unused_constants(program: ExportedProgram) -> ExportedProgram:
+def drop_unused_constants(program: ExportedProgram) -> ExportedProgram:
     """Drops parameters, buffers and constants that layers no longer read: the passes replace weights by others."""
     kept = []
     by_name = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}
@@ -308,7 +290,7 @@ def _drop_unused_constants(program: ExportedProgram) -> ExportedProgram:
     return program
 
 
-def _drop_empty_padding(program: ExportedProgram) -> None:
+def drop_empty_padding(program: ExportedProgram) -> None:
     """Drops what pads by nothing: average pooling is lowered to a padding and a pooling without."""
     for node in list(program.graph.nodes):
         if node.target == exir_ops.edge.cortex_m.pad.default and not any([*node.args[1], *node.args[2]]):
@@ -317,7 +299,7 @@ def _drop_empty_padding(program: ExportedProgram) -> None:
     program.graph_module.recompile()
 
 
-def _order_images(program: ExportedProgram) -> None:
+def order_images(program: ExportedProgram) -> None:
     """Copies images to channels-last that int8 layers would find in another order, in place."""
     for node in list(program.graph.nodes):
         if node.target not in _IMAGE_LAYERS:
@@ -332,7 +314,7 @@ def _order_images(program: ExportedProgram) -> None:
     program.graph_module.recompile()
 
 
-def _cancel_transpositions(program: ExportedProgram) -> None:
+def cancel_transpositions(program: ExportedProgram) -> None:
     """Drops pairs of transpositions that undo each other: products want their second matrix transposed."""
     for node in program.graph.nodes:
         source = node.args[0] if node.target in _TRANSPOSITIONS else None
@@ -344,7 +326,7 @@ def _cancel_transpositions(program: ExportedProgram) -> None:
     program.graph_module.recompile()
 
 
-def _leave_views_to_the_plan(program: ExportedProgram) -> None:
+def leave_views_to_the_plan(program: ExportedProgram) -> None:
     """Makes transpositions that move nothing in memory plain permutations, which become aliases in the plan.
 
     So do those that move nothing together with the copies to another order that read them.
@@ -375,7 +357,7 @@ def _lie_alike(one: torch.Tensor, other: torch.Tensor) -> bool:
     return strides[0] == strides[1]
 
 
-def _count_work(program: ExportedProgram) -> None:
+def count_work(program: ExportedProgram) -> None:
     """Notes the multiply-accumulates of layers, which the shapes of packed constants do not tell."""
     operators = exir_ops.edge.cortex_m
     for node in program.graph.nodes:
@@ -399,7 +381,7 @@ def _count_work(program: ExportedProgram) -> None:
             node.meta[MACS] = results * operands[0].shape[_INT4_LAYERS[node.target]]
 
 
-def _let_quantization_overlap(program: ExportedProgram) -> None:
+def let_quantization_overlap(program: ExportedProgram) -> None:
     """Notes that quantization writes over what it quantizes, one number after another, and so does its reverse.
 
     And layer normalization, and softmax of neighbours, which have read all of a row before; layers with int4 weights

@@ -20,9 +20,10 @@ from executorch.exir.dialects.edge._ops import EdgeOpOverload
 from torch.export import ExportedProgram
 from torch.fx import Graph, Node
 
-from tools.pipeline.export.backends.cortex_m.lower import substitute, target_of
+from tools.pipeline.export.backends.cortex_m.lower import target_of
 from tools.pipeline.export.ir.dim_orders import copy_to_order
 from tools.pipeline.export.ir.rewriting import emit, replace_node
+from tools.pipeline.export.pipelines import CORTEX_M_SUBSTITUTION
 from tools.pipeline.export.quantize.quantize import ALL_BUT_LAYERS, NoInt8Form, check_integers
 
 _aten = exir_ops.edge.aten
@@ -64,7 +65,7 @@ def to_int8(edge: ExportedProgram, core: str, path: Path) -> ExportedProgram:
     _leave_in_float(lowered)
     _copy_operands(lowered)
     try:
-        lowered = substitute(lowered, target_of(core))
+        lowered = CORTEX_M_SUBSTITUTION.run(lowered, target=target_of(core))
     except Exception as error:
         # What ExecuTorch's passes make of operators that they do not know.
         raise NoInt8Form([ALL_BUT_LAYERS], f"{type(error).__name__}: {error}".split("\n")[0]) from error

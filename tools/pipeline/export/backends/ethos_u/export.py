@@ -6,7 +6,6 @@ from torch.export import ExportedProgram
 
 from tools.artifacts.npu_report.npu_report import npu_report_json
 from tools.pipeline.export.backends.arm import delegates
-from tools.pipeline.export.backends.arm.constants import compute_constants
 from tools.pipeline.export.backends.arm.forms import MOST_STEPS, layers_of_many_steps, recurrent_steps
 from tools.pipeline.export.backends.cortex_m import lower as cortex_m
 from tools.pipeline.export.backends.ethos_u import lower
@@ -19,14 +18,12 @@ from tools.pipeline.export.ir.dim_orders import (
     order_for_kernels,
     takes_any_order_as_emitted,
 )
+from tools.pipeline.export.pipelines import ETHOS_U
 from tools.pipeline.export.plan.manifest import Quantization, origin
 from tools.pipeline.export.quantize import quantize
 from tools.pipeline.export.quantize.quantization_report import quantization_report
 from tools.pipeline.export.quantize.quantize import Quantized
 from tools.pipeline.export.quantize.source import capture_source, prepare
-from tools.pipeline.export.rewrite.assignments import assemble
-from tools.pipeline.export.rewrite.batch_norm import fold_batch_norm
-from tools.pipeline.export.rewrite.decompositions.decompositions import decompose
 from tools.pipeline.export.upstream.retracing import known_results
 from tools.quiet.console import UserError
 
@@ -43,7 +40,7 @@ def lower_model(asked: LoweringRequest) -> LoweredModel:
     source = capture_source(asked)
 
     def quantized(captured: ExportedProgram, given: list[golden.Sample]) -> Quantized:
-        folded = compute_constants(assemble(decompose(fold_batch_norm(captured))))
+        folded = ETHOS_U.run(captured)
         whole = layers_of_many_steps(folded) if bits == 8 else []
         for node, steps in recurrent_steps(folded):
             of_steps = f"{steps} step{'s'[: steps != 1]}"

@@ -18,12 +18,11 @@ from torch.fx import Graph, Node
 from torch.utils._pytree import tree_leaves
 
 from tools.artifacts.ethos_u.npu import Npu
-from tools.pipeline.export.backends.arm.forms import POOLS, write_layers
+from tools.pipeline.export.backends.arm.forms import POOLS
 from tools.pipeline.export.ir.constants import add_constant
 from tools.pipeline.export.ir.dim_orders import IMAGE, PIXELS
 from tools.pipeline.export.ir.rewriting import as_list, emit, for_each, named_arguments, replace_node
 from tools.pipeline.export.ir.signature import varying
-from tools.pipeline.export.rewrite.constant_propagation import propagate_constants
 
 _aten = torch.ops.aten
 # Of poolings and convolutions on Ethos-U55 and U65.
@@ -77,31 +76,6 @@ _ACTIVATIONS = frozenset((
 ))  # fmt: skip
 
 
-def write_for_npu(program: ExportedProgram, npu: Npu) -> ExportedProgram:
-    """A captured program, not quantized yet, in the forms that an NPU can take; may be written in place."""
-    # ExecuTorch's passes quantize no results of operators that read constants alone, and then refuse their readers.
-    program = write_layers(program)
-    _fill_groups(program)
-    program = propagate_constants(program)
-    if npu.product != "u85":
-        _write_minima(program)
-    _reduce_images(program, npu)
-    _reduce_strides(program)
-    if npu.product != "u85":
-        _write_volumes(program)
-        _write_resampling(program)
-        _pool_in_steps(program)
-    _choose_windows(program, npu)
-    if npu.product != "u85":
-        _average_one_batch(program)
-        _fold_strides(program)
-        _choose_pixels(program)
-    _pad_strides(program)
-    _copy_parts(program)
-    _copy_functions(program, npu)
-    return program
-
-
 def repeats_pixels(node: Node) -> bool:
     """Whether Vela lets Ethos-U55 and U65 read each pixel, or the only one there is, several times for it."""
     if node.target != exir_ops.edge.aten.upsample_nearest2d.vec:
@@ -110,7 +84,7 @@ def repeats_pixels(node: Node) -> bool:
     return _has_repetition(shape, [result / size for result, size in zip(results, shape[2:], strict=True)])
 
 
-def _fill_groups(program: ExportedProgram) -> None:
+def fill_groups(program: ExportedProgram) -> None:
     """Makes of the groups of transposed convolutions one, with zeros for what is in others, in place.
 
     ExecuTorch leaves them to the core in floating point, which has none of them in int8 either, and gives a bias scales
@@ -139,7 +113,7 @@ def _fill_groups(program: ExportedProgram) -> None:
     program.graph_module.recompile()
 
 
-def _write_minima(program: ExportedProgram) -> None:
+def write_minima(program: ExportedProgram) -> None:
     """Computes minima along dimensions as maxima of what has the other sign, in place.
 
     Ethos-U55 and U65 have maxima alone, and what Vela 5.2 writes for minima gives other numbers.
@@ -156,7 +130,7 @@ def _write_minima(program: ExportedProgram) -> None:
     program.graph_module.recompile()
 
 
-def _reduce_images(program: ExportedProgram, npu: Npu) -> None:
+def reduce_images(program: ExportedProgram, npu: Npu) -> None:
     """Computes means of images as layers whose weights are equal, and maxima as poolings, in place.
 
     ExecuTorch sums rows and columns one after the other, for which Vela transposes all elements each time, and a
@@ -210,7 +184,7 @@ def _sides(height: int, width: int, longest: int) -> tuple[int, int] | None:
     return None
 
 
-def _reduce_strides(program: ExportedProgram) -> None:
+def reduce_strides(program: ExportedProgram) -> None:
     """Gives poolings of one window the stride 1, in place: the NPU's stride is at most 3."""
     graph = program.graph
     for node in list(graph.nodes):
@@ -231,7 +205,7 @@ def _reduce_strides(program: ExportedProgram) -> None:
     program.graph_module.recompile()
 
 
-def _pool_in_steps(program: ExportedProgram) -> None:
+def pool_in_steps(program: ExportedProgram) -> None:
     """Makes several maxima of one whose windows lie side by side and are larger than the NPU's stride, in place.
 
     Averages of averages would be rounded at each step, and halves always to the same side.
@@ -257,7 +231,7 @@ def _pool_in_steps(program: ExportedProgram) -> None:
     program.graph_module.recompile()
 
 
-def _choose_windows(program: ExportedProgram, npu: Npu) -> None:
+def choose_windows(program: ExportedProgram, npu: Npu) -> None:
     """Makes poolings whose stride is larger than the NPU's choices of their windows from more of them, in place.
 
     Ethos-U55 and U65 leave them to the core. For U85 Vela 5.2 writes an operation for each place in the windows, and
@@ -303,7 +277,7 @@ def _choose(graph: Graph, origin: Node, result: Node, stride: Sequence[int], fin
     return result
 
 
-def _average_one_batch(program: ExportedProgram) -> None:
+def average_one_batch(program: ExportedProgram) -> None:
     """Makes channels of the images of a batch that is averaged, in place: ExecuTorch takes batches of one."""
     graph = program.graph
     for node in list(graph.nodes):
@@ -320,7 +294,7 @@ def _average_one_batch(program: ExportedProgram) -> None:
     program.graph_module.recompile()
 
 
-def _fold_strides(program: ExportedProgram) -> None:
+def fold_strides(program: ExportedProgram) -> None:
     """Makes of columns that a convolution strides over, more than the NPU can, channels of one column, in place.
 
     As channels lie side by side, nothing moves. Else Vela writes a convolution for each column of the result.
@@ -379,7 +353,7 @@ def _columns_to_channels(graph: Graph, origin: Node, node: Node, count: int) -> 
     return emit(graph, origin, _aten.clone.default, first, memory_format=torch.contiguous_format)
 
 
-def _choose_pixels(program: ExportedProgram) -> None:
+def choose_pixels(program: ExportedProgram) -> None:
     """Makes convolutions of single channels whose stride is larger than the NPU's choices of more pixels, in place.
 
     Vela 5.2 has none for Ethos-U55 and U65.
@@ -401,7 +375,7 @@ def _choose_pixels(program: ExportedProgram) -> None:
     program.graph_module.recompile()
 
 
-def _pad_strides(program: ExportedProgram) -> None:
+def pad_strides(program: ExportedProgram) -> None:
     """Pads images in front of convolutions whose stride is larger than the NPU's, in place.
 
     For Ethos-U55 and U65 ExecuTorch leaves them to the core, and for U85 Vela 5.2 computes some wrong, if the
@@ -425,7 +399,7 @@ def _pad_strides(program: ExportedProgram) -> None:
     program.graph_module.recompile()
 
 
-def _write_volumes(program: ExportedProgram) -> None:
+def write_volumes(program: ExportedProgram) -> None:
     """Convolves volumes plane by plane, in place, with the planes that a window reaches as channels of an image.
 
     Ethos-U55 and U65 have no convolutions of volumes.
@@ -458,7 +432,7 @@ def _write_volumes(program: ExportedProgram) -> None:
     program.graph_module.recompile()
 
 
-def _write_resampling(program: ExportedProgram) -> None:
+def write_resampling(program: ExportedProgram) -> None:
     """Writes upsampling that Ethos-U55 and U65 don't have by what they do, in place.
 
     A linear interpolation between pixels is an average of pixels, each of which is there several times.
@@ -557,7 +531,7 @@ def _factors(kernel: int, stride: int) -> list[tuple[int, int]]:
     return factors if stride == 1 else []
 
 
-def _copy_parts(program: ExportedProgram) -> None:
+def copy_parts(program: ExportedProgram) -> None:
     """Lets parts of tensors, and tensors of parts, be tensors of their own, in place; some readers can do without.
 
     Vela 5.2 copies neither: a part is read from the whole tensor, and a concatenation's parts are written to where they
@@ -585,7 +559,7 @@ def _reads_parts(node: Node) -> bool:
     return node.target in _READ_PARTS
 
 
-def _copy_functions(program: ExportedProgram, npu: Npu) -> None:
+def copy_functions(program: ExportedProgram, npu: Npu) -> None:
     """Lets results of functions that become a part of a tensor be tensors of their own, in place.
 
     Vela 5.2 lets the function write the part. On Ethos-U55 and U65 it then makes a function of single elements the last

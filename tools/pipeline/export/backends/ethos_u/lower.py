@@ -25,7 +25,7 @@ from torch.fx import Graph, GraphModule, Node
 
 from tools.artifacts.ethos_u.npu import Npu
 from tools.pipeline.export.backends.arm import delegates
-from tools.pipeline.export.backends.arm.concat_scales import part_scales
+from tools.pipeline.export.backends.arm.concat_scales import isolate_concat_scales
 from tools.pipeline.export.backends.arm.forms import (
     convolutions_to_16_bits,
     layers_of_many_steps,
@@ -50,12 +50,13 @@ from tools.pipeline.export.backends.ethos_u import vela
 from tools.pipeline.export.backends.ethos_u.addresses import WrongCommandsError
 from tools.pipeline.export.backends.ethos_u.constants import moved_constants
 from tools.pipeline.export.backends.ethos_u.core import agree, to_int8
-from tools.pipeline.export.backends.ethos_u.forms import repeats_pixels, write_for_npu
+from tools.pipeline.export.backends.ethos_u.forms import repeats_pixels
 from tools.pipeline.export.backends.ethos_u.results import Comparison
 from tools.pipeline.export.backends.ethos_u.tables import NAME as TABLE
 from tools.pipeline.export.backends.ethos_u.tables import fold_numbers, tables_of_functions, write_tables
 from tools.pipeline.export.capture.state import State
 from tools.pipeline.export.ir.rewriting import rename_output
+from tools.pipeline.export.pipelines import ETHOS_U_FORMS
 from tools.pipeline.export.quantize.activation_tables import (
     annotate_functions,
     attribute,
@@ -72,8 +73,6 @@ from tools.pipeline.export.upstream.retracing import decomposed_once
 _Finished = TypeVar("_Finished")
 
 _aten = torch.ops.aten
-# Places of a model that are looked for one by one, as they can't be lowered.
-_LARGEST_SEARCH = 2
 
 
 @dataclass
@@ -196,8 +195,8 @@ def quantize(
     if bits == 8:
         # As the quantizer will: what is read twice shares its steps.
         _merge_equal(program.graph_module, program)
-        part_scales(program, samples, state)
-    quantized = delegates.quantize(write_for_npu(program, npu), samples, quantizer, path, state)
+        isolate_concat_scales(program, samples, state)
+    quantized = delegates.quantize(ETHOS_U_FORMS.run(program, npu=npu), samples, quantizer, path, state)
     round_weights(quantized.module)
     return quantized
 

@@ -3,26 +3,19 @@
 from __future__ import annotations
 
 from tools.pipeline.export.backends.arm import delegates
-from tools.pipeline.export.backends.arm.constants import compute_constants
-from tools.pipeline.export.backends.arm.forms import write_layers
 from tools.pipeline.export.backends.request import LoweredModel, LoweringRequest
 from tools.pipeline.export.backends.vgf import lower
 from tools.pipeline.export.capture.capture import capture_model, check_no_branches, check_no_state
-from tools.pipeline.export.ir import rewriting
 from tools.pipeline.export.ir.dim_orders import (
     drop_round_trips,
     order_for_kernels,
     takes_any_order_upstream,
 )
+from tools.pipeline.export.pipelines import VGF, VGF_FLOAT
 from tools.pipeline.export.plan.manifest import Quantization
 from tools.pipeline.export.quantize import quantize
 from tools.pipeline.export.quantize.quantization_report import quantization_report
 from tools.pipeline.export.quantize.source import capture_source, prepare
-from tools.pipeline.export.rewrite.assignments import assemble
-from tools.pipeline.export.rewrite.attention import decompose_attention
-from tools.pipeline.export.rewrite.batch_norm import fold_batch_norm
-from tools.pipeline.export.rewrite.constant_propagation import propagate_constants
-from tools.pipeline.export.rewrite.decompositions.decompositions import decompose
 from tools.pipeline.export.upstream.retracing import known_results
 from tools.quiet.console import UserError
 
@@ -38,20 +31,12 @@ def lower_model(asked: LoweringRequest) -> LoweredModel:
     if source is None:
         captured = capture_model(file, asked.eager, console)
         check_no_branches(captured, path, options.backend)
-        # ExecuTorch's passes for Arm want constants for weights, and batch normalization behind convolutions only.
-        # First without operators that work in place: what these change is no constant.
-        folded = decompose_attention(decompose(fold_batch_norm(captured)))
-        functional = write_layers(assemble(rewriting.run_decompositions(folded, {})))
+        functional = VGF_FLOAT.run(captured)
         check_no_state(functional.graph_signature.buffers_to_mutate.values(), path, options.backend)
-        lowered = lower.delegate(propagate_constants(functional), options.io, path)
+        lowered = lower.delegate(functional, options.io, path)
     else:
         check_no_state(source.state.buffers, path, options.backend)
-        prepared = prepare(
-            source,
-            lambda captured, samples: lower.quantize(
-                compute_constants(assemble(decompose(fold_batch_norm(captured)))), samples, path
-            ),
-        )
+        prepared = prepare(source, lambda captured, samples: lower.quantize(VGF.run(captured), samples, path))
         # Before there are delegates, which would quantize inside.
         border = delegates.CAPTURED_BORDER.border(prepared.captured)
         delegates.CAPTURED_BORDER.remove(prepared.captured, path)

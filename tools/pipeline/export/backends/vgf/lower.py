@@ -28,12 +28,11 @@ from torch.fx import GraphModule, Node
 from torch.fx.passes.operator_support import OperatorSupportBase
 
 from tools.pipeline.export.backends.arm import delegates
-from tools.pipeline.export.backends.arm.concat_scales import part_scales
+from tools.pipeline.export.backends.arm.concat_scales import isolate_concat_scales
 from tools.pipeline.export.backends.arm.forms import (
     layouts_of_all_readers,
     tables_before_pools,
     upsampling_of_sizes,
-    write_layers,
     write_strides,
 )
 from tools.pipeline.export.backends.arm.layout import fewer_transpositions
@@ -47,9 +46,9 @@ from tools.pipeline.export.backends.arm.refused import (
     with_reasons,
 )
 from tools.pipeline.export.capture.state import State
+from tools.pipeline.export.pipelines import VGF_FORMS
 from tools.pipeline.export.quantize.quantize import Quantized, Sample
 from tools.pipeline.export.quantize.ranges import with_ranges
-from tools.pipeline.export.rewrite.constant_propagation import propagate_constants
 from tools.pipeline.export.upstream.replaced import replaced
 from tools.pipeline.export.upstream.retracing import decomposed_once
 
@@ -114,8 +113,8 @@ def quantize(program: ExportedProgram, samples: Iterable[Sample], path: Path) ->
     quantizer.set_global(get_symmetric_quantization_config())
     samples = list(samples)
     write_masks(program, samples, State({}), 8)
-    part_scales(program, samples, State({}))
-    return delegates.quantize(propagate_constants(write_layers(program)), samples, quantizer, path)
+    isolate_concat_scales(program, samples, State({}))
+    return delegates.quantize(VGF_FORMS.run(program), samples, quantizer, path)
 
 
 def delegate(program: ExportedProgram, io: str, path: Path) -> Lowered:

@@ -34,6 +34,21 @@ def decompose(program: ExportedProgram) -> ExportedProgram:
     return rewriting.run_decompositions(program, table) if called & table.keys() else program
 
 
+def decompose_all(program: ExportedProgram) -> ExportedProgram:
+    """Decomposes the operators of this module, and has all operators that work in place return their results."""
+    return rewriting.run_decompositions(program, DECOMPOSITIONS)
+
+
+def functionalize(program: ExportedProgram) -> ExportedProgram:
+    """Has all operators that work in place return their results."""
+    return rewriting.run_decompositions(program, {})
+
+
+def has_decomposition(node: Node) -> bool:
+    """Whether a node calls an operator that this module decomposes."""
+    return _functional_form(node.target) in DECOMPOSITIONS
+
+
 def _functional_form(target: Any) -> Any:
     """An operator as it is once nothing works in place any more: `aten.exp2_.default` is `aten.exp2.default`."""
     name = getattr(target, "_opname", "")

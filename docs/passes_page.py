@@ -1,0 +1,79 @@
+"""Writes docs/passes.md from the table tools/pipeline/export/pipelines.py and the passes' doc strings."""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from tools.pipeline.export.ir.passes import Pass, Property
+from tools.pipeline.export.pipelines import PIPELINES
+from tools.quiet.files import replace_text
+from tools.quiet.tool import run_tool
+
+_ROOM = "tools/pipeline/export"
+
+_HEAD = f"""# Passes
+
+What happens to a model between `torch.export` and the program, in order. `bazel run //docs:update_passes` writes this
+page from the table [{_ROOM}/pipelines.py](../{_ROOM}/pipelines.py) and the passes' doc strings.
+
+To see what a pass made of your model, for a report of a bug:
+
+    bazel build //:net --@torch_fusion//rules:dump_after=fold_batch_norm
+
+## Properties
+
+A pass may need what another one gives; a table in which nothing gives it does not import. After every pass, tests check
+that the program is what the table says.
+"""
+
+
+def _doc(each: Pass) -> str:
+    """The first sentence of a pass's doc string, read from its source."""
+    module, _, name = each.function.partition(":")
+    tree = ast.parse((Path(_ROOM) / f"{module.replace('.', '/')}.py").read_text(encoding="utf-8"))
+    function = next(node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == name)
+    return " ".join((ast.get_docstring(function) or "").split("\n\n")[0].split())
+
+
+def _row(each: Pass) -> str:
+    module, _, name = each.function.partition(":")
+    path = f"{_ROOM}/{module.replace('.', '/')}.py"
+    sets = (each.needs, each.gives, each.breaks)
+    needs, gives, breaks = (", ".join(sorted(item.name.lower() for item in held)) for held in sets)
+    text = _doc(each) + (f" Not for {', '.join(sorted(each.not_for))}." if each.not_for else "")
+    changes = "; ".join(filter(None, [gives, f"breaks {breaks}" if breaks else ""]))
+    return f"| [`{name}`](../{path}) | {text} | {needs} | {changes} |\n"
+
+
+def page() -> str:
+    """The whole page."""
+    parts = [_HEAD, "\n| property | what holds |\n| --- | --- |\n"]
+    parts += [f"| {item.name.lower()} | {item.value} |\n" for item in Property]
+    for pipeline in PIPELINES:
+        parts.append(f"\n## {pipeline.name}\n\n")
+        if pipeline.begins:
+            parts.append(f"Begins with: {', '.join(sorted(item.name.lower() for item in pipeline.begins))}.\n\n")
+        parts.append("| pass | what it does | needs | gives |\n| --- | --- | --- | --- |\n")
+        parts += [_row(each) for each in pipeline.passes]
+        if pipeline.then:
+            parts.append(f"\n{pipeline.then}\n")
+    return "".join(parts)
+
+
+def _run(arguments: argparse.Namespace) -> None:
+    replace_text(Path(os.environ.get("BUILD_WORKSPACE_DIRECTORY", "."), arguments.output), page())
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="update_passes", description="Writes the page of the export's passes.")
+    parser.add_argument("--output", required=True, help="the page, from the root of the workspace")
+    return run_tool("update_passes", _run, parser.parse_args(argv))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

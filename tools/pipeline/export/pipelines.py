@@ -1,0 +1,253 @@
+"""The table of passes: what happens to a model, in which order, for each backend.
+
+docs/passes.md is generated from it. A pass whose needs no pass before it gives is an error of this file, found when it
+is imported. `--dump-after NAME` of the export prints the program after a pass.
+"""
+
+from __future__ import annotations
+
+from tools.pipeline.export.ir.passes import Pass, Pipeline, Property
+
+_FUNCTIONAL = frozenset({Property.FUNCTIONAL})
+_ATTENTION = frozenset({Property.ATTENTION_DECOMPOSED})
+_BATCH_NORM = frozenset({Property.BATCH_NORM_FOLDED})
+_RECURRENT = frozenset({Property.RECURRENT_WHOLE})
+_DECOMPOSED = frozenset({Property.DECOMPOSED})
+_RESHAPED = frozenset({Property.RESHAPED})
+_EDGE = frozenset({Property.EDGE})
+_U85 = frozenset({"u85"})
+
+# ---- passes that several backends share ----
+
+_decompose_attention = Pass("rewrite.attention:decompose_attention", gives=_ATTENTION)
+_fold_batch_norm = Pass("rewrite.batch_norm:fold_batch_norm", gives=_BATCH_NORM)
+_keep_recurrent_layers = Pass("rewrite.own_operators:keep_recurrent_layers", gives=_RECURRENT)
+_decompose = Pass(
+    "rewrite.decompositions.decompositions:decompose", needs=_BATCH_NORM, gives=_DECOMPOSED, breaks=_RESHAPED
+)
+_assemble = Pass("rewrite.assignments:assemble")
+_functionalize = Pass(
+    "rewrite.decompositions.decompositions:functionalize", needs=_BATCH_NORM, gives=_FUNCTIONAL, breaks=_RESHAPED
+)
+_propagate_constants = Pass("rewrite.constant_propagation:propagate_constants")
+_reshape_views = Pass("rewrite.views:reshape_views", gives=_RESHAPED)
+_order_for_kernels = Pass("ir.dim_orders:order_for_kernels", needs=_EDGE)
+_compute_attention_constants = Pass("backends.arm.constants:compute_constants", needs=_BATCH_NORM | _DECOMPOSED)
+_write_layers = (
+    Pass("backends.arm.forms:compose_layers"),
+    Pass("backends.arm.forms:drop_pool_places"),
+    Pass("backends.arm.forms:part_extremes"),
+    Pass("rewrite.products:write_products"),
+    Pass("backends.arm.forms:add_batches"),
+    Pass("backends.arm.forms:pad_outside"),
+    Pass("rewrite.rows:write_rows_as_images"),
+    Pass("backends.arm.forms:write_strides"),
+)
+
+# Layers compute what reaches the model's results, and no more.
+_FOLD_LAYERS = (
+    _decompose_attention,
+    _fold_batch_norm,
+    Pass("rewrite.kernel_reach:leave_out_what_is_over_padding", needs=_BATCH_NORM),
+    Pass("rewrite.dead_channels:remove_dead_channels", needs=_BATCH_NORM),
+)
+
+# ---- capturing, for every backend ----
+
+CAPTURE = Pipeline(
+    "capture",
+    (
+        Pass("capture.capture:rename_inputs"),
+        Pass("capture.own_memory:copy_changed_inputs"),
+        Pass("capture.own_memory:copy_operands_returned"),
+        Pass("capture.capture:fill_memory"),
+        Pass("capture.tensor_indices:keep_tensor_indices"),
+    ),
+)
+
+# ---- portable: the model's own dtypes ----
+
+PORTABLE = Pipeline(
+    "portable, captured",
+    (
+        *_FOLD_LAYERS,
+        Pass("rewrite.narrow_images:lay_down_narrow_images"),
+        _keep_recurrent_layers,
+        _decompose,
+        _assemble,
+        Pass("rewrite.constant_propagation:fold_without_kernel", needs=_DECOMPOSED),
+    ),
+    then="ExecuTorch makes it an edge program.",
+)
+PORTABLE_EDGE = Pipeline(
+    "portable, edge",
+    (
+        _propagate_constants,
+        Pass("rewrite.own_operators:drop_pool_indices", needs=_EDGE),
+        _order_for_kernels,
+        Pass("ir.dim_orders:order_outputs", needs=_EDGE),
+    ),
+    begins=_EDGE | _FUNCTIONAL,
+    then="ExecuTorch emits it; the passes over the plan follow.",
+)
+
+# ---- cortex_m: int8 on the core ----
+
+CORTEX_M = Pipeline(
+    "cortex_m, captured",
+    (
+        *_FOLD_LAYERS,
+        Pass(
+            "rewrite.decompositions.decompositions:decompose_all",
+            needs=_BATCH_NORM,
+            gives=_FUNCTIONAL | _DECOMPOSED,
+            breaks=_RESHAPED,
+        ),
+        Pass("rewrite.no_ops:drop_no_ops", needs=_FUNCTIONAL),
+        _assemble,
+        Pass("rewrite.numbers:write_numbers", needs=_FUNCTIONAL),
+        Pass("rewrite.products:write_products", needs=_FUNCTIONAL),
+        Pass("rewrite.unbatched:add_batch", needs=_FUNCTIONAL),
+        Pass("rewrite.written_norms:find_norms", needs=_FUNCTIONAL),
+        Pass("backends.cortex_m.recurrent:make_layers_of_cells", needs=_FUNCTIONAL),
+        _keep_recurrent_layers,
+        Pass("backends.cortex_m.forms:make_quantizable", needs=_FUNCTIONAL | _RECURRENT),
+        Pass("backends.cortex_m.flatten:flatten_in_memory_order", needs=_FUNCTIONAL),
+        # What is calibrated or constant runs on PyTorch's kernels, whose results may lie in another order than noted.
+        _reshape_views,
+        _propagate_constants,
+    ),
+    then="Channels are equalized, observers see the calibration samples, and the quantized module is captured again.",
+)
+CORTEX_M_QUANTIZED = Pipeline(
+    "cortex_m, quantized",
+    (
+        # Passes may come to another order of dimensions than capturing did, in which a view would not be one.
+        _reshape_views,
+        Pass("backends.cortex_m.norms:lower_norms"),
+        Pass("backends.cortex_m.softmax:lower_softmaxes"),
+        Pass("backends.cortex_m.recurrent:lower_recurrent"),
+        Pass("backends.cortex_m.int4:lower_int4"),
+        Pass("backends.cortex_m.lower:quantize_biases"),
+        Pass("backends.cortex_m.lower:separate_activations"),
+        _keep_recurrent_layers,
+        _decompose,
+    ),
+    begins=_BATCH_NORM,
+    then="ExecuTorch makes it an edge program.",
+)
+# Also of what an NPU leaves to the core.
+CORTEX_M_SUBSTITUTION = Pipeline(
+    "cortex_m, edge: operators of the core",
+    (
+        Pass("backends.cortex_m.lower:substitute_operators", needs=_EDGE),
+        Pass("backends.cortex_m.lower:list_integers"),
+        _propagate_constants,
+        _order_for_kernels,
+        Pass("backends.cortex_m.tables:tabulate", needs=_EDGE),
+        Pass("backends.cortex_m.lower:fuse_clamps", needs=_EDGE),
+        Pass("backends.cortex_m.lower:cancel_transpositions", needs=_EDGE),
+        Pass("backends.cortex_m.lower:order_images", needs=_EDGE),
+        Pass("backends.cortex_m.lower:drop_empty_padding", needs=_EDGE),
+        Pass("backends.cortex_m.lower:count_work", needs=_EDGE),
+        Pass("backends.cortex_m.lower:drop_unused_constants"),
+    ),
+    begins=_EDGE,
+)
+CORTEX_M_EDGE = Pipeline(
+    "cortex_m, edge",
+    (
+        *CORTEX_M_SUBSTITUTION.passes,
+        Pass("backends.cortex_m.lower:leave_views_to_the_plan", needs=_EDGE),
+        Pass("backends.cortex_m.lower:let_quantization_overlap", needs=_EDGE),
+        Pass("backends.cortex_m.lower:note_default_order", needs=_EDGE),
+    ),
+    begins=_EDGE,
+    then="State becomes buffers, the program is run on the golden inputs, and its results are the golden outputs.",
+)
+CORTEX_M_PACKED = Pipeline(
+    "cortex_m, packed",
+    (
+        Pass("backends.cortex_m.pack:prepare", needs=_EDGE),
+        Pass("backends.cortex_m.lower:drop_unused_constants"),
+        Pass("backends.cortex_m.lower:drop_scratch"),
+    ),
+    begins=_EDGE,
+    then="It is run again and must give the same; then ExecuTorch emits it.",
+)
+
+# ---- ethos_u: int8 or int16 on an NPU ----
+
+ETHOS_U = Pipeline(
+    "ethos_u, captured",
+    (_fold_batch_norm, _decompose, _assemble, _compute_attention_constants),
+    then="Masks, concatenations and long recurrent layers are looked at on the calibration samples.",
+)
+ETHOS_U_FORMS = Pipeline(
+    "ethos_u, in forms that the NPU can take",
+    (
+        *_write_layers,
+        Pass("backends.ethos_u.forms:fill_groups"),
+        # ExecuTorch's passes quantize no results of operators that read constants alone, and then refuse their readers.
+        _propagate_constants,
+        Pass("backends.ethos_u.forms:write_minima", not_for=_U85),
+        Pass("backends.ethos_u.forms:reduce_images"),
+        Pass("backends.ethos_u.forms:reduce_strides"),
+        Pass("backends.ethos_u.forms:write_volumes", not_for=_U85),
+        Pass("backends.ethos_u.forms:write_resampling", not_for=_U85),
+        Pass("backends.ethos_u.forms:pool_in_steps", not_for=_U85),
+        Pass("backends.ethos_u.forms:choose_windows"),
+        Pass("backends.ethos_u.forms:average_one_batch", not_for=_U85),
+        Pass("backends.ethos_u.forms:fold_strides", not_for=_U85),
+        Pass("backends.ethos_u.forms:choose_pixels", not_for=_U85),
+        Pass("backends.ethos_u.forms:pad_strides"),
+        Pass("backends.ethos_u.forms:copy_parts"),
+        Pass("backends.ethos_u.forms:copy_functions"),
+    ),
+    then="ExecuTorch quantizes it for Ethos-U and delegates what the NPU can take; Vela compiles the delegates.",
+)
+
+# ---- vgf: Vulkan ----
+
+VGF = Pipeline(
+    "vgf, captured, int8",
+    (_fold_batch_norm, _decompose, _assemble, _compute_attention_constants),
+    then="ExecuTorch's quantizer for VGF quantizes it in the forms below.",
+)
+VGF_FLOAT = Pipeline(
+    "vgf, captured, floating point",
+    (
+        _fold_batch_norm,
+        _decompose,
+        _decompose_attention,
+        # Attention's transposed results are no views of the default order.
+        _reshape_views,
+        # What operators change that work in place is no constant.
+        _functionalize,
+        _assemble,
+        *_write_layers,
+        _propagate_constants,
+    ),
+    then="ExecuTorch's partitioner for VGF delegates it.",
+)
+VGF_FORMS = Pipeline(
+    "vgf, in forms that ExecuTorch's quantizer knows",
+    (*_write_layers, _propagate_constants),
+    then="ExecuTorch quantizes it for VGF and delegates it.",
+)
+
+PIPELINES = (
+    CAPTURE,
+    PORTABLE,
+    PORTABLE_EDGE,
+    CORTEX_M,
+    CORTEX_M_QUANTIZED,
+    CORTEX_M_SUBSTITUTION,
+    CORTEX_M_EDGE,
+    CORTEX_M_PACKED,
+    ETHOS_U,
+    ETHOS_U_FORMS,
+    VGF,
+    VGF_FLOAT,
+    VGF_FORMS,
+)
