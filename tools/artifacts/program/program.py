@@ -276,7 +276,9 @@ def unwritten_bytes(plan: ExecutionPlan) -> int:
     end = 0
     for index in written:
         tensor = values[index].val if index >= 0 else None
-        place = tensor.allocation_info if isinstance(tensor, Tensor) else None
+        if not isinstance(tensor, Tensor):
+            continue
+        place = tensor.allocation_info
         if place is not None and place.memory_id == len(sizes) - 1:
             nbytes = math.prod(tensor.sizes or []) * ELEMENT_SIZES[tensor.scalar_type.name]
             end = max(end, place.memory_offset_low + nbytes)
