@@ -16,6 +16,8 @@ from tools.pipeline.export.capture.diagnosis import (
     check_captured,
     explain_capture,
     random_operators,
+    slow_dtypes,
+    some_of,
 )
 from tools.pipeline.export.capture.eager import Eager
 from tools.pipeline.export.ir import rewriting
@@ -58,6 +60,11 @@ def capture_model(file: ModelFile, eager: Eager, console: Console | None) -> Exp
     if console is not None:
         for place in random_operators(captured, file.path):
             console.say(f"export: note: {file.path}: random numbers on a device are not PyTorch's, in {place}")
+        for dtype, places in slow_dtypes(captured, file.path).items():
+            console.say(
+                f"export: note: {file.path}: the model computes in {dtype}, which takes many times the instructions of "
+                f"float32 and is never int8: {some_of(places)}; call .float() on the model, and give it float32."
+            )
     return captured
 
 

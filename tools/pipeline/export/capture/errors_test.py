@@ -283,3 +283,11 @@ def test_random_numbers_of_forward_are_noted(tmp_path: Path) -> None:
     layers = "self.dropout = nn.Dropout(); self.lstm = nn.LSTM(4, 4)"
     source = model_source(f"return self.dropout({attention} + self.lstm(x)[0])", _X, layers)
     assert not any("random" in said for said in export_source(tmp_path, source).said)
+
+
+def test_who_computes_in_other_dtypes_of_floating_point_is_told_what_to_call(tmp_path: Path) -> None:
+    source = model_source("return self.fc(x)", "(torch.rand(2, 4).half(),)", "self.fc = nn.Linear(4, 2).half()")
+    (note,) = [said for said in export_source(tmp_path, source).said if "computes in float16" in said]
+    assert "fc (Linear)" in note and "call .float() on the model" in note
+    said = export_source(tmp_path, model_source("return self.fc(x)", _X, "self.fc = nn.Linear(4, 2)")).said
+    assert not any("call .float()" in text for text in said)

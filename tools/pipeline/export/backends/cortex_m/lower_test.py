@@ -612,6 +612,15 @@ def test_who_asks_for_int8_gets_it_where_floating_point_is_hardly_faster(tmp_pat
     assert not any("instructions" in text for text in result.said)
 
 
+def test_what_stays_in_floating_point_takes_no_more_memory_than_int8_does(tmp_path: Path) -> None:
+    forward = 'return nn.functional.interpolate(self.c(x).relu(), (40, 40), mode="nearest-exact")'
+    inputs, init = "(torch.randn(1, 3, 24, 24),)", "self.c = nn.Conv2d(3, 4, 3, padding=1)"
+    chosen, int8 = (
+        exported(tmp_path, forward, inputs, init, packed=True, float_where_faster=choice) for choice in (True, False)
+    )
+    assert chosen.manifest["planned_buffers"] == int8.manifest["planned_buffers"]
+
+
 def test_sequences_of_groups_of_channels_have_costs_that_are_numbers(tmp_path: Path) -> None:
     init = (
         "c = lambda i, o: nn.Sequential(nn.Conv1d(i, o, 3, padding=1), nn.GroupNorm(2, o), nn.LeakyReLU(0.1))\n"
