@@ -78,9 +78,13 @@ def test_io(tmp_path: Path, io: str, dtype: type) -> None:
 @pytest.mark.parametrize(
     "forward",
     [
-        "return x + self.second(torch.relu(self.first(x)))",
-        "y = self.first(x)\nreturn self.second(y * torch.sigmoid(y.mean((2, 3), keepdim=True)))",
         "y = self.first(x)\nreturn torch.maximum(y, self.second(x)) - y.permute(0, 1, 3, 2)",
+        *by_hand(
+            [
+                "return x + self.second(torch.relu(self.first(x)))",
+                "y = self.first(x)\nreturn self.second(y * torch.sigmoid(y.mean((2, 3), keepdim=True)))",
+            ]
+        ),
     ],
 )
 def test_layers_of_16_bits_that_are_read_in_32(tmp_path: Path, forward: str) -> None:
@@ -488,7 +492,7 @@ def test_layers_that_the_quantizer_does_not_know(tmp_path: Path, forward: str, i
     _check_outputs(result, 0.1)
 
 
-@pytest.mark.parametrize("npu", [_NPU, _U85], ids=["u55", "u85"])
+@pytest.mark.parametrize("npu", [_NPU, *by_hand([_U85])])
 def test_what_vela_or_executorch_leave_out_is_written_by_other_layers(tmp_path: Path, npu: Npu) -> None:
     """Convolutions with padding and strides above three; maxima that become parts; padding that cuts off."""
     init = """\
@@ -767,7 +771,7 @@ def test_all_that_vela_compiles_wrong(tmp_path: Path, monkeypatch: pytest.Monkey
         ]
     ),
 )
-@pytest.mark.parametrize("io", ["int8", "int16"])
+@pytest.mark.parametrize("io", ["int8", *by_hand(["int16"])])
 def test_images_that_are_constants(tmp_path: Path, forward: str, init: str, io: str) -> None:
     """Of the order in which the NPU reads them; Vela's commands for U55 would transpose them in flash."""
     result = _export(tmp_path, model_source(forward, _IMAGE, f"self.conv = nn.Conv2d(4, 4, 3, padding=1)\n{init}"), io)
