@@ -20,6 +20,7 @@ _PYPI_SETS = {
     "ethos_u": ["tools", "torch", "export"],
     "vgf": ["tools", "torch", "export"],
     "networks": ["tools", "torch", "export"],
+    "trained": ["tools", "torch", "export"],
     "board": ["tools"],
     "test": ["tools"],
 }

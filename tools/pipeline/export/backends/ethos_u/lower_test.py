@@ -19,8 +19,12 @@ from executorch.exir.dialects._ops import ops as exir_ops
 from npu.fault import NpuFault
 from tools.artifacts.ethos_u.npu import Npu
 from tools.pipeline.export.backends.arm import delegates
+from tools.pipeline.export.backends.arm.concat_scales import part_scales
 from tools.pipeline.export.backends.ethos_u import addresses, lower, vela
+from tools.pipeline.export.capture.capture import capture
+from tools.pipeline.export.capture.state import State
 from tools.pipeline.export.options import Options
+from tools.pipeline.export.rewrite.own_operators import keep_recurrent_layers
 from tools.pipeline.export.testing import Result, by_hand, export_file, export_source, model_source
 from tools.quiet.console import UserError
 
@@ -74,9 +78,13 @@ def test_io(tmp_path: Path, io: str, dtype: type) -> None:
 @pytest.mark.parametrize(
     "forward",
     [
-        "return x + self.second(torch.relu(self.first(x)))",
-        "y = self.first(x)\nreturn self.second(y * torch.sigmoid(y.mean((2, 3), keepdim=True)))",
         "y = self.first(x)\nreturn torch.maximum(y, self.second(x)) - y.permute(0, 1, 3, 2)",
+        *by_hand(
+            [
+                "return x + self.second(torch.relu(self.first(x)))",
+                "y = self.first(x)\nreturn self.second(y * torch.sigmoid(y.mean((2, 3), keepdim=True)))",
+            ]
+        ),
     ],
 )
 def test_layers_of_16_bits_that_are_read_in_32(tmp_path: Path, forward: str) -> None:
@@ -484,7 +492,7 @@ def test_layers_that_the_quantizer_does_not_know(tmp_path: Path, forward: str, i
     _check_outputs(result, 0.1)
 
 
-@pytest.mark.parametrize("npu", [_NPU, _U85], ids=["u55", "u85"])
+@pytest.mark.parametrize("npu", [_NPU, *by_hand([_U85])])
 def test_what_vela_or_executorch_leave_out_is_written_by_other_layers(tmp_path: Path, npu: Npu) -> None:
     """Convolutions with padding and strides above three; maxima that become parts; padding that cuts off."""
     init = """\
@@ -539,6 +547,33 @@ def test_what_is_joined_with_larger_numbers_has_steps_of_its_own(tmp_path: Path)
     result = _export(tmp_path, model_source(forward, "(torch.randn(1, 12),)", init))
     assert result.manifest["outputs"][0]["scale"] < 0.005 < result.manifest["outputs"][1]["scale"]
     _check_outputs(result)
+
+
+@pytest.mark.parametrize("forward", ["lstm", "gru", "topk", "max", "split", "pool"])
+def test_one_of_several_results_is_joined_with_larger_numbers(forward: str) -> None:
+    class Model(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.lstm, self.gru = torch.nn.LSTMCell(6, 6), torch.nn.GRU(6, 6, batch_first=True)
+
+        def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            results = {
+                "lstm": lambda: self.lstm(x[0]),
+                "gru": lambda: [each[0] for each in self.gru(x)],
+                "topk": lambda: x[0].topk(3),
+                "max": lambda: x[0].max(0, keepdim=True),
+                "split": lambda: x[0].tanh().split([2, 4], 1),
+                "pool": lambda: torch.nn.functional.max_pool2d(x, 2, return_indices=True),
+            }
+            part = results[forward]()[0]
+            return torch.cat([part, part * 100], -1), part + 1
+
+    torch.manual_seed(0)
+    sample = (torch.randn(1, 6, 6),)
+    program = keep_recurrent_layers(capture(Model().eval(), sample))
+    part_scales(program, [sample], State({}))
+    parted = [node for node in program.graph.nodes if node.target == torch.ops.aten.mul.Tensor and node.args[1] == 1.0]
+    assert len(parted) == 1
 
 
 _PRELU = "nn.init.uniform_(self.act.weight, -0.5, {largest})"
@@ -736,7 +771,7 @@ def test_all_that_vela_compiles_wrong(tmp_path: Path, monkeypatch: pytest.Monkey
         ]
     ),
 )
-@pytest.mark.parametrize("io", ["int8", "int16"])
+@pytest.mark.parametrize("io", ["int8", *by_hand(["int16"])])
 def test_images_that_are_constants(tmp_path: Path, forward: str, init: str, io: str) -> None:
     """Of the order in which the NPU reads them; Vela's commands for U55 would transpose them in flash."""
     result = _export(tmp_path, model_source(forward, _IMAGE, f"self.conv = nn.Conv2d(4, 4, 3, padding=1)\n{init}"), io)
