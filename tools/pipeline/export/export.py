@@ -18,6 +18,7 @@ from tools.pipeline.export.methods import ONE_METHOD, ExportedMethod, add_method
 from tools.pipeline.export.options import Options
 from tools.pipeline.export.plan.emission import optimize
 from tools.pipeline.export.plan.manifest import check_labels, make_manifest
+from tools.pipeline.export.plan.one_run import check_run
 from tools.pipeline.export.plan.serialize import serialize
 from tools.pipeline.export.rewrite.own_operators import define_out_variant
 from tools.pipeline.model_file.deterministic import make_deterministic, tracing
@@ -99,8 +100,12 @@ def export(path: Path, name: str, options: Options, weights: Path | None, consol
         method: add_method(method, file, model, emitted.program, constants, name, options, console)
         for method in options.methods
     }
+    exported = emitted.file or serialize(emitted.program, constants, emitted.states)
+    if options.backend == "portable":
+        macs = sum(instruction["macs"] for instruction in manifest["instructions"])
+        check_run(exported, emitted.program.execution_plan[0], macs, lowered.samples[0], lowered.outputs[0])
     return Exported(
-        program=emitted.file or serialize(emitted.program, constants, emitted.states),
+        program=exported,
         golden=golden.serialize(
             lowered.samples,
             lowered.outputs,

@@ -19,8 +19,12 @@ from executorch.exir.dialects._ops import ops as exir_ops
 from npu.fault import NpuFault
 from tools.artifacts.ethos_u.npu import Npu
 from tools.pipeline.export.backends.arm import delegates
+from tools.pipeline.export.backends.arm.concat_scales import part_scales
 from tools.pipeline.export.backends.ethos_u import addresses, lower, vela
+from tools.pipeline.export.capture.capture import capture
+from tools.pipeline.export.capture.state import State
 from tools.pipeline.export.options import Options
+from tools.pipeline.export.rewrite.own_operators import keep_recurrent_layers
 from tools.pipeline.export.testing import Result, by_hand, export_file, export_source, model_source
 from tools.quiet.console import UserError
 
@@ -543,6 +547,33 @@ def test_what_is_joined_with_larger_numbers_has_steps_of_its_own(tmp_path: Path)
     result = _export(tmp_path, model_source(forward, "(torch.randn(1, 12),)", init))
     assert result.manifest["outputs"][0]["scale"] < 0.005 < result.manifest["outputs"][1]["scale"]
     _check_outputs(result)
+
+
+@pytest.mark.parametrize("forward", ["lstm", "gru", "topk", "max", "split", "pool"])
+def test_one_of_several_results_is_joined_with_larger_numbers(forward: str) -> None:
+    class Model(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.lstm, self.gru = torch.nn.LSTMCell(6, 6), torch.nn.GRU(6, 6, batch_first=True)
+
+        def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            results = {
+                "lstm": lambda: self.lstm(x[0]),
+                "gru": lambda: [each[0] for each in self.gru(x)],
+                "topk": lambda: x[0].topk(3),
+                "max": lambda: x[0].max(0, keepdim=True),
+                "split": lambda: x[0].tanh().split([2, 4], 1),
+                "pool": lambda: torch.nn.functional.max_pool2d(x, 2, return_indices=True),
+            }
+            part = results[forward]()[0]
+            return torch.cat([part, part * 100], -1), part + 1
+
+    torch.manual_seed(0)
+    sample = (torch.randn(1, 6, 6),)
+    program = keep_recurrent_layers(capture(Model().eval(), sample))
+    part_scales(program, [sample], State({}))
+    parted = [node for node in program.graph.nodes if node.target == torch.ops.aten.mul.Tensor and node.args[1] == 1.0]
+    assert len(parted) == 1
 
 
 _PRELU = "nn.init.uniform_(self.act.weight, -0.5, {largest})"
