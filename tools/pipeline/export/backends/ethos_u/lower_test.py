@@ -19,7 +19,7 @@ from executorch.exir.dialects._ops import ops as exir_ops
 from npu.fault import NpuFault
 from tools.artifacts.ethos_u.npu import Npu
 from tools.pipeline.export.backends.arm import delegates
-from tools.pipeline.export.backends.arm.concat_scales import part_scales
+from tools.pipeline.export.backends.arm.concat_scales import isolate_concat_scales
 from tools.pipeline.export.backends.ethos_u import addresses, lower, vela
 from tools.pipeline.export.capture.capture import capture
 from tools.pipeline.export.capture.state import State
@@ -571,7 +571,7 @@ def test_one_of_several_results_is_joined_with_larger_numbers(forward: str) -> N
     torch.manual_seed(0)
     sample = (torch.randn(1, 6, 6),)
     program = keep_recurrent_layers(capture(Model().eval(), sample))
-    part_scales(program, [sample], State({}))
+    isolate_concat_scales(program, [sample], State({}))
     parted = [node for node in program.graph.nodes if node.target == torch.ops.aten.mul.Tensor and node.args[1] == 1.0]
     assert len(parted) == 1
 
