@@ -1,7 +1,7 @@
 """The images that //benchmarks measures: every model on every emulated board, without a console. Int8 kernels have code of
 their own for one core more."""
 
-load("//firmware/boards:boards.bzl", "EMULATED_BOARDS", "INT8_BOARDS", "VECTOR_BOARDS")
+load("//firmware/boards:boards.bzl", "EMULATED_BOARDS", "INT8_BOARDS")
 load("//rules:defs.bzl", "firmware_benchmark", "size_report", "torch_firmware")
 
 def benchmark_image(name, **kwargs):
@@ -24,8 +24,8 @@ def benchmark_images(name, models, layers = {}, engine = "auto", boards = None, 
       engine: as of torch_firmware; models of another than `auto` are on the first emulated board alone.
       layers: as models, but on the first emulated board alone.
       boards: list of labels of boards for all models; None: the emulated boards.
-      limited: rows whose limits every run of the tests holds, in `<name>_limited`: without the emulated boards but the first, whose
-        cores have the first one's kernels and would cost the tests all of them once more.
+      limited: rows whose limits every run of the tests holds, in `<name>_limited`: on the first emulated board, since other
+        cores would cost the tests all kernels once more.
       tags: of all targets.
     """
     rows = {}
@@ -44,7 +44,7 @@ def benchmark_images(name, models, layers = {}, engine = "auto", boards = None, 
                 tags = tags,
             )
             rows[":" + image] = row
-            if row in limited and board in EMULATED_BOARDS[:1] + VECTOR_BOARDS:
+            if row in limited and board in EMULATED_BOARDS[:1]:
                 limited_rows[":" + image] = row
     _benchmark(name, "index" if name == "benchmarks" else "index_" + name, rows, tags)
     if limited:

@@ -36,7 +36,7 @@ that //boardsim simulates, the very image that gets flashed on some of them; acc
     test = True,
 )
 
-def firmware_test(name, model = None, boards = [], models = None, method = "forward", srcs = None, prelink = True, engine = "auto", size = "small", tags = [], **kwargs):
+def firmware_test(name, model = None, boards = [], nightly_boards = [], models = None, method = "forward", srcs = None, prelink = True, engine = "auto", size = "small", tags = [], **kwargs):
     """Tests a model's firmware on emulated and simulated boards.
 
     Creates `<name>_<board>` per board, from the image `<name>_<board>.image`, and the suite `<name>`. A crash, a hang, a
@@ -47,6 +47,7 @@ def firmware_test(name, model = None, boards = [], models = None, method = "forw
       name: name of the test suite.
       model: the torch_program.
       boards: labels of boards with an emulator or a simulator.
+      nightly_boards: further ones, in tests of their own suite `<name>_nightly`, which have the tags `manual` and `nightly`.
       models: instead of `model`: several in one image, with the usual application; each is chosen and compared.
       method: as of torch_firmware.
       srcs: an application of your own; None: the usual one. In QEMU it takes its inputs from firmware/host.h, on
@@ -63,8 +64,9 @@ def firmware_test(name, model = None, boards = [], models = None, method = "forw
         fail("//%s:%s: give either model or models" % (native.package_name(), name))
     if models and srcs:
         fail("//%s:%s: srcs run one model here; leave srcs or models out" % (native.package_name(), name))
-    tests = []
-    for board in boards:
+    tests = {"": [], "_nightly": []}
+    for board in boards + nightly_boards:
+        suite, test_tags = ("", tags) if board in boards else ("_nightly", tags + ["manual", "nightly"])
         test = "%s_%s" % (name, Label(board).name)
         firmware_image(
             name = test + ".image",
@@ -77,6 +79,8 @@ def firmware_test(name, model = None, boards = [], models = None, method = "forw
             tags = ["manual"],
             **(({"models": models} if models else {"model": model}) | ({"srcs": srcs} if srcs else {}))
         )
-        firmware_image_test(name = test, firmware = test + ".image", size = size, tags = tags, **kwargs)
-        tests.append(test)
-    native.test_suite(name = name, tags = tags, tests = tests)
+        firmware_image_test(name = test, firmware = test + ".image", size = size, tags = test_tags, **kwargs)
+        tests[suite].append(test)
+    native.test_suite(name = name, tags = tags, tests = tests[""])
+    if nightly_boards:
+        native.test_suite(name = name + "_nightly", tags = tags + ["manual"], tests = tests["_nightly"])

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 import os
 import random
 import struct
@@ -45,6 +46,7 @@ from tools.artifacts.packed_layer.packed_layer import (
     LINEAR,
     LINEAR_INT4,
     POINTWISE_INT4,
+    SCALAR,
     WINOGRAD,
     Head,
     problem_of,
@@ -437,3 +439,50 @@ def test_corrupted_layers_break_nothing() -> None:
     assert not crashed, f"{len(crashed)} of {len(made)}:\n" + "\n".join(crashed[:20])
     unnamed = [result for result in results if result.error != "Ok" and not result.messages]
     assert not unnamed
+    # What a device refuses as no program, the export has refused.
+    pairs = zip(made, results, strict=True)
+    missed = [result.text() for each, result in pairs if _is_refused(result) and problem_of(bytes(each.packed)) is None]
+    assert not missed
+
+
+def _is_refused(result: CaseResult) -> bool:
+    """Whether a packed layer itself is refused, not for another operator or core, nor for its tensors."""
+    return result.error == "InvalidProgram" and not any("none of its operator's" in line for line in result.messages)
+
+
+def _padded(kernel: tuple[int, int], stride: int, channels: int) -> Layer:
+    """A convolution of two channels whose output has a single pixel."""
+    layer = _layer(CONVOLUTION)
+    weight = torch.randint(-127, 128, (channels, *kernel, 2), dtype=torch.int8)
+    bias, multipliers, shifts = (each[:1].expand(channels) for each in (layer.bias, layer.multipliers, layer.shifts))
+    changes = {"weight": weight, "bias": bias, "multipliers": multipliers, "shifts": shifts}
+    return dataclasses.replace(layer, **changes, stride=(stride, stride), padding=(0, 0))
+
+
+@pytest.mark.parametrize("arrangement", [DSP, MVE, SCALAR])
+def test_the_largest_layers_run_and_no_larger_ones(arrangement: int) -> None:
+    """Kernels and strides at the limits that the device's checks and the export share, and one beyond each."""
+    made, sound = [], []
+    for kernel, stride, is_sound in [
+        ((256, 1), 128, True),
+        ((1, 512), 1024, True),
+        ((0x7FFF, 2), 1, True),
+        ((0x8000, 1), 1, False),
+        ((1, 0x8000), 1, False),
+        ((257, 256), 1, False),
+        ((3, 3), 0x7FFF, True),
+        ((3, 3), 0x8000, False),
+    ]:
+        program = _Made(CONVOLUTION, arrangement if arrangement != SCALAR else DSP)
+        layer = _padded(kernel, stride, 2)
+        program.packed[:] = pack(layer, arrangement).numpy().tobytes()
+        program.values[PACKED].sizes = [len(program.packed)]
+        program.values[INPUT].sizes, program.values[OUT].sizes = [1, 2, *kernel], [1, 2, 1, 1]
+        size = scratch_size(program.head, kernel[1])
+        program.values[SCRATCH].sizes = [size]
+        program.memories = [0, 2 * math.prod(kernel), size, 16, len(program.packed)]
+        made.append(program)
+        sound.append(is_sound)
+    assert [problem_of(bytes(each.packed)) is None for each in made] == sound
+    results = _run(*made)
+    assert [result.error for result in results] == ["Ok" if is_sound else "InvalidProgram" for is_sound in sound]

@@ -91,6 +91,12 @@ def _normalization(channels: int) -> nn.Module:
     return norm
 
 
+def _slopes(channels: int) -> nn.Module:
+    activation = nn.PReLU(channels)
+    nn.init.uniform_(activation.weight, 0, 0.5)
+    return activation
+
+
 def _add(name: str, make: Callable[[], nn.Module], *shapes: tuple[int, ...], **forms: bool) -> None:
     SINGLES[f"{name}_{sum(key.rpartition('_')[0] == name for key in SINGLES)}"] = Single(make, shapes, **forms)
 
@@ -239,6 +245,8 @@ for _channels, _size, _kernel, _stride in [(8, 16, 2, 2), (8, 12, 3, 1), (16, 8,
         _add(_name, lambda t=_kind, k=_kernel, s=_stride: t(k, s), (1, _channels, _size, _size))
 for _channels, _size in [(16, 8), (64, 4), (8, 7), (6, 16)]:
     _add("avg_pool2d", lambda k=_size: nn.AvgPool2d(k), (1, _channels, _size, _size))
+for _image in [*_IMAGES, (1, 10, 23, 23), (1, 64, 4, 4), (4, 24)]:
+    _add("prelu", lambda c=_image[1]: _slopes(c), _image)
 for _name, _kind in (("max_pool2d", nn.MaxPool2d), ("avg_pool2d", nn.AvgPool2d)):
     for _channels, _size in [(6, 16), (20, 16)]:
         _add(_name, lambda t=_kind: t(2), (1, _channels, _size, _size))

@@ -5,11 +5,11 @@ without a model, of which //firmware/tests:board_images_test holds that it begin
 """
 
 # What a board is used for here:
-#   emulated: QEMU emulates it; every model is tested on it
+#   emulated: QEMU emulates it; every model is tested on it, on the first one each time and on others at night
 #   vector: an emulated board for int8 models alone, whose kernels have code of their own for its instructions
 #   core: an emulated board for the kind of core that it has, on which a few models are tested by hand: each costs all kernels
-#   scalar: of those, the one whose core has least: on it they are tested every time
-#   simulated: //boardsim simulates it; every model that fits is tested on it, in the very image that gets flashed
+#   scalar: of those, the one whose core has least
+#   simulated: //boardsim simulates it; likewise for every model that fits, in the very image that gets flashed
 #   brief: //boardsim simulates it, too: one model, a fault and the watchdog are tested on it
 #   npu: a board with an NPU; the programs of //conformance/ethos_u are for it
 #   large: a simulated board with memory for what does not fit into others
@@ -66,6 +66,13 @@ TEST_BOARDS = EMULATED_BOARDS + SIMULATED_BOARDS
 VECTOR_BOARDS = _labels("vector")
 
 INT8_BOARDS = EMULATED_BOARDS + VECTOR_BOARDS
+
+# What a model is tested on each time, and at night: tests of kernels run on each kind of core each time, and some models on each board.
+DAILY_EMULATED_BOARDS = EMULATED_BOARDS[:1]
+
+DAILY_BOARDS = DAILY_EMULATED_BOARDS + SIMULATED_BOARDS[:1]
+
+NIGHTLY_BOARDS = EMULATED_BOARDS[1:] + SIMULATED_BOARDS[1:]
 
 NPU_BOARDS = _labels("npu")
 

@@ -38,6 +38,16 @@ bool is_channels_last(const Image& image) {
       (image.batch_step == row * image.height || image.batch == 1);
 }
 
+bool has_channels_last(const Tensor& tensor) {
+  const auto order = tensor.dim_order();
+  const size_t dims = order.size();
+  bool result = dims >= 2 && order[0] == 0 && order[dims - 1] == 1;
+  for (size_t i = 1; i + 1 < dims; ++i) {
+    result = result && order[i] == i + 1;
+  }
+  return result;
+}
+
 bool check_pair(KernelRuntimeContext& ctx, const ArrayRef<int64_t>& values, int32_t low) {
   KERNEL_CHECK(
       ctx, values.size() == 2, InvalidArgument, false, "A list does not have two elements");

@@ -28,6 +28,9 @@ bool describe_image(KernelRuntimeContext& ctx, const Tensor& tensor, Image& imag
 /// Whether the elements lie as [batch, height, width, channels].
 bool is_channels_last(const Image& image);
 
+/// Whether a tensor of [batch, channels, ...], of any number of dims, lies with its channels last.
+bool has_channels_last(const Tensor& tensor);
+
 /// Fails the context (InvalidArgument) and returns false unless the list has two elements, both in
 /// [low, 0x7fff].
 bool check_pair(KernelRuntimeContext& ctx, const ArrayRef<int64_t>& values, int32_t low);

@@ -1,5 +1,6 @@
 #include "kernels/cortex_m/op_norm.h"
 
+#include "kernels/cortex_m/image.h"
 #include "kernels/soft_double.h"
 
 namespace torch {
@@ -69,14 +70,9 @@ bool split_channels(
       false,
       "A normalization's groups are none of its input's channels");
   const bool is_contiguous_input = is_contiguous(input);
-  const auto order = input.dim_order();
-  bool is_channels_last = order[0] == 0 && order[sizes.size() - 1] == 1;
-  for (size_t i = 1; i + 1 < sizes.size(); ++i) {
-    is_channels_last = is_channels_last && order[i] == i + 1;
-  }
   KERNEL_CHECK(
       ctx,
-      (is_contiguous_input || is_channels_last) && same_dim_order(input, out),
+      (is_contiguous_input || has_channels_last(input)) && same_dim_order(input, out),
       NotSupported,
       false,
       "A normalization's tensors lie in an order that it does not take");

@@ -62,21 +62,25 @@ bool open_packed(
       DelegateInvalidCompatibility,
       false,
       "The program was packed for another core than this image's: export it for this core");
-  // Sizes below 2^16 have products of 32 bits.
-  const auto is_size = [](int32_t value) { return value > 0 && value < 0x10000; };
-  bool in_range = is_size(layer->in_channels) && is_size(layer->channels);
+  // What is negative is larger than any limit.
+  const auto is_within = [](int32_t value, uint32_t limit) {
+    return static_cast<uint32_t>(value) - 1 < limit;
+  };
+  bool in_range =
+      is_within(layer->in_channels, kMaxPackedSize) && is_within(layer->channels, kMaxPackedSize);
   uint32_t taps = 1;
   if (is_int4(kind)) {
     in_range = in_range && layer->is_wide == 0 &&
         (layer->group_size == 0 || layer->group_size == kInt4Block);
   } else if (kind != LayerKind::Linear) {
     for (size_t i = 0; i < 2; ++i) {
-      in_range = in_range && layer->kernel[i] > 0 && layer->kernel[i] < 0x100 &&
-          layer->stride[i] > 0 && layer->stride[i] < 0x8000 && layer->padding[i] < 0x8000 &&
-          layer->dilation[i] > 0 && layer->dilation[i] < 0x8000;
+      in_range = in_range && is_within(layer->kernel[i], kMaxPackedWindow) &&
+          is_within(layer->stride[i], kMaxPackedWindow) && layer->padding[i] <= kMaxPackedWindow &&
+          is_within(layer->dilation[i], kMaxPackedWindow);
       taps *= layer->kernel[i];
     }
-    in_range = in_range && (kind != LayerKind::Grouped || layer->group_size > 0);
+    in_range =
+        in_range && taps <= kMaxPackedSize && (kind != LayerKind::Grouped || layer->group_size > 0);
   }
   KERNEL_CHECK(ctx, in_range, InvalidProgram, false, "A packed constant's sizes are out of range");
 
@@ -94,7 +98,7 @@ bool open_packed(
   const uint32_t row_bytes = is_int4(kind) ? int4_group_bytes(*layer, counts) : counts.padded_inner;
   KERNEL_CHECK(
       ctx,
-      counts.inner < 0x8000000 && size >= around && (size - around) / row_bytes >= rows,
+      counts.inner <= kMaxPackedInner && size >= around && (size - around) / row_bytes >= rows,
       InvalidProgram,
       false,
       "A packed constant is too short");

@@ -49,12 +49,13 @@ constexpr bool is_int4(LayerKind kind) {
 constexpr uint32_t kInt4Block = 32;
 
 /**
- * The head of a packed constant, which tools/pipeline/export/backends/cortex_m/pack.py writes; its `Head`
- * has the same members. All of a layer but its images: after the head come, for `channels` output
- * channels rounded up to even (of a depthwise layer for MVE to sixteens), biases (int32, with the
- * input's zero point and the kernel's sum folded in), multipliers (int32) and shifts (int8, rounded
- * up to fours), of a linear layer one each, four times, and then the weights. The shift of a layer
- * that is not wide nor arranged for MVE is to the right, less one; others are to the left.
+ * The head of a packed constant, which tools/pipeline/export/backends/cortex_m/pack.py writes; its
+ * `Head` has the same members. All of a layer but its images: after the head come, for `channels`
+ * output channels rounded up to even (of a depthwise layer for MVE to sixteens), biases (int32,
+ * with the input's zero point and the kernel's sum folded in), multipliers (int32) and shifts
+ * (int8, rounded up to fours), of a linear layer one each, four times, and then the weights. The
+ * shift of a layer that is not wide nor arranged for MVE is to the right, less one; others are to
+ * the left.
  *
  * Layers with int4 weights have tables of channels rounded up to fours, a multiplier and a shift
  * for each of them. They are not wide. Their weights are signed, of groups of four channels, of
@@ -93,6 +94,17 @@ struct PackedLayer {
 static_assert(sizeof(PackedLayer) == 36);
 
 constexpr uint8_t kPackedVersion = 4;
+
+/// The largest number of channels, and of elements of a kernel: both have a product of 32 bits.
+constexpr uint32_t kMaxPackedSize = 0xFFFF;
+/// The largest extent of a kernel, stride, padding and dilation, which Window has, too.
+constexpr uint32_t kMaxPackedWindow = 0x7FFF;
+/// The largest number of products per output.
+constexpr uint32_t kMaxPackedInner = 0x7FFFFFF;
+/// The largest height of a depthwise layer's kernel.
+constexpr int32_t kMaxDepthwiseKernel = 15;
+/// Products for DSP of which a sum has 24 bits, whatever is multiplied, rounded down to eights.
+constexpr int32_t kPackedShortSum = 504;
 
 /// Whether a layer is arranged for MVE, of those that this core takes.
 inline bool is_for_vectors([[maybe_unused]] const PackedLayer& layer) {

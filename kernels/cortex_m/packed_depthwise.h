@@ -7,9 +7,6 @@ namespace executor {
 namespace native {
 namespace cortex_m {
 
-/// The largest kernel, in rows, of a packed depthwise convolution.
-constexpr int32_t kMaxDepthwiseKernel = 15;
-
 /// Whether packed_depthwise() computes a layer of its kind.
 inline bool takes_depthwise(const PackedLayer& layer) {
   if (layer.kernel[0] > kMaxDepthwiseKernel || layer.channels % layer.in_channels != 0) {

@@ -317,12 +317,9 @@ class PaddedRows final {
 
 #if !defined(__ARM_FEATURE_MVE)
 
-/// Products of which a sum has 24 bits, whatever is multiplied, rounded down to eights.
-constexpr int32_t kShortSum = 504;
-
 /// Whether the sums of a layer's second channels have 24 bits without their biases.
 inline bool has_short_sums(const PackedParts& parts) {
-  return parts.layer->group_size != 0 || parts.padded_inner <= kShortSum;
+  return parts.layer->group_size != 0 || parts.padded_inner <= kPackedShortSum;
 }
 
 /// The weight of the second channel of a pair; of the first one it is the byte before.
@@ -604,7 +601,7 @@ dot_short_lanes(const uint32_t*& lanes, const int8_t* weights, int32_t count, in
 ET_INLINE const int8_t*
 dot_lanes(const uint32_t* lanes, const int8_t* weights, int32_t count, int32_t (&sums)[8]) {
   while (count > 0) {
-    const int32_t taken = count < kShortSum ? count : kShortSum;
+    const int32_t taken = count < kPackedShortSum ? count : kPackedShortSum;
     weights = dot_short_lanes(lanes, weights, taken, sums);
     count -= taken;
   }
@@ -1240,7 +1237,7 @@ void vector_to_outputs(
   const PackedLayer& layer = *parts.layer;
   // Of the last ones there may be eight more.
   const bool is_short = (needs & kNeedsLong) == 0 || has_short_sums(parts);
-  const int32_t most = is_short ? eights : kShortSum - 8;
+  const int32_t most = is_short ? eights : kPackedShortSum - 8;
   // Of a linear layer.
   const Scale scale = {multipliers[0], shifts[0], addend};
   int32_t c = 0;
@@ -1666,7 +1663,7 @@ bool takes_grouped([[maybe_unused]] const PackedLayer& layer) {
   }
   const int32_t groups = layer.in_channels / inputs;
   const int32_t taps = layer.kernel[0] * layer.kernel[1];
-  return layer.channels % (2 * groups) == 0 && taps <= kShortSum / inputs;
+  return layer.channels % (2 * groups) == 0 && taps <= kPackedShortSum / inputs;
 #endif
 }
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from kernels.tests.case_file import Case, Out, dim_order
 from tools.abi.layouts.layouts import INT4_BLOCK
-from tools.pipeline.export.backends.cortex_m import int4, norms, pack, recurrent, softmax, winograd
+from tools.pipeline.export.backends.cortex_m import int4, norms, pack, prelu, recurrent, softmax, winograd
 from tools.pipeline.export.backends.cortex_m.dialect import passes_utils
 
 _operators = torch.ops.cortex_m
@@ -178,7 +178,7 @@ def _dilated(weight: Tensor, dim: int, dilation: tuple[int, int]) -> Tensor:
 
 def convolution_cases(count: int) -> Iterator[Case]:
     """Convolutions of all kinds with all parameters."""
-    for _ in range(count):
+    for index in range(count):
         height, width = random.choice([(1, 1), (1, 9), (5, 5), (6, 7), (9, 4), (12, 3)])
         (kh, sh, ph, dh), (kw, sw, pw, dw) = _window(height), _window(width)
         groups = random.choice([1, 1, 1, 2, 3, 6])
@@ -193,6 +193,11 @@ def convolution_cases(count: int) -> Iterator[Case]:
             sh = sw = random.choice([1, 1, 2])
             in_channels = random.choice([16, 24, 32, 48, 64, 80, 128])
             out_channels = random.choice([4, 8, 12, 16, 18])
+        if index == 0:
+            # As of sound: a long kernel and stride, over a sequence or over an image that is one pixel wide.
+            kh, kw, sh, sw = random.choice([(1, 300, 1, 130), (512, 1, 37, 1)])
+            height, width, ph, pw, dh, dw = kh + 3 * (sh - 1) + 5, kw + 3 * (sw - 1) + 5, kh // 2, kw // 2, 1, 1
+            groups, in_channels, out_channels = 1, random.choice([1, 4]), random.randint(1, 4)
         batch = random.choice([1, 1, 2])
         weight = integers((out_channels, kh, kw, in_channels // groups), -127)
         bias, multipliers, shifts = _per_channel(out_channels, weight[0].numel())
@@ -345,7 +350,8 @@ def masked_softmax_cases(count: int) -> Iterator[Case]:
 
 def _like_fused(name: str, *arguments: Any) -> Case:
     """A call of an operator of our own with its result from Python."""
-    owner = norms if name.endswith("norm") else softmax if name.endswith("softmax") else recurrent
+    ends = {"norm": norms, "softmax": softmax, "prelu": prelu}
+    owner = next((module for end, module in ends.items() if name.endswith(end)), recurrent)
     results = getattr(owner, name)(*arguments)
     results = [results] if isinstance(results, Tensor) else list(results)
     outs = [Out(result.dtype, tuple(result.shape), dim_order(result)) for result in results]
@@ -373,6 +379,20 @@ def norm_cases(count: int) -> Iterator[Case]:
             x = x.contiguous(memory_format=torch.channels_last)
         groups = random.choice([each for each in range(1, channels + 1) if channels % each == 0])
         yield _like_fused("quantized_group_norm", x, weight, bias, groups, epsilon, shift)
+
+
+def prelu_cases(count: int) -> Iterator[Case]:
+    """PReLU of images in both orders and of rows, also with slopes below 0 and above 1."""
+    for _ in range(count):
+        channels = random.choice([1, 2, 3, 4, 7, 8, 16, 33])
+        x = integers((random.choice([1, 2]), channels, *random.choice([(), (5,), (3, 4), (1, 1)])))
+        if x.dim() == 4 and random.random() < 0.6:
+            x = x.contiguous(memory_format=torch.channels_last)
+        slopes = torch.randn(channels) * random.choice([0.1, 1.0, 3.0])
+        made = prelu.factors(slopes, random.choice([1e-9, 0.01, 0.7, 1.0, 60.0]))
+        assert made is not None
+        negative, positive, shift = made
+        yield _like_fused("quantized_prelu", x, negative, positive, zero_point(), zero_point(), shift)
 
 
 def recurrent_cases(count: int) -> Iterator[Case]:
@@ -439,6 +459,7 @@ def cortex_m_cases(count: int, seed: int, arrangements: tuple[int, ...] = _ARRAN
         masked_softmax_cases(count),
         layout_cases(count),
         norm_cases(count),
+        prelu_cases(count),
         recurrent_cases(count),
         *(packed_cases(count, arrangement) for arrangement in arrangements),
         *(long_sum_cases(arrangement) for arrangement in arrangements),
@@ -548,6 +569,19 @@ def cortex_m_refused_cases(arrangement: int = pack.DSP) -> Iterator[Case]:
     group_norm = [x, scales[:4], offsets[:4], 2, 0.1, 12, out]
     for changes in ({3: 0}, {3: 3}, {3: -2}, {3: 8}, {1: scales[:5], 2: offsets[:5]}, {6: small}):
         yield Case("torch_fusion::quantized_group_norm.out", changed(group_norm, changes), error="InvalidArgument")
+    slopes = [x, torch.ones(4, dtype=torch.int32), 1, 0, 0, 12, out]
+    for place, value, error in (
+        (1, torch.ones(5, dtype=torch.int32), "InvalidArgument"),
+        (1, torch.ones(4, dtype=torch.int16), "InvalidType"),
+        (2, -1, "InvalidArgument"),
+        (2, 1 << 23, "InvalidArgument"),
+        (3, 128, "InvalidArgument"),
+        (4, -129, "InvalidArgument"),
+        (5, 23, "InvalidArgument"),
+        (5, -1, "InvalidArgument"),
+        (6, small, "InvalidArgument"),
+    ):
+        yield Case("torch_fusion::quantized_prelu.out", changed(slopes, {place: value}), error=error)
     yield from _refused_recurrent_cases()
     yield from _refused_int4_cases(arrangement)
     yield Case("cortex_m::transpose.out", [row, (0, 0), Out(torch.int8, (2, 2))], error="InvalidArgument")

@@ -7,7 +7,7 @@ _SMALL = SIMULATED_BOARDS[:1]
 
 ARCHITECTURES = {
     # A network over time of causal convolutions, for sensors.
-    "causal_convolution": struct(float32 = _SMALL, int8 = SIMULATED_BOARDS + VECTOR_BOARDS),
+    "causal_convolution": struct(float32 = _SMALL, int8 = _SMALL + VECTOR_BOARDS),
     # Convolutions of groups of channels, which are mixed by moving them about.
     "channel_shuffle": struct(float32 = [], int8 = _SMALL + VECTOR_BOARDS),
     # Spectrum and logarithm of a signal, as features.

@@ -9,6 +9,7 @@ _PLATFORMS = "//command_line_option:platforms"
 _CONSOLE = "//firmware:console"
 _MODEL = "//firmware:model"
 _PROFILE = "//firmware:profiling"
+_BUILD_ID = "//rules/private:build_id"
 _NPU = "//rules:npu"
 _NO_NPU = "//rules:no_npu"
 
@@ -101,14 +102,14 @@ board_or_core_transition = transition(
 )
 
 def _library_transition_impl(settings, attr):
-    return _core_settings(attr.library_core, settings) | {_PROFILE: "off"}
+    return _core_settings(attr.library_core, settings) | {_PROFILE: "off", _BUILD_ID: ""}
 
 library_transition = transition(
     # As core_transition, for what neither an NPU nor measuring changes: kernels and runtime. The rule has an attribute
-    # `library_core`.
+    # `library_core`. A second build of an image (reproducibility_test) has them of the first.
     implementation = _library_transition_impl,
     inputs = [_PLATFORMS, _NPU],
-    outputs = [_PLATFORMS, _NPU, _PROFILE],
+    outputs = [_PLATFORMS, _NPU, _PROFILE, _BUILD_ID],
 )
 
 def _platforms_of_programs(cores, by_cost):

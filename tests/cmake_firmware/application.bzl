@@ -11,7 +11,7 @@ def application(name, board, packages, models, definitions, is_brief, test_const
       packages: names of packages, targets of this folder.
       models: list of str, those whose self-tests it runs.
       definitions: CMake's variables besides these.
-      is_brief: whether the test is one of each run of all tests, or run by hand.
+      is_brief: whether the test is one of each run of all tests, or run at night.
       test_constraints: `target_compatible_with` of the test.
       **kwargs: attributes of `cmake_firmware`.
     """
@@ -34,6 +34,9 @@ def application(name, board, packages, models, definitions, is_brief, test_const
         name = name + "_test",
         size = "small",
         firmware = name,
-        tags = [] if is_brief else ["manual"],
+        tags = [] if is_brief else [
+            "manual",
+            "nightly",
+        ],
         target_compatible_with = test_constraints,
     )

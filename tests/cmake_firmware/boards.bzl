@@ -41,8 +41,6 @@ NPU_BOARD = BOARDS["mps3_an547"]
 # build's, which leave inline assembly other registers; the others, which take a minute of compiling, are run by hand.
 BRIEF = [
     ("two", "mps2_an386"),
-    ("portable", "qemu_microbit"),
     ("softfp", "mps2_an386"),
-    ("int8", "mps2_an500"),
     ("clang_int8", "mps2_an386"),
 ]

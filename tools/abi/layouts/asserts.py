@@ -60,6 +60,10 @@ def _constants() -> Iterator[tuple[str, object]]:
     packed = "torch::executor::native::cortex_m"
     yield f"{packed}::kPackedVersion", layouts.PACKED_VERSION
     yield f"{packed}::kInt4Block", layouts.INT4_BLOCK
+    for name, value in layouts.PACKED_LIMITS.items():
+        yield f"{packed}::kMaxPacked{name}", value
+    yield f"{packed}::kMaxDepthwiseKernel", layouts.MAX_DEPTHWISE_KERNEL
+    yield f"{packed}::kPackedShortSum", layouts.PACKED_SHORT_SUM
     for kind, names in (("Arrangement", layouts.PACKED_ARRANGEMENTS), ("LayerKind", layouts.PACKED_KINDS)):
         for name, value in names.items():
             yield f"uint32_t({packed}::{kind}::{name})", value

@@ -251,6 +251,12 @@ PACKED_KINDS = {
 """What it computes: LayerKind."""
 INT4_BLOCK = 32
 """Inputs whose int4 weights have a factor of their own: kInt4Block."""
+PACKED_LIMITS = {"Size": 0xFFFF, "Window": 0x7FFF, "Inner": 0x7FFFFFF}
+"""The largest numbers that a device takes in its head: kMaxPackedSize, kMaxPackedWindow, kMaxPackedInner."""
+MAX_DEPTHWISE_KERNEL = 15
+"""The largest height of a depthwise layer's kernel: kMaxDepthwiseKernel."""
+PACKED_SHORT_SUM = 504
+"""Products of which a sum has 24 bits for DSP, whatever is multiplied: kPackedShortSum."""
 SHIFTS = (-62, 31)
 """Shifts that requantize() takes: kMinShift, kMaxShift of kernels/cortex_m/requantize.h."""
 

@@ -6,6 +6,7 @@ tools/pipeline/export/backends/cortex_m/pack.py writes it.
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass
@@ -13,9 +14,12 @@ from typing import Any, ClassVar
 
 from tools.abi.layouts.layouts import (
     INT4_BLOCK,
+    MAX_DEPTHWISE_KERNEL,
     PACKED_ARRANGEMENTS,
     PACKED_KINDS,
     PACKED_LAYER,
+    PACKED_LIMITS,
+    PACKED_SHORT_SUM,
     PACKED_VERSION,
     SHIFTS,
 )
@@ -33,8 +37,6 @@ _GROUP = 16
 _MIN_SHIFT, _MAX_SHIFT = SHIFTS
 # The largest stride of depthwise layers that are computed by columns.
 _MAX_COLUMN_STRIDE = 7
-# Products for DSP of which a sum has 24 bits, whatever is multiplied, rounded down to eights.
-_SHORT_SUM = 504
 # How the fields of PACKED_LAYER are encoded: bytes, words and pairs without a sign but for channels and numbers.
 _ENCODING = "<4B2Hi8H4h"
 assert struct.calcsize(_ENCODING) == sum(size for _, size in PACKED_LAYER.fields)
@@ -92,10 +94,19 @@ class Head:
 
     @property
     def can_be_winograd(self) -> bool:
-        """Whether WINOGRAD layers can be so: takes_winograd(), and the sums are below 2**29."""
+        """Whether WINOGRAD layers can be so: takes_winograd() but for its tiles, and the sums are below 2**29."""
         is_usual = self.stride == self.dilation == (1, 1) and self.kernel == (3, 3) and max(self.padding) < 3
         is_taken = self.arrangement == DSP and not self.is_wide and self.in_channels % 4 == 0
         return is_usual and is_taken and 9 * self.in_channels * 128 * 128 < 2**29
+
+    @property
+    def can_be_depthwise(self) -> bool:
+        """Whether DEPTHWISE layers can be so: takes_depthwise() of packed_depthwise.h."""
+        if self.kernel[0] > MAX_DEPTHWISE_KERNEL or self.channels % self.in_channels:
+            return False
+        is_plain = self.channels == self.in_channels and self.dilation == (1, 1)
+        fits = self.in_channels % 4 == 0 if self.arrangement == MVE else self.in_channels >= 4
+        return fits and (is_plain or self.arrangement == DSP)
 
     @property
     def can_be_grouped(self) -> bool:
@@ -103,7 +114,7 @@ class Head:
         if self.arrangement == MVE or not self.group_size or self.group_size % 4 or self.in_channels % self.group_size:
             return False
         is_even = self.channels % (2 * (self.in_channels // self.group_size)) == 0
-        return is_even and self.kernel[0] * self.kernel[1] * self.group_size <= _SHORT_SUM
+        return is_even and self.kernel[0] * self.kernel[1] * self.group_size <= PACKED_SHORT_SUM
 
     @property
     def is_channelwise(self) -> bool:
@@ -126,7 +137,7 @@ class Head:
     @property
     def has_short_sums(self) -> bool:
         """Whether kernels add up the products of any layer at once, as has_short_sums() of packed_layers.cpp says."""
-        return self.arrangement != DSP or self.group_size != 0 or round_up(self.inner, 4) <= _SHORT_SUM
+        return self.arrangement != DSP or self.group_size != 0 or round_up(self.inner, 4) <= PACKED_SHORT_SUM
 
     @property
     def inner(self) -> int:
@@ -159,11 +170,17 @@ class Head:
         return multipliers, shifts, shifts + round_up(self.factors, 4)
 
     @property
-    def int4_bytes(self) -> int:
-        """Bytes of int4 weights, with their factors."""
-        inner = self.inner if self.arrangement == MVE else round_up(self.inner, 8)
-        factors = -(-self.inner // INT4_BLOCK) if self.group_size else 0
-        return self.table_channels * ((inner + 1) // 2 + factors)
+    def weight_bytes(self) -> int:
+        """Bytes of weights, and with those of four bits of their factors."""
+        if self.is_int4:
+            inner = self.inner if self.arrangement == MVE else round_up(self.inner, 8)
+            factors = -(-self.inner // INT4_BLOCK) if self.group_size else 0
+            return self.table_channels * ((inner + 1) // 2 + factors)
+        if self.is_depthwise:
+            return round_up(self.in_channels, 4) * (self.channels // self.in_channels) * self.inner
+        if self.arrangement == MVE:
+            return self.channels * self.inner + -self.inner % 16
+        return self.table_channels * round_up(self.inner, 4)
 
 
 def describe(head: Head) -> str:
@@ -187,30 +204,55 @@ def describe(head: Head) -> str:
 
 
 def problem_of(data: bytes) -> str | None:
-    """What is wrong in a packed constant that its kernel does not look at; None if nothing is.
+    """What is wrong in a packed constant that is linked, where nothing checks it again; None if nothing is.
 
-    check_contents() of kernels/cortex_m/packed.cpp checks the shifts where a program is loaded; a padding that gives
-    scratch memory no size and an empty range of outputs harm nothing there. What else there is to check the kernel
-    checks at each call.
+    It is what open_packed() and check_contents() of kernels/cortex_m/packed.cpp refuse when a program is loaded, and
+    what a layer's kernel does not compute. A padding that gives scratch memory no size and an empty range of outputs
+    harm nothing there. What else there is to check the kernel checks at each call.
     """
     if len(data) < Head.SIZE or data[0] != PACKED_VERSION:
         return "it is no packed layer of this version"
     head = Head.unpack(data)
-    if not 0 < head.channels < 1 << 16 or not 0 < head.in_channels < 1 << 16:
-        return "its sizes are out of range"
-    if head.is_int4 and (head.is_wide or head.group_size not in (0, INT4_BLOCK)):
-        return "its groups of int4 weights have no size that there is"
-    if head.kind == GROUPED and not head.can_be_grouped:
-        return "its groups are none that its kernel computes"
-    _, shifts_at, _ = head.tables
-    shifts = struct.unpack_from(f"<{head.factors}b", data.ljust(shifts_at + head.factors, b"\0"), shifts_at)
+    if head.arrangement not in PACKED_ARRANGEMENTS.values() or head.kind not in PACKED_KINDS.values():
+        return "it is no packed layer of this version"
+    problem = problem_of_head(head)
+    if problem is not None:
+        return problem
+    _, shifts_at, weights_at = head.tables
+    count = weights_at - shifts_at
+    shifts = struct.unpack(f"<{count}b", data[shifts_at:weights_at].ljust(count, b"\0"))
     least = 0 if head.arrangement != MVE and not head.is_wide else _MIN_SHIFT
     if any(not least <= shift <= _MAX_SHIFT for shift in shifts):
         return "a shift is out of range"
+    if len(data) < weights_at + head.weight_bytes:
+        return "it is too short for its weights"
+    return None
+
+
+def problem_of_head(head: Head) -> str | None:
+    """What is wrong in the head of a packed constant: a limit that a device checks, or a layer that has no kernel."""
+    if not _are_within((head.channels, head.in_channels), "Size"):
+        return "its sizes are out of range"
+    if head.is_int4 and (head.is_wide or head.group_size not in (0, INT4_BLOCK)):
+        return "its groups of int4 weights have no size that there is"
+    if not head.is_int4 and head.kind != LINEAR:
+        windows = (*head.kernel, *head.stride, *head.dilation, *(padding or 1 for padding in head.padding))
+        if not _are_within(windows, "Window") or not _are_within((math.prod(head.kernel),), "Size"):
+            return "its kernel, stride, padding or dilation is out of range"
+        if head.kind == GROUPED and not head.can_be_grouped:
+            return "its groups are none that its kernel computes"
+        if head.is_depthwise and not head.can_be_depthwise:
+            return "its channels, kernel or dilation are none that its kernel computes"
+        if head.kind == WINOGRAD and not (head.can_be_winograd and head.group_size and head.group_size % 4 == 0):
+            return "it is none of those that are computed in tiles"
+    if not _are_within((head.inner,), "Inner"):
+        return "its products are too many"
     if any(padding * head.in_channels >= 1 << 25 for padding in head.padding):
         return "its padding is out of range"
-    if head.is_int4 and len(data) < head.tables[2] + head.int4_bytes:
-        return "it is too short for its weights"
     if not -128 <= head.min <= head.max <= 127:
         return "the range of its outputs is empty, or not within int8"
     return None
+
+
+def _are_within(values: Sequence[int], limit: str) -> bool:
+    return all(0 < value <= PACKED_LIMITS[limit] for value in values)

@@ -14,15 +14,11 @@ import numpy as np
 from tools.artifacts.packed_layer.packed_layer import (
     CONVOLUTION,
     DEPTHWISE,
-    DSP,
     GROUPED,
     LINEAR,
     LINEAR_INT4,
-    MVE,
     POINTWISE_INT4,
     WINOGRAD,
-    WINOGRAD_LANES,
-    Head,
 )
 from tools.pipeline.compile.call import Call, are_placed, are_plain, int_list, ints, is_factor, pointer
 from tools.pipeline.compile.elementwise import ELEMENTWISE_CALLS
@@ -30,9 +26,6 @@ from tools.pipeline.compile.program import Method, Shape
 from tools.pipeline.compile.values import floating
 from tools.pipeline.compile.window import WINDOW_CALLS, Window, windows_name
 from tools.pipeline.link.layout import kind_of
-
-# kMaxDepthwiseKernel of kernels/cortex_m/packed_depthwise.h.
-_MAX_DEPTHWISE_KERNEL = 15
 
 
 def inner_call(method: Method, operator: str, arguments: Sequence[int]) -> Call | None:
@@ -203,7 +196,7 @@ def _packed_images(
     image, result = method.shapes[x], method.shapes[out]
     if not are_placed(method, *tensors) or {image.dtype, result.dtype} != {"CHAR"}:
         return None
-    if not (image.is_channels_last and result.is_channels_last and _is_whole(method, packed, head)):
+    if not (image.is_channels_last and result.is_channels_last):
         return None
     windows = [
         Window(image.sizes[2 + i], head.kernel[i], head.stride[i], head.padding[i], head.dilation[i]) for i in range(2)
@@ -222,26 +215,6 @@ def _packed_images(
         *given,
     ]
     return Call(f"kernels/cortex_m/{header}.h", function, call, tensors, {name: images})
-
-
-def _is_whole(method: Method, packed: int, head: Head) -> bool:
-    """Whether a packed constant is one that open_packed() and the kernels take, of kernels/cortex_m/packed.h."""
-    is_mve = head.arrangement == MVE
-    inner = head.inner if head.is_depthwise or is_mve else -(-head.inner // 4) * 4
-    rows = head.channels if is_mve else head.table_channels
-    if head.is_depthwise:
-        rows = -(-head.in_channels // 4) * 4 * (head.channels // head.in_channels)
-    size = head.tables[2] + rows * inner + (-head.inner % 16 if is_mve and not head.is_depthwise else 0)
-    is_taken = all(0 < kernel < 0x100 and stride > 0 for kernel, stride in zip(head.kernel, head.stride, strict=True))
-    if head.is_depthwise:
-        can_be = head.in_channels % 4 == 0 if is_mve else head.in_channels >= 4
-        is_taken &= can_be and head.kernel[0] <= _MAX_DEPTHWISE_KERNEL and head.channels % head.in_channels == 0
-        is_taken &= head.arrangement == DSP or (head.dilation == (1, 1) and head.channels == head.in_channels)
-    if head.kind == GROUPED:
-        is_taken &= head.can_be_grouped
-    if head.kind == WINOGRAD:
-        is_taken &= head.can_be_winograd and head.group_size > 0 and head.group_size % WINOGRAD_LANES == 0
-    return is_taken and method.shapes[packed].nbytes >= size
 
 
 def _image(shape: Shape) -> tuple[str, str]:

@@ -33,6 +33,7 @@ _ROLES = {
     "torch_fusion::quantized_layer_norm": {1: "weight", 2: "bias"},
     "torch_fusion::quantized_lstm": {3: "weights", 4: "factors"},
     "torch_fusion::quantized_masked_softmax": {1: "exponentials", 2: "mask"},
+    "torch_fusion::quantized_prelu": {1: "weight"},
     "torch_fusion::quantized_softmax": {1: "exponentials"},
 }
 

@@ -124,6 +124,7 @@ CORTEX_M_QUANTIZED = Pipeline(
         # Passes may come to another order of dimensions than capturing did, in which a view would not be one.
         _reshape_views,
         Pass("backends.cortex_m.norms:lower_norms"),
+        Pass("backends.cortex_m.prelu:lower_prelus"),
         Pass("backends.cortex_m.softmax:lower_softmaxes"),
         Pass("backends.cortex_m.recurrent:lower_recurrent"),
         Pass("backends.cortex_m.int4:lower_int4"),

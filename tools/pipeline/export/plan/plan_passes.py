@@ -98,6 +98,7 @@ _ELEMENTWISE = {
     "cortex_m::quantized_activation",
     "cortex_m::quantized_add",
     "cortex_m::quantized_mul",
+    "torch_fusion::quantized_prelu",
 }
 
 _CONCATENATION = ("aten::cat", "out")

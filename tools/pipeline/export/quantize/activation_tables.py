@@ -37,6 +37,7 @@ from torchao.quantization.pt2e.quantizer.quantizer import Q_ANNOTATION_KEY
 
 from tools.pipeline.export.backends.cortex_m.norms import norm_of
 from tools.pipeline.export.backends.cortex_m.own_layers import mark
+from tools.pipeline.export.backends.cortex_m.prelu import is_prelu
 from tools.pipeline.export.backends.cortex_m.softmax import SOFTMAX, Scores, scores_of
 from tools.pipeline.export.ir.rewriting import is_elementwise
 from tools.pipeline.export.rewrite.own_operators import RECURRENT
@@ -298,7 +299,8 @@ def _has_no_kernel(node: Node) -> bool:
     """Whether a node is in a form that no int8 kernel knows.
 
     Numbers of another format than float32, weights that the model computes, pooling that is dilated, whose windows
-    reach beyond the image, or whose places are asked for, and padding of more than four dimensions.
+    reach beyond the image, or whose places are asked for, and padding of more than four dimensions, or with less than
+    any number of an image.
     """
     if node.op == "call_function" and any(map(_is_of_other_format, (node, *node.all_input_nodes))):
         return True
@@ -306,7 +308,7 @@ def _has_no_kernel(node: Node) -> bool:
     if _has_computed_weights(node) or any(_has_computed_weights(user) and user.args[1] is node for user in node.users):
         return True
     if node.target == _aten.constant_pad_nd.default:
-        return node.meta["val"].dim() > 4
+        return node.meta["val"].dim() > 4 or _with_defaults(node, 2, (0.0,))[0] < _EXCLUDED
     if node.target == _aten.avg_pool2d.default:
         ceil_mode, _, divisor = _with_defaults(node, 4, (False, True, None))
         return bool(ceil_mode) or divisor is not None
@@ -433,7 +435,7 @@ class _Whole(Quantizer):
 
 
 class _OwnLayers(Quantizer):
-    """Annotates layers that have operators of our own: normalization, and recurrent ones.
+    """Annotates layers that have operators of our own: normalization, PReLU, and recurrent ones.
 
     Args:
       has_float_border: whether states that the model takes and returns stay in floating point, bit for bit.
@@ -462,7 +464,7 @@ class _OwnLayers(Quantizer):
 
     def get_quantizer_info(self) -> QuantizerInfo:
         """What ExecuTorch's report of quantizers asks of each."""
-        return QuantizerInfo("Own layers", "normalization, LSTM and GRU", "int8", __name__)
+        return QuantizerInfo("Own layers", "normalization, PReLU, LSTM and GRU", "int8", __name__)
 
 
 def _leave_states(layer: Node) -> None:
@@ -488,7 +490,7 @@ def _leave_states(layer: Node) -> None:
 
 
 def _is_layer_of_our_own(node: Node) -> bool:
-    if norm_of(node) is None and node.target not in RECURRENT:
+    if norm_of(node) is None and not is_prelu(node) and node.target not in RECURRENT:
         return False
     # Beside what is normalized, and an initial state.
     first = 1 if node.target not in RECURRENT else len(RECURRENT) + 1 - RECURRENT.index(node.target)

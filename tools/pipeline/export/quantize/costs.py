@@ -36,6 +36,7 @@ from tools.pipeline.export.backends.cortex_m.pack import (
     are_computed_together,
     has_depthwise_kernel,
     has_grouped_kernel,
+    has_window,
     is_packed_dense,
 )
 from tools.pipeline.export.backends.cortex_m.softmax import SOFTMAX, has_table, scores_of
@@ -248,7 +249,11 @@ def _vectors(node: Node) -> int:
 def _convolution(node: Node, outputs: int) -> Work:
     image, weight = _image_shape(node.args[0]), _shape(node.args[1])
     channels, inner = weight[0], math.prod(weight[1:])
-    floating = convolution_in_float(_geometry(node))
+    floating, given = convolution_in_float(_geometry(node)), named_arguments(node)
+    steps = (for_each(given[name]) for name in ("stride", "padding", "dilation"))
+    if not has_window(_dialect_shape(weight), *steps):
+        kind = "convolution" if image[1] == weight[1] else "depthwise" if weight[1] == 1 else "grouped"
+        return Work("unpacked", _unpacked(outputs, weight), Work(kind, floating))
     if image[1] == weight[1]:
         amounts: tuple[int, ...] = (1, outputs, *_products(_image_shape(node), image[1], weight))
         return Work("convolution", amounts, Work("convolution", floating), _with_vectors(node, weight))
@@ -257,7 +262,6 @@ def _convolution(node: Node, outputs: int) -> Work:
         return Work("channelwise", (1, outputs, image[0] * channels, outputs if channels < WORD else 0))
     if weight[1] == 1 and image[1] >= WORD:
         planes = image[0] * channels
-        given = named_arguments(node)
         dilation = for_each(given["dilation"])
         if has_depthwise_kernel(MVE, image[1], channels // image[1], weight[2], dilation):
             vectors, lines = _vectors(node), _vectors(node) // _image_shape(node)[3]

@@ -32,7 +32,7 @@ _aten = torch.ops.aten
 # Factors let through, of each channel by itself.
 _PASSED = frozenset((
     _aten.relu.default, _aten.leaky_relu.default, _aten.max_pool2d.default, _aten.avg_pool2d.default,
-    _aten.adaptive_avg_pool2d.default, _aten.dropout.default,
+    _aten.adaptive_avg_pool2d.default, _aten.prelu.default, _aten.dropout.default,
 ))  # fmt: skip
 # The same between bounds.
 _BOUNDED = frozenset((_aten.hardtanh.default, _aten.clamp.default))

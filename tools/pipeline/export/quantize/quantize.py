@@ -391,6 +391,8 @@ class _Calibration(Interpreter):
 
     def __init__(self, module: GraphModule, path: Path, index: int, is_reported: bool) -> None:
         super().__init__(module)
+        # Which would follow the error's own words.
+        self.extra_traceback = False
         self._path = path
         self._index = index
         self._is_reported = is_reported

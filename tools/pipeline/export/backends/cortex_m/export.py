@@ -84,6 +84,11 @@ def lower_model(asked: LoweringRequest) -> LoweredModel:
     outputs = lower.run(edge, samples)
     if options.packed:
         edge = lower.pack(edge, target)
+        for place in lower.without_window(edge, path):
+            console.say(
+                f"export: note: {path}: {place} has too long a kernel or stride for a packed layer: in int8 it "
+                "takes several times the instructions that it takes in floating point; keep_float leaves it there."
+            )
         lower.check_packed(edge, samples[0], outputs[0])
     check_out_variants(edge, path)
     quantization = Quantization(options.io, border.inputs, border.outputs)

@@ -16,6 +16,8 @@ the same in another form would stay in floating point, or be refused on the devi
 - pixel_shuffle becomes a transposition, and a transposed convolution convolutions whose results are moved, see
   depth_to_space.py;
 - images that are one pixel wide lie down for convolutions, see narrow_images.py;
+- padding that a pooling of maxima ignores is the pooling's;
+- a PReLU of one slope is a leaky one, and one that falls nowhere comes after a pooling of maxima;
 - what a convolution or pooling reads in another layout is copied to channels-last before it;
 - a number beside a tensor without dimensions becomes a constant without any: the quantizer's have one at least, and
   would give it to the result.
@@ -42,7 +44,7 @@ from tools.pipeline.export.backends.cortex_m.transpositions import (
     order_of,
     view_tokens_as_pixels,
 )
-from tools.pipeline.export.ir.constants import add_constant, is_constant
+from tools.pipeline.export.ir.constants import Constants, add_constant, is_constant
 from tools.pipeline.export.ir.dim_orders import IMAGE, PIXELS
 from tools.pipeline.export.ir.rewriting import emit, for_each
 from tools.pipeline.export.rewrite.maxima import drop_unused_argmax
@@ -56,6 +58,7 @@ _ELEMENTWISE = frozenset(
     for operator in (
         _aten.relu, _aten.hardtanh, _aten.clamp, _aten.sigmoid, _aten.tanh, _aten.silu, _aten.hardswish,
         _aten.hardsigmoid, _aten.leaky_relu, _aten.gelu, _aten.elu, _aten.mish, _aten.softplus,
+        _aten.prelu,
     )
 )  # fmt: skip
 
@@ -95,6 +98,9 @@ _OF_SEQUENCE = (0, 1, 3)
 # What is computed of each channel of an image, and as which pooling of all of it.
 _POOLED: dict[Any, Any] = {_aten.mean.dim: _aten.avg_pool2d.default, _aten.amax.default: _aten.max_pool2d.default}
 
+# Padding with less than this is for maxima to ignore: no element of an image is.
+_IGNORED = -1e3
+
 # What returns parts of a tensor.
 _SPLITTING = (_aten.split.Tensor, _aten.split_with_sizes.default)
 
@@ -123,6 +129,8 @@ def make_quantizable(program: ExportedProgram) -> ExportedProgram:
             move_channels_to_pixels(graph, node)
         elif node.target == _aten.glu.default:
             _gate(graph, node)
+        elif node.target == _aten.prelu.default:
+            _share_slope(program, node)
         elif node.target == _aten.roll.default:
             _rotate(program, node)
         elif node.target in _ARITHMETIC:
@@ -147,7 +155,9 @@ def make_quantizable(program: ExportedProgram) -> ExportedProgram:
             _make_pooling(graph, node)
         elif node.target == _aten.adaptive_avg_pool2d.default:
             _make_even_pooling(graph, node)
-        elif node.target in (_aten.max_pool2d.default, _aten.avg_pool2d.default):
+        elif node.target == _aten.max_pool2d.default:
+            _round_down(graph, _pool_first(program, _take_padding(graph, node)))
+        elif node.target == _aten.avg_pool2d.default:
             _round_down(graph, node)
     view_tokens_as_pixels(graph)
     lay_down(graph, is_channels_last=True, activations=_ELEMENTWISE)
@@ -494,6 +504,31 @@ def _make_even_pooling(graph: Graph, pooling: Node) -> None:
         _replace(graph, pooling, _aten.avg_pool2d.default, image, window, window)
 
 
+def _share_slope(program: ExportedProgram, node: Node) -> None:
+    """A PReLU whose slopes are all the same: a function of one tensor."""
+    slopes = Constants(program).value(node.args[1])
+    if slopes is not None and bool((slopes == slopes.flatten()[0]).all()):
+        _replace(program.graph, node, _aten.leaky_relu.default, node.args[0], float(slopes.flatten()[0]))
+
+
+def _pool_first(program: ExportedProgram, pooling: Node) -> Node:
+    """The largest of what activations give of elements: the activation of the largest, if it falls nowhere."""
+    activation = pooling.args[0]
+    if activation.target not in (_aten.prelu.default, _aten.leaky_relu.default) or len(activation.users) > 1:
+        return pooling
+    source, slopes = [*activation.args, 0.01][:2]
+    if isinstance(slopes, Node):
+        value = Constants(program).value(slopes)
+        slopes = -1 if value is None else float(value.min())
+    if slopes < 0:
+        return pooling
+    graph, arguments = program.graph, pooling.args[1:]
+    with graph.inserting_before(pooling):
+        pooled = emit(graph, pooling, pooling.target, source, *arguments)
+    _replace(graph, pooling, activation.target, pooled, *activation.args[1:])
+    return pooled
+
+
 def _round_down(graph: Graph, pooling: Node) -> None:
     """A pooling with ceil_mode without it, if no window goes beyond the image, or of maxima.
 
@@ -519,19 +554,64 @@ def _round_down(graph: Graph, pooling: Node) -> None:
             if _is_positive(image):
                 image = emit(graph, pooling, _aten.constant_pad_nd.default, image, [0, missing[1], 0, missing[0]], 0.0)
             else:
-                image = _repeat_ends(graph, pooling, image, missing)
+                image = _repeat_ends(graph, pooling, image, [(0, count) for count in missing])
     arguments[place] = False
     _replace(graph, pooling, pooling.target, image, *arguments[1:])
 
 
-def _repeat_ends(graph: Graph, pooling: Node, image: Node, counts: list[int]) -> Node:
-    """The image with its last row and its last column that many times more."""
-    for dim, count in zip((2, 3), counts, strict=True):
-        if count:
-            size = image.meta["val"].shape[dim]
-            end = emit(graph, pooling, _aten.slice.Tensor, image, dim, size - 1, size)
-            image = emit(graph, pooling, _aten.cat.default, [image] + [end] * count, dim)
+def _repeat_ends(graph: Graph, pooling: Node, image: Node, counts: list[tuple[int, int]]) -> Node:
+    """The image with its first and last row, and its first and last column, that many times more."""
+    for dim, (before, after) in zip((2, 3), counts, strict=True):
+        size, parts = image.meta["val"].shape[dim], [image]
+        if before:
+            parts = [emit(graph, pooling, _aten.slice.Tensor, image, dim, 0, 1)] * before + parts
+        if after:
+            parts += [emit(graph, pooling, _aten.slice.Tensor, image, dim, size - 1, size)] * after
+        if len(parts) > 1:
+            image = emit(graph, pooling, _aten.cat.default, parts, dim)
     return image
+
+
+def _take_padding(graph: Graph, pooling: Node) -> Node:
+    """A pooling of maxima of an image that was padded with what it ignores: one that pads.
+
+    What its padding can't be, which is as much at both ends, the first and last rows and columns are, once more: each
+    window that reaches beyond the image holds them, too. Zeros do as well, if nothing is negative.
+    """
+    image = pooling.args[0]
+    if image.target != _aten.constant_pad_nd.default or image.meta["val"].dim() != 4:
+        return pooling
+    source, ends, value = _arguments(image)
+    is_positive = _is_positive(source)
+    left, right, top, bottom, *others = [*ends, 0, 0, 0, 0][: max(len(ends), 4)]
+    _, kernel, stride, padding, dilation, _ = (
+        argument if index in (0, 5) else for_each(argument) for index, argument in enumerate(_arguments(pooling))
+    )
+    if not (value < _IGNORED or (is_positive and value <= 0)) or any(others) or dilation != [1, 1]:
+        return pooling
+    paddings, counts = [], []
+    for axis, end in enumerate((top, left)):
+        size, out = (node.meta["val"].shape[2 + axis] for node in (source, pooling))
+        step = (stride or kernel)[axis]
+        before = padding[axis] + end
+        after = (out - 1) * step + kernel[axis] - before - size
+        if not 0 <= before < kernel[axis] or after >= kernel[axis] or min(left, right, top, bottom) < 0:
+            return pooling
+        # The most that is right at both ends: windows are no more than there are.
+        most = next(
+            each
+            for each in range(min(before, kernel[axis] // 2), -1, -1)
+            if (size + before + max(after, each) - kernel[axis]) // step + 1 == out
+        )
+        paddings.append(most)
+        counts.append((before - most, max(after - most, 0)))
+    with graph.inserting_before(pooling):
+        if any(map(any, counts)) and is_positive:
+            (top, bottom), (left, right) = counts
+            source = emit(graph, pooling, _aten.constant_pad_nd.default, source, [left, right, top, bottom], 0.0)
+        else:
+            source = _repeat_ends(graph, pooling, source, counts)
+    return _replace(graph, pooling, pooling.target, source, kernel, stride or kernel, paddings)
 
 
 def _is_positive(node: Node) -> bool:

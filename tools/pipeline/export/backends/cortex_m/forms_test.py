@@ -31,6 +31,11 @@ _LAYERS = {
         "return self.f(self.a(x)[..., :-4].relu().mean(-1))",
         "(torch.randn(1, 4, 20),)",
     ),
+    "causal, from one channel": (
+        "self.a = nn.Conv1d(1, 8, 5, stride=2); self.b = nn.Conv1d(8, 8, 5, stride=2)",
+        "return self.b(F.pad(self.a(F.pad(x, (4, 0))).relu(), (4, 0))).transpose(1, 2)",
+        "(torch.randn(1, 1, 16),)",
+    ),
     "circular": (
         "self.a = nn.Conv2d(2, 4, 1); self.b = nn.Conv2d(4, 4, 3, padding=(1, 2), padding_mode='circular')",
         "return self.b(self.a(x).relu())",
@@ -180,6 +185,22 @@ _LAYERS = {
         "self.a = nn.Conv2d(3, 4, 3); self.b = nn.Conv2d(4, 4, 3)",
         "return self.b(F.max_pool2d(self.a(x), (3, 2), 2, (1, 0), ceil_mode=True))",
         "(torch.randn(1, 3, 18, 17),)",
+    ),
+    "padding that poolings ignore": (
+        "self.a, self.b, self.c = nn.Conv2d(3, 4, 3), nn.Conv2d(4, 4, 3), nn.Conv1d(4, 4, 3)",
+        "y = F.max_pool2d(F.pad(self.a(x), (1, 1, 1, 1), value=-1e4), 3, 2)\n"
+        "y = F.max_pool2d(F.pad(self.b(y), (0, 1, 2, 0), value=float('-inf')), 3, 1)\n"
+        "y = F.max_pool2d(F.pad(y.relu(), (1, 1, 1, 1)), 3, 1)\n"
+        "return F.max_pool1d(F.pad(self.c(y.flatten(2)), (1, 2), value=torch.finfo(torch.float32).min), 4, 3)",
+        "(torch.randn(1, 3, 16, 17),)",
+    ),
+    "slopes": (
+        "self.a, self.b, self.c = nn.Conv2d(3, 8, 3), nn.Linear(8, 6), nn.Conv1d(1, 5, 200, stride=100)\n"
+        "self.p, self.q, self.r, self.s = nn.PReLU(8), nn.PReLU(6), nn.PReLU(5), nn.PReLU()\n"
+        "[nn.init.uniform_(each.weight, -least, 2) for least, each in enumerate((self.p, self.q, self.r))]",
+        "y = F.max_pool2d(self.p(self.a(x)), 2)\n"
+        "return self.s(self.r(self.c(self.q(self.b(y.flatten(2).transpose(1, 2)).transpose(1, 2)).reshape(1, 1, -1))))",
+        "(torch.randn(1, 3, 18, 18),)",
     ),
     "pooled to a size": (
         "self.a = nn.Conv2d(3, 4, 3); self.pool = nn.AdaptiveAvgPool2d((2, 4)); self.f = nn.Linear(32, 3)",
@@ -380,6 +401,21 @@ def test_factors_and_terms_of_channels_are_one_layer(case: str, layers: tuple[in
     # Those of three channels are as if these were mixed.
     assert tuple(operators[name] for name in names) == layers
     assert not operators.keys() & {"cortex_m::quantized_mul", "cortex_m::quantized_add", "aten::sub", "aten::mul"}
+
+
+def test_padding_that_poolings_ignore_is_theirs() -> None:
+    operators = exported("padding that poolings ignore").operators
+    assert operators["cortex_m::quantized_max_pool2d"] == 4
+    assert "cortex_m::pad" not in operators
+
+
+def test_slopes_of_channels_are_one_operator_behind_a_pooling() -> None:
+    plan = deserialize_pte_binary(exported("slopes").program).program.execution_plan[0]
+    calls = [plan.operators[instruction.instr_args.op_index].name for instruction in plan.chains[0].instructions]
+    kept = [name.partition("::")[2] for name in calls]
+    assert [name for name in kept if "pool" in name or "relu" in name or "activation" in name] == [
+        "quantized_max_pool2d", "quantized_prelu", "quantized_prelu", "quantized_prelu", "quantized_activation",
+    ]  # fmt: skip
 
 
 def test_zeros_around_an_image_are_the_padding_of_the_convolution() -> None:

@@ -207,7 +207,7 @@ def pack_int4(layer: Int4Layer, arrangement: int) -> Tensor | None:
             _arranged(padded(int4), padded(factors) if has_factors else None, arrangement),
         ]
     )
-    assert len(data) == head.tables[2] + head.int4_bytes
+    assert len(data) == head.tables[2] + head.weight_bytes
     return torch.frombuffer(bytearray(data), dtype=torch.int8)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -19,16 +20,17 @@ from torch.fx import Node
 # The operators that these define, by which the passes below know layers.
 import tools.pipeline.export.backends.cortex_m.int4
 import tools.pipeline.export.backends.cortex_m.norms
+import tools.pipeline.export.backends.cortex_m.prelu
 import tools.pipeline.export.backends.cortex_m.recurrent
 import tools.pipeline.export.backends.cortex_m.softmax  # noqa: F401
 from tools.artifacts.core.core import has_dsp, has_vectors
 from tools.pipeline.export.backends.cortex_m.dialect import PASSES
-from tools.pipeline.export.backends.cortex_m.pack import arrangement_of
+from tools.pipeline.export.backends.cortex_m.pack import arrangement_of, has_window
 from tools.pipeline.export.ir.dim_orders import PIXELS, copy_to_order
 from tools.pipeline.export.ir.rewriting import named_arguments, replace_node
 from tools.pipeline.export.ir.signature import user_inputs
 from tools.pipeline.export.pipelines import CORTEX_M_EDGE, CORTEX_M_PACKED, CORTEX_M_QUANTIZED
-from tools.pipeline.export.plan.manifest import MACS
+from tools.pipeline.export.plan.manifest import MACS, origin
 from tools.pipeline.export.plan.memory_plan import Lead
 from tools.pipeline.export.plan.plan_passes import LEAD
 from tools.pipeline.export.quantize.boundary import BorderOperators
@@ -259,6 +261,20 @@ def drop_scratch(program: ExportedProgram) -> None:
             if scratch.target == memory.alloc:
                 scratch.args = (((0,), torch.uint8),)
                 scratch.meta["val"] = torch.empty((0,), dtype=torch.uint8, device="meta")
+
+
+def without_window(program: ExportedProgram, path: Path) -> list[str]:
+    """Where a packed program's convolutions come from whose kernels or strides are larger than those of packed ones."""
+
+    def is_too_large(node: Node) -> bool:
+        _, weight, _, *windows = node.args
+        shape = weight.meta["val"].shape
+        # Of a depthwise one the last dimension has the outputs.
+        is_depthwise = node.target == exir_ops.edge.cortex_m.quantized_depthwise_conv2d.default
+        return not has_window((shape[3], *shape[1:3], 1) if is_depthwise else shape, *windows[:3])
+
+    convolutions = _IMAGE_LAYERS[:2]
+    return [origin(n, path) for n in program.graph.nodes if n.target in convolutions and is_too_large(n)]
 
 
 def check_packed(program: ExportedProgram, sample: tuple[torch.Tensor, ...], expected: list[torch.Tensor]) -> None:

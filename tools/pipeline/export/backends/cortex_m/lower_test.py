@@ -650,6 +650,27 @@ def test_convolutions_with_few_groups_and_with_a_channel_per_group_are_packed(tm
     assert not any(name.startswith("cortex_m::quantized") for name in result.operators)
 
 
+@pytest.mark.parametrize("core", ["cortex-m4", "cortex-m55"])
+def test_convolutions_with_long_kernels_and_strides_are_packed_and_what_is_longer_is_named(
+    core: str, tmp_path: Path
+) -> None:
+    init = (
+        "self.image = nn.Conv2d(1, 8, (512, 1), (4, 1), (254, 0)); self.sound = nn.Conv1d(1, 6, 256, stride=128)\n"
+        "self.long = nn.Conv1d(1, 4, 8, stride=1025)"
+    )
+    forward = "return self.image(x[..., None]), self.sound(x[0]), self.long(x[0])"
+    source = model_source(forward, "(torch.randn(1, 1, 2048),)", init)
+    result = export_source(tmp_path, source, options=Options(core, "cortex_m"))
+    assert result.operators["torch_fusion::convolution"] == 2
+    # One of one channel is depthwise, too.
+    assert result.operators["cortex_m::quantized_depthwise_conv2d"] == 1
+    said = result.said[-1]
+    assert "long (Conv1d) at " in said and "has too long a kernel or stride for a packed layer" in said
+    # As estimates have it, too.
+    assert pack.has_window((6, 1, 256, 1), (1, 128), (0, 0), (1, 1))
+    assert not pack.has_window((4, 1, 8, 1), (1, 1025), (0, 0), (1, 1))
+
+
 @pytest.mark.parametrize(("core", "convolutions"), [("cortex-m4", 0), ("cortex-m55", 1)])
 def test_channels_by_themselves_of_several_images_are_packed(core: str, convolutions: int, tmp_path: Path) -> None:
     init = "self.one = nn.Conv2d(8, 8, 3, groups=8); self.two = nn.Conv2d(8, 16, 3, groups=8)"

@@ -37,6 +37,8 @@ from tools.artifacts.packed_layer.packed_layer import (
     WINOGRAD,
     WINOGRAD_LANES,
     Head,
+    problem_of,
+    problem_of_head,
 )
 from tools.artifacts.packed_layer.packed_layer import round_up as _up
 from tools.pipeline.export.backends.cortex_m.forms import WORD
@@ -49,7 +51,6 @@ from tools.pipeline.export.plan.plan_passes import LEAD
 _LANES = 4
 # Bytes behind a window that these copy with it.
 _COPIED_MORE = 8
-_MAX_DEPTHWISE_KERNEL = 15
 # kPairOutputs there.
 _PAIR_OUTPUTS = 32
 # Groups of a convolution that is packed as one without groups: its weights are no larger than in floating point, and
@@ -400,28 +401,29 @@ _SCHEMAS = {
     "linear": "Tensor input, Tensor packed, int geometry",
     "linear_rows": "Tensor input, Tensor packed, int geometry, Tensor scratch",
 }
-# Bits of the numbers in a geometry, the first one lowest: channels, extents of the kernel, strides, padding.
-_GEOMETRY = (16, 10, 10, 5, 5, 8, 8)
+# Bits of the numbers in a geometry, the first one lowest: channels, and per axis what a window takes of an image that
+# its padding does not give, plus a half of what its bits have, and the stride less one.
+_CHANNEL_BITS, _WINDOW_BITS, _STRIDE_BITS = 16, 13, 10
 
 
 def geometry_of(head: Head) -> int | None:
     """The geometry of a layer; None if it has no room for one of the numbers."""
-    extents = [dilation * (kernel - 1) + 1 for kernel, dilation in zip(head.kernel, head.dilation, strict=True)]
+    numbers = [(head.channels, _CHANNEL_BITS)]
+    for axis in range(2):
+        window = head.dilation[axis] * (head.kernel[axis] - 1) + 1 - 2 * head.padding[axis]
+        numbers += [(window + (1 << _WINDOW_BITS - 1), _WINDOW_BITS), (head.stride[axis] - 1, _STRIDE_BITS)]
     result = shift = 0
-    for value, bits in zip([head.channels, *extents, *head.stride, *head.padding], _GEOMETRY, strict=True):
-        if value >= 1 << bits:
+    for value, bits in numbers:
+        if not 0 <= value < 1 << bits:
             return None
         result |= value << shift
         shift += bits
     return result
 
 
-def _numbers(geometry: int) -> list[int]:
-    numbers = []
-    for bits in _GEOMETRY:
-        numbers.append(geometry & ((1 << bits) - 1))
-        geometry >>= bits
-    return numbers
+def _taken(geometry: int, bits: int) -> tuple[int, int]:
+    """The lowest number of a geometry, and the others."""
+    return geometry & ((1 << bits) - 1), geometry >> bits
 
 
 for _name, _arguments in _SCHEMAS.items():
@@ -485,15 +487,18 @@ def linear_rows(input: Tensor, packed: Tensor, geometry: int, scratch: Tensor) -
 
 
 def _image_like(input: Tensor, packed: Tensor, geometry: int, scratch: Tensor) -> Tensor:
-    channels, *numbers = _numbers(geometry)
-    (extents, strides, padding), sizes = (numbers[0:2], numbers[2:4], numbers[4:6]), input.shape[2:]
-    out = [(sizes[i] + 2 * padding[i] - extents[i]) // strides[i] + 1 for i in range(2)]
+    channels, rest = _taken(geometry, _CHANNEL_BITS)
+    out = []
+    for size in input.shape[2:]:
+        window, rest = _taken(rest, _WINDOW_BITS)
+        stride, rest = _taken(rest, _STRIDE_BITS)
+        out.append((size + (1 << _WINDOW_BITS - 1) - window) // (stride + 1) + 1)
     return input.new_empty((input.shape[0], channels, *out)).to(memory_format=torch.channels_last)
 
 
 @register_fake("torch_fusion::linear")
 def _rows_like(input: Tensor, packed: Tensor, geometry: int) -> Tensor:
-    return input.new_empty((*input.shape[:-1], _numbers(geometry)[0]))
+    return input.new_empty((*input.shape[:-1], _taken(geometry, _CHANNEL_BITS)[0]))
 
 
 @register_fake("torch_fusion::linear_rows")
@@ -598,9 +603,8 @@ def has_depthwise_kernel(
     arrangement: int, channels: int, multiplier: int, kernel_height: int, dilation: Sequence[int]
 ) -> bool:
     """Whether there is a depthwise kernel of an arrangement, for channels that have `multiplier` outputs each."""
-    fits = channels % 4 == 0 if arrangement == MVE else channels >= 4
-    is_plain = multiplier == 1 and set(dilation) == {1}
-    return fits and kernel_height <= _MAX_DEPTHWISE_KERNEL and (is_plain or arrangement == DSP)
+    windows = ((kernel_height, 1), (1, 1), (0, 0), _pair(dilation))
+    return Head(arrangement, DEPTHWISE, 0, channels, 0, channels * multiplier, *windows, 0, 0, 0, 0).can_be_depthwise
 
 
 def has_grouped_kernel(arrangement: int, weight: Sequence[int], groups: int) -> bool:
@@ -612,6 +616,18 @@ def has_grouped_kernel(arrangement: int, weight: Sequence[int], groups: int) -> 
     out, height, width, inputs = weight
     windows = ((height, width), (1, 1), (0, 0), (1, 1))
     return Head(arrangement, GROUPED, 0, groups * inputs, inputs, out, *windows, 0, 0, 0, 0).can_be_grouped
+
+
+def has_window(weight: Sequence[int], stride: Sequence[int], padding: Sequence[int], dilation: Sequence[int]) -> bool:
+    """Whether a packed convolution may have a kernel and steps of these sizes; without, it stays as the dialect has it.
+
+    Args:
+      weight: its shape, [out, height, width, in / groups].
+    """
+    out, height, width, inputs = weight
+    windows = ((height, width), _pair(stride), _pair(padding), _pair(dilation))
+    head = Head(DSP, CONVOLUTION, 0, inputs, 0, out, *windows, 0, 0, -128, 127)
+    return geometry_of(head) is not None and problem_of_head(head) is None
 
 
 def is_packed_dense(arrangement: int, weight: Sequence[int], groups: int) -> bool:
@@ -647,9 +663,10 @@ def _replace(program: ExportedProgram, node: Node, layer: Layer, arrangement: in
     """Puts a packed layer in the place of a node."""
     has_many_rows = _has_many_rows(node, layer, arrangement)
     packed = pack(layer, arrangement)
-    head = Head.unpack(packed.numpy().tobytes())
+    data = packed.numpy().tobytes()
+    head = Head.unpack(data)
     geometry = geometry_of(head)
-    if geometry is None:
+    if geometry is None or problem_of(data) is not None:
         return
     constant = add_constant(program, f"{node.name}_packed", packed)
     image = node.args[0]
