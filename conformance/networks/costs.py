@@ -1,5 +1,7 @@
 """Measures what operators cost in int8 and in floating point: bazel run //conformance/networks:costs -- --output FILE
 
+With --check it says how far the prices of costs.json are from what is measured, and fails where that is 15 % or more.
+
 Each operator of single.py is exported at several sizes and in both forms and run on an emulated Cortex-M4, whose
 kernels the Cortex-M7 and M33 run, too, and on a Cortex-M55; the factors of costs.json
 (tools/pipeline/export/quantize/costs.py) are those that fit the instructions best, relatively and without negative
@@ -25,12 +27,16 @@ import torch
 from conformance.networks import single
 from tools.artifacts.core.core import layout
 from tools.pipeline.export.backends.cortex_m.softmax import scores_of
+from tools.pipeline.export.backends.portable import to_edge
 from tools.pipeline.export.capture.capture import capture
 from tools.pipeline.export.export import export
 from tools.pipeline.export.options import Options
 from tools.pipeline.export.pipelines import CORTEX_M
+from tools.pipeline.export.plan.emission import emit
+from tools.pipeline.export.plan.plan_passes import optimize_plan
 from tools.pipeline.export.quantize import quantize
-from tools.pipeline.export.quantize.costs import Work, work_of, work_of_group
+from tools.pipeline.export.quantize.costs import Costs, work_of, work_of_group
+from tools.pipeline.export.quantize.float_work import Work, work_of_call
 from tools.pipeline.export.testing import SilentConsole
 from tools.quiet.console import UserError, user_path
 from tools.quiet.files import replace_text
@@ -43,6 +49,9 @@ _BORDER = "border"
 # Instructions of a call beside those for each output and product. Without a limit those of slow operators, which were
 # measured at few sizes, would go to the call, so that small ones seemed dear.
 _MAX_PER_CALL = 10000
+# How far prices may be from what is measured, and what the mean error counts for beside the largest one in a fit.
+_MAX_ERROR = 0.15
+_OF_MEAN = 0.2
 
 
 @dataclass(frozen=True)
@@ -92,8 +101,8 @@ def measure(core: str, names: Sequence[str]) -> list[Measured]:
     return found
 
 
-def _work(name: str) -> tuple[Work, int, int]:
-    """What an operator of single.py does, and the elements that go in and come out."""
+def _work(name: str) -> Work:
+    """What an operator of single.py does in a graph that is to be quantized."""
     entry = single.SINGLES[name].entry()
     inputs = quantize.channels_last(entry.example_inputs())
     program = CORTEX_M.run(capture(entry.model(), inputs))
@@ -103,32 +112,86 @@ def _work(name: str) -> tuple[Work, int, int]:
     # Beside an operator there may be copies to the order that it takes.
     works = [work for work in works if name.startswith(work.kind)] or works
     (work,) = works or [Work("permute", (1, inputs[0].numel()))]
+    return work
+
+
+def _elements(name: str) -> tuple[int, int]:
+    """How many elements go into an operator of single.py, and come out."""
+    entry = single.SINGLES[name].entry()
+    inputs = entry.example_inputs()
     with torch.no_grad():
-        result = entry.model()(*inputs)
-    return work, sum(tensor.numel() for tensor in inputs), result.numel()
+        return sum(tensor.numel() for tensor in inputs), entry.model()(*inputs).numel()
+
+
+def _call(name: str) -> Work | None:
+    """What an operator of single.py is in floating point, if it is one call of a program."""
+    entry = single.SINGLES[name].entry()
+    emitted = emit(to_edge(capture(entry.model(), entry.example_inputs())))
+    kept = optimize_plan(emitted.program.execution_plan[0]).kept
+    return work_of_call(emitted.nodes[kept[0]]) if len(kept) == 1 else None
+
+
+def _works(core: str, measured: Sequence[Measured]) -> list[Work | None]:
+    """What was measured; None for what quantizes and dequantizes."""
+    works: list[Work | None] = []
+    for each in measured:
+        kind = each.name.rpartition("_")[0]
+        call = _call(each.name) if each.form == "float32" else None
+        if call is not None and call.kind.startswith(kind):
+            works.append(call)
+        elif each.form == _BORDER:
+            works.append(None)
+        else:
+            work = _work(each.name)
+            works.append(work.in_int8(core) if each.form == "int8" else work.in_float())
+    return works
+
+
+def check(core: str, measured: Sequence[Measured]) -> bool:
+    """Prints how far prices are from what was measured, by kind; returns whether all are near enough."""
+    prices, worst = Costs(core), dict[tuple[str, str], tuple[float, str]]()
+    for each, work in zip(measured, _works(core, measured), strict=True):
+        if work is not None:
+            price = prices.int8(work) if each.form == "int8" else prices.float32(work)
+            off = price / each.instructions - 1
+            key = (each.form, work.kind)
+            worst[key] = max(worst.get(key, (0.0, "")), (off, each.name), key=lambda found: abs(found[0]))
+    for (form, kind), (off, name) in sorted(worst.items()):
+        print(f"{core} {form} {kind}: off by {off:+.0%} at most ({name}){'' if abs(off) < _MAX_ERROR else ': too far'}")
+    return all(abs(off) < _MAX_ERROR for off, _ in worst.values())
+
+
+def _fit(amounts: numpy.ndarray, counts: numpy.ndarray) -> numpy.ndarray:
+    """The factors without negative ones whose largest relative error is smallest, and the mean one with it."""
+    relative = amounts / counts[:, None]
+    samples, factors = relative.shape
+    # Behind the factors: the largest error, and those of all samples.
+    objective = numpy.concatenate([numpy.zeros(factors), [1], numpy.full(samples, _OF_MEAN / samples)])
+    errors = numpy.hstack([numpy.zeros((samples, 1)), -numpy.eye(samples)])
+    largest = numpy.hstack([numpy.zeros((samples, factors)), -numpy.ones((samples, 1)), numpy.eye(samples)])
+    limits = numpy.vstack([numpy.hstack([relative, errors]), numpy.hstack([-relative, errors]), largest])
+    ones = numpy.ones(samples)
+    bounds = [(0, _MAX_PER_CALL), *[(0, None)] * (factors + samples)]
+    found = scipy.optimize.linprog(objective, limits, numpy.concatenate([ones, -ones, 0 * ones]), bounds=bounds)
+    return numpy.asarray(found.x[:factors])
 
 
 def fit(core: str, measured: Sequence[Measured]) -> dict[str, dict[str, list[float]]]:
     """The factors per form and kind of operator, on the core that was measured."""
     rows: dict[tuple[str, str], list[tuple[str, tuple[int, ...], int]]] = {}
     by_name = {(each.name, each.form): each.instructions for each in measured}
-    works = {each.name: _work(each.name) for each in measured}
-    for (name, form), instructions in by_name.items():
-        work, elements, results = works[name]
-        if form == _BORDER:
+    for each, work in zip(measured, _works(core, measured), strict=True):
+        if work is None:
             # Both at once: what comes in, and what goes out.
-            more = instructions - by_name[name, "int8"]
-            rows.setdefault((form, _BORDER), []).append((name, (1, elements, results), more))
+            more = each.instructions - by_name[each.name, "int8"]
+            rows.setdefault((each.form, _BORDER), []).append((each.name, (1, *_elements(each.name)), more))
         else:
-            done = work.in_int8(core) if form == "int8" else work.in_float()
-            rows.setdefault((form, done.kind), []).append((name, done.amounts, instructions))
+            rows.setdefault((each.form, work.kind), []).append((each.name, work.amounts, each.instructions))
     factors: dict[str, dict[str, list[float]]] = {"int8": {}, "float32": {}}
     for (form, kind), samples in sorted(rows.items()):
         counts = numpy.array([instructions for _, _, instructions in samples], dtype=float)
         amounts = numpy.array([amounts for _, amounts, _ in samples], dtype=float)
-        most = numpy.full(amounts.shape[1], numpy.inf)
-        most[0] = _MAX_PER_CALL
-        found = scipy.optimize.lsq_linear(amounts / counts[:, None], numpy.ones(len(counts)), (0, most)).x
+        found = _fit(amounts, counts)
         off = amounts @ found / counts - 1
         worst = int(numpy.abs(off).argmax())
         text = f"off by {off[worst]:+.0%} at most ({samples[worst][0]})"
@@ -158,11 +221,17 @@ def _main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--output", type=user_path, help="costs.json; printed without")
     parser.add_argument("--core", choices=_BOARDS, action="append", help="only this one; others stay as they are")
+    parser.add_argument(
+        "--check", action="store_true", help="compare what is measured with costs.json, and write nothing"
+    )
     parser.add_argument("names", nargs="*", help="kinds of single.py, such as linear; others stay as they are")
     options = parser.parse_args(arguments)
     names = [name for name in single.SINGLES if not options.names or name.rpartition("_")[0] in options.names]
     if not names:
         raise UserError(f"single.py has no {' '.join(options.names)}; see there")
+    if options.check:
+        near = [check(core, measure(core, names)) for core in options.core or _BOARDS]
+        return 0 if all(near) else 1
     before: dict[str, dict[str, dict[str, list[float]]]] = {}
     if (options.names or options.core) and options.output is not None:
         before = json.loads(options.output.read_text(encoding="utf-8"))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from conformance.networks import sweep
+from conformance.networks import costs, sweep
 from tools.quiet.console import UserError
 
 
@@ -17,6 +17,12 @@ def test_int8_runs_on_the_device_faster_than_float32_and_close_to_it(name: str) 
     assert chosen.snr_db > 15
     assert chosen.instructions < floating.instructions
     assert chosen.size < floating.size and chosen.memory < floating.memory
+
+
+def test_prices_are_near_what_operators_take() -> None:
+    # `costs -- --check` does all. In floating point padding and upsampling choose elements by index.
+    names = ["convolution_2", "linear_1", "relu_0", "index_1", "upsample_nearest2d_1", "convolution3d_0"]
+    assert costs.check("cortex-m4", costs.measure("cortex-m4", names))
 
 
 def _outcome(instructions: int, **more: object) -> sweep.Outcome:
@@ -73,6 +79,8 @@ def test_a_chosen_program_that_is_slower_than_the_other_one_is_a_failure(tmp_pat
     # Floating point that takes more memory isn't chosen, nor is what is hardly faster.
     assert wrong_choice(_outcome(800, memory=10), slow, slow) is None
     assert wrong_choice(_outcome(950, memory=9), slow, slow) is None
+    # The same program elsewhere in memory may take an instruction more.
+    assert wrong_choice(slow, slow, _outcome(1001, memory=9)) is None
 
 
 def test_a_document_without_the_table_is_refused_and_stays_as_it_is(tmp_path: Path) -> None:

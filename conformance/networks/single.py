@@ -240,6 +240,44 @@ for _image in _IMAGES:
     _add("sum", lambda: _Call(lambda x: x.sum(-1)), _image, is_int8=False)
     _add("sum", lambda: _Call(lambda x: x.sum(1)), _image, is_int8=False)
     _add("upsample_bilinear2d", lambda: nn.Upsample(scale_factor=2, mode="bilinear"), _image, is_int8=False)
+# As padding and upsampling are in floating point, where nothing but a table of indices says what is chosen.
+for _shape in [(1, 8, 16, 16), (1, 3, 20, 20), (1, 16, 6, 6), (1, 8, 64)]:
+    for _dim in range(2, len(_shape)):
+        _index = (torch.arange(_shape[_dim] + 2) - 1).abs().clamp(max=_shape[_dim] - 1)
+        _add(
+            "index",
+            lambda d=_dim, i=_index: _Call(lambda x: x[(slice(None),) * d + (i,)]),
+            _shape,
+            is_int8=False,
+        )
+for _shape in [(1, 8, 8, 8), (1, 3, 12, 12), (1, 16, 5, 5), (1, 8, 3, 20)]:
+    _add("upsample_nearest2d", lambda: nn.Upsample(scale_factor=2), _shape, is_int8=False)
+    _add("upsample_nearest2d", lambda: nn.Upsample(scale_factor=1.5), _shape, is_int8=False)
+for _i, _o, _size, _kernel, _pad in [
+    (2, 4, (6, 10, 10), 3, 1), (4, 8, (3, 5, 5), 3, 0), (1, 8, (4, 8, 8), 3, 1), (8, 8, (4, 6, 6), 1, 0),
+    (4, 4, (5, 6, 6), (3, 1, 1), 0), (3, 6, (4, 8, 8), (1, 3, 3), 0), (2, 2, (4, 6, 6), 3, 1), (8, 16, (4, 4, 4), 3, 1),
+    (4, 8, (8, 8, 8), 2, 0), (3, 8, (3, 12, 12), 3, 1),
+]:  # fmt: skip
+    _add(
+        "convolution3d",
+        lambda i=_i, o=_o, k=_kernel, p=_pad: nn.Conv3d(i, o, k, 1, p),
+        (1, _i, *_size),
+        is_int8=False,
+    )
+for _image in _IMAGES:
+    _add("div", lambda: _Call(torch.div), _image, _image, is_int8=False)
+    _add("gt", lambda: _Call(torch.gt), _image, _image, is_int8=False)
+    _mask = torch.arange(_image[-1]) % 2 == 0
+    _add("where", lambda m=_mask: _Call(lambda x, y: torch.where(m, x, y)), _image, _image, is_int8=False)
+    _add("log_softmax", lambda: nn.LogSoftmax(-1), _image, is_int8=False)
+    _grid = (1, *_image[2:], 2)
+    _add(
+        "grid_sampler_2d",
+        lambda: _Call(lambda x, y: F.grid_sample(x, y, align_corners=False)),
+        _image,
+        _grid,
+        is_int8=False,
+    )
 for _channels, _size, _kernel, _stride in [(8, 16, 2, 2), (8, 12, 3, 1), (16, 8, 2, 2), (8, 12, 5, 1)]:
     for _name, _kind in (("max_pool2d", nn.MaxPool2d), ("avg_pool2d", nn.AvgPool2d)):
         _add(_name, lambda t=_kind, k=_kernel, s=_stride: t(k, s), (1, _channels, _size, _size))

@@ -16,6 +16,8 @@ from tools.pipeline.export.capture.diagnosis import (
     check_captured,
     explain_capture,
     random_operators,
+    slow_dtypes,
+    some_of,
 )
 from tools.pipeline.export.capture.eager import Eager
 from tools.pipeline.export.ir import rewriting
@@ -58,6 +60,11 @@ def capture_model(file: ModelFile, eager: Eager, console: Console | None) -> Exp
     if console is not None:
         for place in random_operators(captured, file.path):
             console.say(f"export: note: {file.path}: random numbers on a device are not PyTorch's, in {place}")
+        for dtype, places in slow_dtypes(captured, file.path).items():
+            console.say(
+                f"export: note: {file.path}: the model computes in {dtype}, which takes many times the instructions of "
+                f"float32 and is never int8: {some_of(places)}; call .float() on the model, and give it float32."
+            )
     return captured
 
 
@@ -143,14 +150,21 @@ def fill_memory(program: ExportedProgram) -> ExportedProgram:
     return program
 
 
+def branches(program: ExportedProgram, path: Path) -> list[str]:
+    """The branches and loops of a captured model, and where they are."""
+    return [
+        f"{_BRANCHES[node.target.__name__]} ({origin(node, path)})"
+        for node in program.graph.nodes
+        if isinstance(node.target, torch._ops.HigherOrderOperator) and node.target.__name__ in _BRANCHES
+    ]
+
+
 def check_no_branches(program: ExportedProgram, path: Path, backend: str) -> None:
-    for node in program.graph.nodes:
-        name = getattr(node.target, "__name__", "")
-        if isinstance(node.target, torch._ops.HigherOrderOperator) and name in _BRANCHES:
-            raise UserError(
-                f'{path}: backend "{backend}" takes no {_BRANCHES[name]} ({origin(node, path)}); compute both and '
-                'choose by torch.where(), or write the steps one after another; backend "portable" takes it.'
-            )
+    for name in branches(program, path):
+        raise UserError(
+            f'{path}: backend "{backend}" takes no {name}; compute both and choose by torch.where(), or write the '
+            'steps one after another; backend "portable" takes it.'
+        )
 
 
 def check_no_state(buffers: Iterable[str], path: Path, backend: str) -> None:

@@ -78,6 +78,21 @@ def _draws(node: Node) -> bool:
     return not infers and not any(given.get(name) == 0 for name in ("p", "dropout", "dropout_p"))
 
 
+# Numbers that most cores have no instructions for.
+_SLOW = {torch.float16: "float16", torch.bfloat16: "bfloat16", torch.float64: "float64"}
+
+
+def slow_dtypes(program: ExportedProgram, path: Path) -> dict[str, list[str]]:
+    """Dtypes of floating point other than float32 that the model computes in, and where."""
+    found: dict[str, list[str]] = {}
+    for node, value in _values(program):
+        if node.op == "call_function" and isinstance(value, torch.Tensor) and value.dtype in _SLOW:
+            place, places = written(node, path), found.setdefault(_SLOW[value.dtype], [])
+            if place not in places:
+                places.append(place)
+    return found
+
+
 def check_captured(program: ExportedProgram, path: Path) -> None:
     """Raises UserError for dtypes and sizes that a program cannot have."""
     for node, value in _values(program):

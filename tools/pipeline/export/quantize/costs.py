@@ -18,7 +18,7 @@ from __future__ import annotations
 import json
 import math
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ import torch
 from torch.fx import GraphModule, Node
 from torchao.quantization.pt2e.quantizer.quantizer import Q_ANNOTATION_KEY
 
-from tools.artifacts.core.core import has_fpu, has_vectors, layout
+from tools.artifacts.core.core import has_fpu, layout
 from tools.artifacts.packed_layer.packed_layer import DSP, MVE, round_up
 from tools.pipeline.export.backends.cortex_m.forms import WORD, is_channels_last
 from tools.pipeline.export.backends.cortex_m.norms import norm_of
@@ -42,6 +42,7 @@ from tools.pipeline.export.backends.cortex_m.pack import (
 from tools.pipeline.export.backends.cortex_m.softmax import SOFTMAX, has_table, scores_of
 from tools.pipeline.export.ir.dim_orders import CONTIGUOUS_ONLY, IMAGE
 from tools.pipeline.export.ir.rewriting import for_each, named_arguments
+from tools.pipeline.export.quantize.float_work import Geometry, Work, convolution_in_float, pool_in_float, work_of_call
 from tools.pipeline.export.rewrite.own_operators import RECURRENT
 
 _aten = torch.ops.aten
@@ -83,39 +84,6 @@ _REDUCTIONS = {
     _aten.mean.default: "sum",
     **dict.fromkeys((_aten.var.dim, _aten.var.correction, _aten.std.dim, _aten.std.correction), "sum"),
 }
-# Functions whose name in costs.json is that of another one.
-_LIKE = {
-    **dict.fromkeys(("clamp", "relu6", "hardshrink", "softshrink", "threshold"), "hardtanh"),
-    **dict.fromkeys(("celu", "selu"), "elu"),
-    **dict.fromkeys(("erf", "expm1", "log", "log10", "log1p", "log2"), "exp"),
-    **dict.fromkeys(("acos", "asin", "atan", "cos", "tan"), "sin"),
-    **dict.fromkeys(("cosh", "sinh"), "tanh"),
-}
-
-
-@dataclass(frozen=True)
-class Work:
-    """What an operator does.
-
-    Attributes:
-      kind: its name in costs.json.
-      amounts: what its costs are factors of: 1, its outputs, and what there is else for its kind.
-      floating: what it is in floating point; None if it is the same.
-      with_vectors: what it is in int8 on cores with vectors, if these have no kernel for it.
-    """
-
-    kind: str
-    amounts: tuple[int, ...]
-    floating: Work | None = None
-    with_vectors: Work | None = None
-
-    def in_int8(self, core: str) -> Work:
-        """What it is in int8 on a core."""
-        return self.with_vectors if self.with_vectors is not None and has_vectors(core) else self
-
-    def in_float(self) -> Work:
-        """What it is in floating point."""
-        return self.floating or self
 
 
 def work_of(node: Node) -> Work | None:
@@ -191,18 +159,7 @@ def work_of(node: Node) -> Work | None:
         return Work("pixel_shuffle", (1, outputs))
     if target in _VIEWS:
         return None
-    name = target._schema.name.partition("::")[2].rstrip("_") if hasattr(target, "_schema") else ""
-    return Work(_LIKE.get(name, name), (1, outputs))
-
-
-def pool_in_float(out: tuple[int, ...], kernel: list[int], stride: list[int]) -> tuple[int, ...]:
-    """What the costs of a pooling in floating point follow from.
-
-    Windows of two by two are computed in pairs, others row by row.
-    """
-    outputs = math.prod(out)
-    others = 0 if kernel == stride == [2, 2] else outputs
-    return 1, outputs - others, others, others * kernel[0], others * math.prod(kernel), math.prod(out[:2])
+    return work_of_call(node) if hasattr(target, "_schema") else Work("", (1, outputs))
 
 
 def work_of_group(group: Sequence[Node]) -> Work | None:
@@ -342,80 +299,11 @@ def _products(out: tuple[int, ...], inputs: int, weight: tuple[int, ...]) -> tup
     return products, in_fours, left, windows * inner, windows * weight[2], unaligned
 
 
-@dataclass(frozen=True)
-class Geometry:
-    """A convolution of images.
-
-    Attributes:
-      image, out: shapes of the image and of the result.
-      weight: its shape.
-      stride, padding, dilation: down and across.
-      groups: of channels.
-    """
-
-    image: tuple[int, ...]
-    out: tuple[int, ...]
-    weight: tuple[int, ...]
-    stride: list[int]
-    padding: list[int]
-    dilation: list[int]
-    groups: int
-
-
 def _geometry(node: Node) -> Geometry:
     given = named_arguments(node)
     stride, padding, dilation = (for_each(given[name]) for name in ("stride", "padding", "dilation"))
     image, out, weight = _image_shape(node.args[0]), _image_shape(node), _shape(node.args[1])
     return Geometry(image, out, weight, stride, padding, dilation, given["groups"])
-
-
-def convolution_in_float(of: Geometry) -> tuple[int, ...]:
-    """What the costs of a convolution in floating point follow from.
-
-    Its kernel takes an image apart where other rows or columns of the weights lie over it, each part in blocks of four
-    pixels by four channels, and all again for the next channels: see pixels() in kernels/portable/convolution.cpp.
-
-    Returns:
-      1, outputs, such parts, blocks in them, and products of blocks of four neighbours, of four others, of one pixel.
-    """
-    per_group = of.weight[0] // of.groups
-    channels = 4 if per_group >= 4 else 1
-    passes = of.out[0] * of.groups * math.ceil(per_group / channels)
-    sizes = zip(of.image[2:], of.out[2:], of.weight[2:], of.stride, of.padding, of.dilation, strict=True)
-    down, across = (_parts(*axis) for axis in sizes)
-    if of.weight[2:] == (1, 1) and (*of.stride, *of.padding) == (1, 1, 0, 0):
-        # Rows need not be told apart.
-        down, across = [(1, 1)], [(math.prod(of.out[2:]), 1)]
-    blocks, products = 0, [0, 0, 0]
-    for rows, high in down:
-        for columns, wide in across:
-            if columns >= 4:
-                count, kind = rows * math.ceil(columns / 4), 0 if of.stride[1] == 1 else 1
-            elif rows >= 4:
-                count, kind = math.ceil(rows / 4) * columns, 1
-            elif min(rows, columns) >= 2:
-                count, kind = math.ceil(rows / 2) * math.ceil(columns / 2), 1
-            else:
-                count, kind = rows * columns, 2
-            blocks += count
-            products[kind] += count * (1 if kind == 2 else 4) * channels * high * wide * of.weight[1]
-    parts = len(down) * len(across)
-    return (1, math.prod(of.out), passes * parts, passes * blocks, *(passes * count for count in products))
-
-
-def _parts(size: int, results: int, kernel: int, stride: int, padding: int, dilation: int) -> list[tuple[int, int]]:
-    """Neighbouring results along an axis with the same of a kernel over the image: how many, and how much of it."""
-    parts: list[tuple[int, int]] = []
-    place = 0
-    while place < results:
-        start = place * stride - padding
-        over = sum(0 <= start + tap * dilation < size for tap in range(kernel))
-        count = 1
-        if over == kernel:
-            count = min(results - place, (size - 1 - start - (kernel - 1) * dilation) // stride + 1)
-        parts.append((count, over))
-        place += count
-    return parts
 
 
 def _dense_groups(node: Node) -> int:
@@ -458,6 +346,11 @@ class Costs:
             return 0.0
         factors = self._forms[form].get(work.kind) or self._forms[form][other]
         return sum(map(operator.mul, factors, work.amounts))
+
+
+def instructions(nodes: Iterable[Node | None], costs: Costs) -> float:
+    """Instructions of a program in floating point that consists of calls of operators."""
+    return sum(costs.float32(work_of_call(node)) for node in nodes if node is not None)
 
 
 def has_costs(core: str) -> bool:
@@ -507,6 +400,8 @@ def choose(module: GraphModule, functions: Sequence[Sequence[Node]], costs: Cost
             cut[one][other]["capacity"] += paid if math.isinf(paid) else round(_UNITS * paid)
             cut[one][other]["instructions"] += instructions
 
+    # What stays in floating point is to take no more memory than the largest operator of the program in int8.
+    room = max((_memory(node, can_be_int8(node)) for node in module.graph.nodes), default=0)
     for node in module.graph.nodes:
         if node.op == "get_attr":
             continue
@@ -522,7 +417,7 @@ def choose(module: GraphModule, functions: Sequence[Sequence[Node]], costs: Cost
                 pay(node, floating_point, 0.0 if is_free else costs.int8(work))
             elif node is tables[node][-1]:
                 pay(node, floating_point, costs.int8(work_of_group(tables[node])))
-            has_one_form = is_all_int8 or _is_larger(node)
+            has_one_form = is_all_int8 or _is_larger(node) or _memory(node, is_int8=False) > room
             pay(int8, node, math.inf if has_one_form else _cost_in_float(node, work, costs), _DOUBT)
         for operand in node.all_input_nodes:
             value = operand.meta.get("val")
@@ -606,6 +501,16 @@ def _is_fused(operand: Node, node: Node) -> bool:
         return False
     before, after = operand.meta[Q_ANNOTATION_KEY], node.meta[Q_ANNOTATION_KEY]
     return before.output_qspec is None and after.input_qspec_map.get(operand) is None
+
+
+def _memory(node: Node, is_int8: bool) -> int:
+    """Bytes of what an operator reads and returns, in int8 or in floating point."""
+    given = [each for each in (node, *node.all_input_nodes) if each.op != "get_attr"]
+    sizes = [each.meta["val"].numel() for each in given if isinstance(each.meta.get("val"), torch.Tensor)]
+    if node.op == "call_function":
+        return (1 if is_int8 else 4) * sum(sizes)
+    # At the border tensors are quantized or dequantized, one after another.
+    return max((5 * size for size in sizes), default=0)
 
 
 def _is_larger(node: Node) -> bool:

@@ -35,6 +35,7 @@ from tools.pipeline.export.quantize.observers import prepare_pt2e
 from tools.pipeline.export.quantize.ranges import Methods, RangeObserver, RangeQuantizers, prepare_observers
 from tools.pipeline.export.quantize.repeated_layers import share_ranges
 from tools.pipeline.export.rewrite.batch_norm import fold_batch_norm
+from tools.pipeline.export.rewrite.numbers import is_of_numbers
 from tools.pipeline.export.rewrite.views import reshape_views
 from tools.pipeline.model_file.call import CALLED
 from tools.pipeline.model_file.deterministic import computing
@@ -212,6 +213,9 @@ def quantize(
 
     def stays(node: Node) -> bool:
         if _is_within(node, kept_layers):
+            return True
+        # Integers of a single number save nothing.
+        if has_float_border and is_of_numbers(node):
             return True
         return origin(node, path) in in_float or (ALL_BUT_LAYERS in in_float and not activation_tables.is_layer(node))
 

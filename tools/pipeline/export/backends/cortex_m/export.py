@@ -21,7 +21,7 @@ from tools.pipeline.export.capture.state import inputs_to_state
 from tools.pipeline.export.options import Options
 from tools.pipeline.export.plan.emission import emit, optimized
 from tools.pipeline.export.plan.manifest import Quantization
-from tools.pipeline.export.quantize import costs, portable_costs, quantize, report
+from tools.pipeline.export.quantize import costs, quantize, report
 from tools.pipeline.export.quantize.quantization_report import quantization_report
 from tools.pipeline.export.quantize.quantize import Quantized
 from tools.pipeline.export.quantize.search import quantizer_of, where_possible, worst_in_float, worst_in_int8
@@ -152,7 +152,7 @@ def _without_int8(
         # It is in int8 that it exists.
         return None
     nodes, *floating_bytes = optimized(emitted, options)
-    in_float = portable_costs.instructions(nodes, costs.Costs(options.core))
+    in_float = costs.instructions(nodes, costs.Costs(options.core))
     if in_int8 <= in_float:
         return None
     int8 = copy.deepcopy(edge)

@@ -115,6 +115,23 @@ def test_inputs_that_the_model_changes_are_golden_as_they_were_given(io: str, tm
     assert numpy.abs(found - result.golden["eager_0"]).max() < 0.1
 
 
+@pytest.mark.parametrize(
+    ("forward", "inputs"),
+    [
+        ("x, y = x.unbind()\nreturn torch.stack([2 * (x * y) - x, .5 - x ** 2, 1 / (y + 4)])", "torch.randn(2)"),
+        (
+            "w, x, y, z = x.unbind()\nreturn torch.stack([1 - 2 * (y * y + z * z), 2 * (x * y - w * z)])",
+            "torch.randn(4)",
+        ),
+        ("x = self.layer(x)\nreturn 3 - x[0] / 2, torch.where(x[1] > 0, x[1], 2.0), -x.mean()", "torch.randn(4)"),
+    ],
+)
+def test_single_numbers_with_numbers_of_python(forward: str, inputs: str, tmp_path: Path) -> None:
+    result = exported(tmp_path, forward, f"({inputs},)", "self.layer = nn.Linear(4, 3)")
+    for index in range(len(result.manifest["outputs"])):
+        assert numpy.abs(result.golden[f"output_{index}"] - result.golden[f"eager_{index}"]).max() < 0.05
+
+
 def test_int8_border_gives_the_integers_of_the_float_border(cnn: Result, tmp_path: Path) -> None:
     inside = exported(
         tmp_path, "return self.layers(x)", "(torch.randn(1, 3, 8, 8),)", _CNN, core="cortex-m55", io="int8"
@@ -593,6 +610,15 @@ def test_who_asks_for_int8_gets_it_where_floating_point_is_hardly_faster(tmp_pat
     result = exported(tmp_path, forward, inputs, init, packed=True, float_where_faster=True)
     assert result.operators["torch_fusion::convolution"] == 2
     assert not any("instructions" in text for text in result.said)
+
+
+def test_what_stays_in_floating_point_takes_no_more_memory_than_int8_does(tmp_path: Path) -> None:
+    forward = 'return nn.functional.interpolate(self.c(x).relu(), (40, 40), mode="nearest-exact")'
+    inputs, init = "(torch.randn(1, 3, 24, 24),)", "self.c = nn.Conv2d(3, 4, 3, padding=1)"
+    chosen, int8 = (
+        exported(tmp_path, forward, inputs, init, packed=True, float_where_faster=choice) for choice in (True, False)
+    )
+    assert chosen.manifest["planned_buffers"] == int8.manifest["planned_buffers"]
 
 
 def test_sequences_of_groups_of_channels_have_costs_that_are_numbers(tmp_path: Path) -> None:

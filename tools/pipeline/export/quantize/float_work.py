@@ -1,0 +1,236 @@
+"""What operators do in floating point, by which their instructions are estimated.
+
+A model that is to be quantized is written in other operators than the same model in floating point: padding and
+upsampling choose elements by an index, images lie channels-last. So a whole program in floating point is priced by the
+calls that its plan keeps.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from torch.fx import Node
+
+from tools.artifacts.core.core import has_vectors
+from tools.pipeline.export.backends.cortex_m.forms import WORD
+from tools.pipeline.export.backends.cortex_m.pack import are_computed_together
+from tools.pipeline.export.ir.rewriting import for_each, named_arguments
+
+# Operators, without their namespaces, whose kind in costs.json has another name.
+_KINDS = {
+    "conv3d": "convolution",
+    "grid_sampler": "grid_sampler_2d",
+    "sub": "add",
+    "minimum": "maximum",
+    "transpose_copy": "permute",
+    "permute_copy": "permute",
+    "slice_copy": "slice",
+    "constant_pad_nd": "pad",
+    "native_layer_norm": "layer_norm",
+    "native_group_norm": "group_norm",
+    "_softmax": "softmax",
+    "_log_softmax": "log_softmax",
+    **dict.fromkeys(("clamp", "relu6", "hardshrink", "softshrink", "threshold"), "hardtanh"),
+    **dict.fromkeys(("celu", "selu"), "elu"),
+    **dict.fromkeys(("erf", "expm1", "log", "log10", "log1p", "log2"), "exp"),
+    **dict.fromkeys(("acos", "asin", "atan", "cos", "tan"), "sin"),
+    **dict.fromkeys(("cosh", "sinh"), "tanh"),
+    **dict.fromkeys(("ge", "lt", "le", "eq", "ne"), "gt"),
+    **dict.fromkeys(("mean", "var"), "sum"),
+    **dict.fromkeys(("amin", "max", "min"), "amax"),
+    **dict.fromkeys(("_clone_dim_order", "_to_dim_order_copy", "clone", "expand_copy", "select_copy"), "slice"),
+}
+_BINARY = frozenset(("add", "mul", "div", "maximum", "gt"))
+_REDUCTIONS = frozenset(("sum", "amax"))
+_POOLS = {"max_pool2d": "max_pool2d", "max_pool2d_with_indices": "max_pool2d", "avg_pool2d": "avg_pool2d"}
+
+
+@dataclass(frozen=True)
+class Work:
+    """What an operator does.
+
+    Attributes:
+      kind: its name in costs.json.
+      amounts: what its costs are factors of: 1, its outputs, and what there is else for its kind.
+      floating: what it is in floating point; None if it is the same.
+      with_vectors: what it is in int8 on cores with vectors, if these have no kernel for it.
+    """
+
+    kind: str
+    amounts: tuple[int, ...]
+    floating: Work | None = None
+    with_vectors: Work | None = None
+
+    def in_int8(self, core: str) -> Work:
+        """What it is in int8 on a core."""
+        return self.with_vectors if self.with_vectors is not None and has_vectors(core) else self
+
+    def in_float(self) -> Work:
+        """What it is in floating point."""
+        return self.floating or self
+
+
+def work_of_call(node: Node) -> Work:
+    """What a call of an operator in floating point does."""
+    given, name = named_arguments(node), node.target._schema.name.partition("::")[2].rstrip("_")
+    kind = _KINDS.get(name, name)
+    out = _shapes(node)[0]
+    operands = [shape for each in node.args for shape in _operands(each)]
+    outputs = math.prod(out)
+    if kind == "convolution":
+        return _convolution(out, given)
+    if name in ("lstm", "gru"):
+        (rows, features), hidden = _shapes(given["input_weight"])[0], _shapes(node)[1][-1]
+        return Work(kind, (1, outputs, outputs * (rows // hidden) * (features + hidden)))
+    if name == "linear":
+        features, inner = operands[1]
+        if are_computed_together(outputs // features, features):
+            return Work("linear_rows", (1, outputs, outputs * inner, outputs // features * inner))
+        return Work(kind, (1, outputs, outputs * inner))
+    if name in ("bmm", "mm", "addmm"):
+        inner = operands[-2][-1]
+        return Work("bmm", (1, outputs, outputs * inner))
+    if name in ("native_layer_norm", "native_group_norm"):
+        count = outputs // math.prod(_shapes(node)[1])
+        return Work(kind, (1, outputs, outputs // count))
+    if name in _POOLS:
+        kernel = for_each(given["kernel_size"])
+        image = out if len(out) == 4 else (1,) * (4 - len(out)) + out
+        return Work(_POOLS[name], pool_in_float(image, kernel, for_each(given["stride"] or kernel)))
+    if kind in _BINARY:
+        is_broadcast = any(math.prod(shape) not in (1, outputs) for shape in operands)
+        return Work(kind + ("_broadcast" if is_broadcast and kind in ("add", "mul") else ""), (1, outputs))
+    if kind in _REDUCTIONS:
+        return Work(kind, (1, outputs, math.prod(operands[0])))
+    if name == "index":
+        # What is behind the last dimension that is chosen from is copied together.
+        last = max(dim for dim, index in enumerate(given["indices"]) if index is not None)
+        return Work(kind, (1, outputs, outputs // max(math.prod(out[last + 1 :]), 1)))
+    return Work(kind, (1, outputs))
+
+
+def _convolution(out: tuple[int, ...], given: dict[str, Any]) -> Work:
+    image, weight = _shapes(given["input"])[0], _shapes(given["weight"])[0]
+    dims = len(weight) - 2
+    if len(image) == dims + 1:
+        image, out = (1, *image), (1, *out)
+    groups = given["groups"]
+    stride, dilation = (for_each(given[name], dims) for name in ("stride", "dilation"))
+    padding = given["padding"]
+    if isinstance(padding, str):
+        same = [step * (size - 1) // 2 for step, size in zip(dilation, weight[2:], strict=True)]
+        padding = same if padding == "same" else 0
+    padding = for_each(padding, dims)
+    if dims == 1:
+        image, out, weight = ((*shape[:2], 1, shape[2]) for shape in (image, out, weight))
+        stride, padding, dilation = [1, *stride], [0, *padding], [1, *dilation]
+    if given.get("transposed"):
+        outputs = math.prod(out)
+        windows = outputs // out[1] * math.prod(weight[2:])
+        products = math.prod((*image, *weight[1:]))
+        return Work("transposed", (1, outputs, products, windows, products if weight[0] % 4 else 0))
+    # In depth, each plane of the weights over each one of the image is a convolution of images.
+    depth = (each[-3] for each in (image, out, weight, stride, padding, dilation))
+    planes = sum(count * over for count, over in parts(*depth)) if dims > 2 else 1
+    image, out, weight = ((*shape[:2], *shape[-2:]) for shape in (image, out, weight))
+    plane = Geometry(image, out, weight, stride[-2:], padding[-2:], dilation[-2:], groups)
+    amounts = (1, *(planes * amount for amount in convolution_in_float(plane)[1:]))
+    if groups == 1:
+        return Work("convolution3d" if dims > 2 else "convolution", amounts)
+    if weight[1] > 1 or image[1] < WORD or dims > 2:
+        return Work("grouped", amounts)
+    is_usual = weight[2:] == (3, 3) and set(dilation) == {1} and weight[0] == image[1]
+    return Work("depthwise_3x3" if is_usual else "depthwise", amounts)
+
+
+def _operands(argument: Any) -> list[tuple[int, ...]]:
+    """The shapes of tensors among what an operator is given."""
+    given = argument if isinstance(argument, (list, tuple)) else [argument]
+    return [_shapes(each)[0] for each in given if isinstance(each, Node)]
+
+
+def _shapes(node: Node) -> list[tuple[int, ...]]:
+    """The shapes of what a node returns."""
+    value = node.meta["val"]
+    return [tuple(each.shape) for each in (value if isinstance(value, (list, tuple)) else [value]) if each is not None]
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """A convolution of images.
+
+    Attributes:
+      image, out: shapes of the image and of the result.
+      weight: its shape.
+      stride, padding, dilation: down and across.
+      groups: of channels.
+    """
+
+    image: tuple[int, ...]
+    out: tuple[int, ...]
+    weight: tuple[int, ...]
+    stride: list[int]
+    padding: list[int]
+    dilation: list[int]
+    groups: int
+
+
+def convolution_in_float(of: Geometry) -> tuple[int, ...]:
+    """What the costs of a convolution in floating point follow from.
+
+    Its kernel takes an image apart where other rows or columns of the weights lie over it, each part in blocks of four
+    pixels by four channels, and all again for the next channels: see pixels() in kernels/portable/convolution.cpp.
+
+    Returns:
+      1, outputs, such parts, blocks in them, and products of blocks of four neighbours, of four others, of one pixel.
+    """
+    per_group = of.weight[0] // of.groups
+    channels = 4 if per_group >= 4 else 1
+    passes = of.out[0] * of.groups * math.ceil(per_group / channels)
+    sizes = zip(of.image[2:], of.out[2:], of.weight[2:], of.stride, of.padding, of.dilation, strict=True)
+    down, across = (parts(*axis) for axis in sizes)
+    if of.weight[2:] == (1, 1) and (*of.stride, *of.padding) == (1, 1, 0, 0):
+        # Rows need not be told apart.
+        down, across = [(1, 1)], [(math.prod(of.out[2:]), 1)]
+    blocks, products = 0, [0, 0, 0]
+    for rows, high in down:
+        for columns, wide in across:
+            if columns >= 4:
+                count, kind = rows * math.ceil(columns / 4), 0 if of.stride[1] == 1 else 1
+            elif rows >= 4:
+                count, kind = math.ceil(rows / 4) * columns, 1
+            elif min(rows, columns) >= 2:
+                count, kind = math.ceil(rows / 2) * math.ceil(columns / 2), 1
+            else:
+                count, kind = rows * columns, 2
+            blocks += count
+            products[kind] += count * (1 if kind == 2 else 4) * channels * high * wide * of.weight[1]
+    count_of_parts = len(down) * len(across)
+    return (1, math.prod(of.out), passes * count_of_parts, passes * blocks, *(passes * count for count in products))
+
+
+def parts(size: int, results: int, kernel: int, stride: int, padding: int, dilation: int) -> list[tuple[int, int]]:
+    """Neighbouring results along an axis with the same of a kernel over the image: how many, and how much of it."""
+    found: list[tuple[int, int]] = []
+    place = 0
+    while place < results:
+        start = place * stride - padding
+        over = sum(0 <= start + tap * dilation < size for tap in range(kernel))
+        count = 1
+        if over == kernel:
+            count = min(results - place, (size - 1 - start - (kernel - 1) * dilation) // stride + 1)
+        found.append((count, over))
+        place += count
+    return found
+
+
+def pool_in_float(out: tuple[int, ...], kernel: list[int], stride: list[int]) -> tuple[int, ...]:
+    """What the costs of a pooling in floating point follow from.
+
+    Windows of two by two are computed in pairs, others row by row.
+    """
+    outputs = math.prod(out)
+    others = 0 if kernel == stride == [2, 2] else outputs
+    return 1, outputs - others, others, others * kernel[0], others * math.prod(kernel), math.prod(out[:2])
