@@ -240,7 +240,7 @@ def test_what_a_kernel_refuses_at_run_time_fails_the_build() -> None:
 
 def test_an_operator_of_another_release_is_refused_with_both_argument_lists() -> None:
     (program,) = [path for path in os.environ["PROGRAM"].split() if path.endswith(".pte")]
-    use = operator_uses(read(Path(program)).program)[0]
+    use = operator_uses(read(Path(program)))[0]
     (call, *_) = use.calls
     longer = replace(call, **{field.name: (*getattr(call, field.name), None) for field in fields(call)})
     longer = replace(longer, arguments=(*call.arguments, ()))
