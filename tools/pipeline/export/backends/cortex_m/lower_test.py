@@ -16,7 +16,10 @@ from torch.export import ExportedProgram
 from tools.pipeline.export.backends.cortex_m import lower, pack
 from tools.pipeline.export.backends.cortex_m.softmax import SOFTMAX
 from tools.pipeline.export.options import Options
+from tools.pipeline.export.pipelines import CORTEX_M
 from tools.pipeline.export.plan.manifest import Parameters
+from tools.pipeline.export.quantize.accuracy import is_stream
+from tools.pipeline.export.quantize.quantize import Quantized
 from tools.pipeline.export.quantize.report import far_outputs
 from tools.pipeline.export.testing import Result, by_hand, export_source, model_source, run_tool
 from tools.quiet.console import UserError
@@ -892,6 +895,20 @@ def test_a_stream_is_measured_over_its_whole_length_with_its_own_state(tmp_path:
     assert decibels(result.golden["eager_0"], result.golden["output_0"]) > 25
     (note,) = (text for text in result.said if "over a stream of 48 calls" in text)
     assert re.search(r"off by [\d.e-]+ in the mean, by [\d.e-]+ at most; \d of 48 decisions \(above a half\)", note)
+
+
+def test_a_model_is_a_stream_that_is_given_the_state_of_its_cell() -> None:
+    class Cell(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.cell = torch.nn.GRUCell(4, 4)
+
+        def forward(self, x: torch.Tensor, *state: torch.Tensor) -> torch.Tensor:
+            return self.cell(x, *state)
+
+    for inputs in ((torch.rand(1, 4),) * 2, (torch.rand(1, 4),)):
+        folded = CORTEX_M.run(torch.export.export(Cell().eval(), inputs)).module(check_guards=False)
+        assert is_stream(Quantized(folded, [], [], {}, floating=folded)) == (len(inputs) > 1)
 
 
 def test_ranges_of_few_samples_are_widened_but_not_beyond_what_an_activation_can_give(tmp_path: Path) -> None:
