@@ -64,7 +64,7 @@ GAPS = (
         "a convolution of 16 bits returns its sums where one of several readers takes them",
     ),
     Gap(f"{_ARM}.ethosu.backend:vela_compile", "Vela's options, its report and its failures are lost"),
-    Gap(f"{_ARM}.ethosu:EthosUBackend.preprocess", "a failure does not name the place in the model"),
+    Gap(f"{_ARM}.ethosu.backend:EthosUBackend.preprocess", "a failure does not name the place in the model"),
     Gap(
         f"{_ARM}.operator_support.ethos_u55_support:EthosU55NotSupported.is_node_supported",
         "Ethos-U55 and U65 repeat pixels, which the partitioner leaves to the core",
