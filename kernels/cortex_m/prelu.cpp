@@ -59,14 +59,10 @@ multiply(const Prelu& p, const int32_t* negative, const int8_t* in, int32_t coun
 #endif
   };
   for (; count >= 4; count -= 4) {
-    const int8_t first = one(in[0], negative[0]);
-    const int8_t second = one(in[1], negative[kStep]);
-    const int8_t third = one(in[2], negative[2 * kStep]);
-    const int8_t fourth = one(in[3], negative[3 * kStep]);
-    out[0] = first;
-    out[1] = second;
-    out[2] = third;
-    out[3] = fourth;
+    out[0] = one(in[0], negative[0]);
+    out[1] = one(in[1], negative[kStep]);
+    out[2] = one(in[2], negative[2 * kStep]);
+    out[3] = one(in[3], negative[3 * kStep]);
     in += 4;
     out += 4;
     negative += 4 * kStep;
