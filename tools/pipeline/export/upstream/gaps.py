@@ -29,14 +29,17 @@ class Gap:
     since: str = "1.4"
     is_added: bool = False
 
-    def resolve(self) -> Any:
-        """The attribute, or the class that gets it.
+    def resolve(self) -> tuple[Any, str]:
+        """The module or class that has the attribute, and the attribute's name.
 
         Raises ImportError or AttributeError if the installed release has none.
         """
         module, _, path = self.symbol.partition(":")
-        names = path.split(".")
-        return functools.reduce(getattr, names[:-1] if self.is_added else names, importlib.import_module(module))
+        *owners, name = path.split(".")
+        owner = functools.reduce(getattr, owners, importlib.import_module(module))
+        if not self.is_added:
+            getattr(owner, name)
+        return owner, name
 
 
 _ARM = "executorch.backends.arm"
