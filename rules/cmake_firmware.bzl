@@ -1,5 +1,6 @@
 """The `cmake_firmware` macro: a firmware project of one's own, built by CMake."""
 
+load("@rules_python//python:py_info.bzl", "PyInfo")
 load("//platforms:cores.bzl", "FLOAT_ABIS", "core_of", "float_abi", "float_abi_constraints", "float_abi_error", "float_abi_flags")
 load("//rules/private:actions.bzl", "NO_NETWORK")
 load("//rules/private:firmware_commands.bzl", "OWN_APPLICATION", "firmware_commands")
@@ -42,6 +43,14 @@ def _libraries(files):
     """The folder that GCC's option -B names for the files of a repository with variants of libraries; none if it is empty."""
     return {file.path.partition("/thumb/")[0]: None for file in files}.keys()
 
+def _below_package(file, label):
+    """A file's path below the package of a target."""
+    path = file.short_path
+    if path.startswith("../"):
+        path = path.split("/", 2)[2]
+    folder = label.package + "/"
+    return path.removeprefix(folder) if label.package else path
+
 def _cmake_firmware_impl(ctx):
     name = ctx.label.name
     board = ctx.attr.board[BoardInfo]
@@ -77,6 +86,22 @@ def _cmake_firmware_impl(ctx):
         arguments.add_all([package.folder], expand_directories = False)
     arguments.add("--executable", ctx.attr.executable_target or name)
     arguments.add_all(["%s=%s" % item for item in definitions.items()], before_each = "--define")
+    arguments.add("--build-type", ctx.attr.build_type)
+    if ctx.attr.map:
+        arguments.add("--map-file", ctx.attr.map)
+    if ctx.attr.own_toolchain:
+        arguments.add("--own-toolchain")
+    trees = [(folder, target) for target, folder in ctx.attr.trees.items()]
+    for folder, target in trees:
+        for file in target[DefaultInfo].files.to_list():
+            arguments.add_all("--tree-file", [folder, _below_package(file, target.label), file])
+    for target in ctx.attr.python_packages:
+        for path in target[PyInfo].imports.to_list():
+            arguments.add("--python-path", "external/" + path if path.partition("/")[0] != ctx.workspace_name else path.partition("/")[2])
+    python = depset(transitive = [
+        depset(transitive = [target[DefaultInfo].default_runfiles.files, target[PyInfo].transitive_sources])
+        for target in ctx.attr.python_packages
+    ])
     arguments.add_all(flags, format_each = "--flag=%s")
     arguments.add_all(search, format_each = "--search=%s")
     arguments.add("--programs", tools.removesuffix("tools") + "bin")
@@ -93,7 +118,7 @@ def _cmake_firmware_impl(ctx):
         arguments = [arguments],
         inputs = depset(
             [ctx.file.project] + ctx.files.srcs + ctx.files.clang + libraries + [package.folder for package in packages.values()],
-            transitive = [toolchain, depset(ctx.files._cmake)],
+            transitive = [toolchain, depset(ctx.files._cmake), python] + [target[DefaultInfo].files for _, target in trees],
         ),
         outputs = [elf, map_file],
         execution_requirements = NO_NETWORK,
@@ -149,6 +174,15 @@ whatever it runs on are the project's own.""",
         "clang": attr.label(
             cfg = "exec",
             doc = "Files of a Clang, `@host_clang//:compiler_files`, that compiles in the place of GCC, which links: tests of packages.",
+        ),
+        "build_type": attr.string(default = "MinSizeRel", doc = "`CMAKE_BUILD_TYPE`."),
+        "map": attr.string(doc = "The linker's map that the project writes by its own `-Map`, below the folder that it is built in; empty: it has none."),
+        "own_toolchain": attr.bool(doc = """Whether the project says itself what compiles it, by a toolchain file of its own. It finds this build's
+`arm-none-eabi-gcc` on its PATH, with headers and libraries for `float_abi`, and gives all flags."""),
+        "python_packages": attr.label_list(cfg = "exec", providers = [PyInfo], doc = "Every py_library with packages that the project's scripts import."),
+        "trees": attr.label_keyed_string_dict(
+            allow_files = True,
+            doc = "Files of a framework, such as a filegroup of another repository, and the project's folder that they are put into, by their path below their own package.",
         ),
         "definitions": attr.string_dict(doc = "Variables of CMake: `-DNAME=VALUE`."),
         "summary": attr.bool(default = True, doc = "Whether building it prints the summary of the report."),

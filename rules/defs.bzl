@@ -16,6 +16,7 @@ load(":firmware_image.bzl", _firmware_image = "firmware_image")
 load(":firmware_profile.bzl", _firmware_profile = "firmware_profile")
 load(":firmware_test.bzl", _firmware_test = "firmware_test")
 load(":kernel_registry.bzl", _kernel_registry = "kernel_registry")
+load(":mbed_firmware.bzl", _mbed_firmware = "mbed_firmware")
 load(":program_data.bzl", _program_data = "program_data")
 load(":program_hashes.bzl", _program_hashes = "program_hashes")
 load(
@@ -57,6 +58,7 @@ firmware_image = _firmware_image
 firmware_profile = _firmware_profile
 firmware_test = _firmware_test
 kernel_registry = _kernel_registry
+mbed_firmware = _mbed_firmware
 npu_port = _npu_port
 program_data = _program_data
 program_hashes = _program_hashes

@@ -21,7 +21,7 @@ import statistics
 import sys
 import tempfile
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -39,7 +39,7 @@ from tools.quiet.tool import run_tool
 from tools.verify.run_pte.cases import Case, run_cases
 from tools.verify.run_pte.run_pte import encode_inputs, read_runners
 
-_FLOAT32, _INT8, _DEFAULT = _FORMS = "float32", "int8", "default"
+_FLOAT32, _INT8, _DEFAULT = FORMS = "float32", "int8", "default"
 
 # Columns of a table behind instructions: parts of what float32 takes, and what else there is to say.
 _COLUMNS = ("int8 flash", "default flash", "int8 RAM", "default RAM", "SNR dB", "in floating point")
@@ -64,6 +64,7 @@ class Outcome:
       instructions: of one inference on the board.
       size: of the program, in bytes.
       memory: for tensors and what kernels work in, in bytes.
+      right: the share of inputs that it is right on, of a network that is judged.
     """
 
     problem: str | None = None
@@ -73,6 +74,7 @@ class Outcome:
     instructions: int = 0
     size: int = 0
     memory: int = 0
+    right: float = math.nan
 
     @property
     def is_all_floating(self) -> bool:
@@ -90,7 +92,7 @@ class Outcomes:
 
     @property
     def all(self) -> tuple[Outcome, Outcome, Outcome]:
-        """Those of _FORMS."""
+        """Those of FORMS."""
         return self.floating, self.int8, self.chosen
 
     @property
@@ -109,7 +111,11 @@ class Outcomes:
         return None
 
 
-def run(name: str, form: str, board: str, file: Path = Path(networks.__file__)) -> Outcome:
+Judge = Callable[[str, list[numpy.ndarray], list[numpy.ndarray]], float]
+"""Says on which share of inputs a network is right, by its name, its outputs and those in eager mode."""
+
+
+def run(name: str, form: str, board: str, file: Path = Path(networks.__file__), judge: Judge | None = None) -> Outcome:
     """Exports and runs a network of a model file: in `float32`, in `int8` wherever it can be, or by `default`."""
     console = SilentConsole()
     runner = read_runners().boards[board]
@@ -150,9 +156,11 @@ def run(name: str, form: str, board: str, file: Path = Path(networks.__file__)) 
         if numpy.abs(expected - actual).max() > limit:
             return Outcome(f"output {index} is not what the export says")
     eager = "eager" if form != _FLOAT32 else "output"
+    expected, actual = ([golden[f"{kind}_{index}"] for index in outputs] for kind in (eager, "output"))
     return Outcome(
         in_float=tuple(text for text in console.said if "stays in floating point" in text),
-        snr_db=min(snr(golden[f"{eager}_{index}"], golden[f"output_{index}"]) for index in outputs),
+        snr_db=min(map(snr, expected, actual)),
+        right=math.nan if judge is None else judge(name, actual, expected),
         instructions=result.execute or 0,
         size=len(exported.program),
         memory=sum(manifest["planned_buffers"]) + result.temp,
@@ -168,9 +176,10 @@ def snr(expected: numpy.ndarray, actual: numpy.ndarray) -> float:
 class Results:
     """Outcomes by board, network and form, kept in a file of JSON lines if there is one."""
 
-    def __init__(self, path: Path | None, file: Path) -> None:
+    def __init__(self, path: Path | None, file: Path, judge: Judge | None = None) -> None:
         self._path = path
         self._file = file
+        self._judge = judge
         self._outcomes: dict[tuple[str, str, str], Outcome] = {}
         if path is not None and path.exists():
             for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
@@ -184,7 +193,7 @@ class Results:
         """What became of a network; it is run if that is not known."""
         key = (board, name, form)
         if key not in self._outcomes:
-            self._outcomes[key] = run(name, form, board, self._file)
+            self._outcomes[key] = run(name, form, board, self._file, self._judge)
             if self._path is not None:
                 with self._path.open("a", encoding="utf-8") as file:
                     file.write(json.dumps([*key, asdict(self._outcomes[key])]) + "\n")
@@ -192,7 +201,7 @@ class Results:
 
     def all_forms(self, name: str, board: str) -> Outcomes:
         """What became of a network in float32, in int8, and as is chosen by default."""
-        return Outcomes(*(self.get(name, form, board) for form in _FORMS))
+        return Outcomes(*(self.get(name, form, board) for form in FORMS))
 
 
 def _print_table(names: Sequence[str], board: str, results: Results) -> bool:
@@ -203,7 +212,7 @@ def _print_table(names: Sequence[str], board: str, results: Results) -> bool:
     for index, name in enumerate(names, 1):
         print(f"{board}: {index} of {len(names)}: {name}", file=sys.stderr, flush=True)
         found = results.all_forms(name, board)
-        for form, outcome in zip(_FORMS, found.all, strict=True):
+        for form, outcome in zip(FORMS, found.all, strict=True):
             if outcome.problem is not None:
                 print(f"| {name} | {form} {' '.join(outcome.problem.split())[:200]} |", flush=True)
                 has_problem |= not outcome.is_refused

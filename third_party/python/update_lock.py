@@ -38,6 +38,11 @@ def exclusions(requirements: str) -> set[str]:
     return {canonicalize_name(name) for name in re.findall(r"^#without (\S+)$", requirements, re.MULTILINE)}
 
 
+def alone(requirements: str) -> list[str]:
+    """Returns the pins in `#alone NAME==VERSION` lines: packages of which files are read, and nothing is imported."""
+    return re.findall(r"^#alone (\S+==\S+)$", requirements, re.MULTILINE)
+
+
 def included(requirements: str) -> list[str]:
     """Returns the files that `-r FILE` lines name."""
     return re.findall(r"^-r (\S+)$", requirements, re.MULTILINE)
@@ -83,7 +88,8 @@ def sets(texts: dict[str, str], installed: dict[str, dict[str, Any]]) -> dict[st
 
     def everything(name: str) -> set[str]:
         below = set().union(*(everything(Path(file).stem) for file in included(texts[name])))
-        own = set(needed(texts[name], installed)) - below
+        pins = {canonicalize_name(Requirement(pin).name) for pin in alone(texts[name])}
+        own = ({*needed(texts[name], installed)} | pins) - below
         found[name] = sorted(own)
         return own | below
 
@@ -163,6 +169,9 @@ def update(directory: Path) -> dict[Path, int]:
     if not texts:
         raise LockError(f"{directory} has no files of requirements (*.in).")
     installed = resolve([word for name in texts for word in ("--requirement", str(directory / f"{name}.in"))])
+    pins = [pin for text in texts.values() for pin in alone(text)]
+    if pins:
+        installed = resolve(["--no-deps", *pins]) | installed
     for name, local in _LOCAL.items():
         version = installed[name]["metadata"]["version"] if name in texts else ""
         if name in texts and not version.endswith(f"+{local}"):

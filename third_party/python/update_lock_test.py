@@ -51,6 +51,14 @@ def test_a_set_has_what_the_sets_it_includes_lack() -> None:
     assert sets(texts, INSTALLED) == {"tools": ["mpmath"], "torch": ["sympy", "torch"]}
 
 
+def test_a_package_of_which_files_are_read_is_alone() -> None:
+    text = "-r tools.in\nsympy\n#alone pandas==3.0\n#alone mpmath==1.3\n"
+    assert sets({"tools": "mpmath\n", "trained": text}, INSTALLED) == {
+        "tools": ["mpmath"],
+        "trained": ["pandas", "sympy"],
+    }
+
+
 def test_the_lock_keeps_hashes_of_the_same_version() -> None:
     previous = previous_hashes("# note\ntorch==2.0+cpu --hash=sha256:99\nsympy==1.4 --hash=sha256:88\n")
     lock = format_lock(["sympy", "torch"], INSTALLED, previous, "Packages", "torch.in")

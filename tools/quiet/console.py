@@ -194,7 +194,7 @@ def run_quietly(step: Callable[[Console], None], log: Path, tool: str) -> int:
 
     A UserError, and what the system refuses, become one message. Anything else is a fault of the tool itself: one line
     and the traceback in the log.
-    Both name the log.
+    Both name the log, unless a UserError has no other cause and nothing was printed: the log is empty then.
     """
     try:
         return _run_quietly(step, log, tool)
@@ -209,9 +209,15 @@ def _run_quietly(step: Callable[[Console], None], log: Path, tool: str) -> int:
         try:
             step(console)
         except UserError as error:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            has_printed = log.stat().st_size > 0
+            if not has_printed and error.__cause__ is None:
+                console.say(f"{tool}: error: {error}")
+                return 1
             # The cause helps whoever reads the log; the user's message stands alone.
             _log_traceback()
-            console.say(f"{tool}: error: {error}\n  (what torch printed: {log})")
+            console.say(f"{tool}: error: {error}\n  ({'what torch printed' if has_printed else 'traceback'}: {log})")
             return 1
         except SystemExit as error:
             # Of code of the user's: a tool's own comes before any step.

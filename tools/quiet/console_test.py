@@ -1,9 +1,12 @@
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
-from tools.quiet.console import SparseProgress
+import pytest
+
+from tools.quiet.console import Console, SparseProgress, UserError, run_quietly
 
 _PROGRAM = """
 import ctypes, os, sys, warnings
@@ -60,6 +63,20 @@ def test_a_mistake_of_the_user_is_one_message(tmp_path: Path) -> None:
         "tool: error: x.py:3: this is wrong; do that.",
         f"  (what torch printed: {tmp_path}/log)",
     ]
+
+
+def test_a_log_that_says_nothing_is_not_named(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    def fail(cause: Exception | None) -> Callable[[Console], None]:
+        def step(_console: Console) -> None:
+            raise UserError("this is wrong; do that.") from cause
+
+        return step
+
+    assert run_quietly(fail(None), tmp_path / "log", "tool") == 1
+    assert capfd.readouterr().err == "tool: error: this is wrong; do that.\n"
+    assert not (tmp_path / "log").read_bytes()
+    assert run_quietly(fail(ValueError("why")), tmp_path / "log", "tool") == 1
+    assert f"(traceback: {tmp_path}/log)" in capfd.readouterr().err
 
 
 def test_a_fault_of_the_tool_leaves_its_traceback_in_the_log(tmp_path: Path) -> None:

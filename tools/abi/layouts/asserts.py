@@ -14,6 +14,7 @@ _HEADERS = (
     "executorch/runtime/core/evalue.h",
     "executorch/runtime/core/tag.h",
     "executorch/runtime/executor/program.h",
+    "kernels/cortex_m/prelu.h",
     "kernels/selection.h",
     "runtime/backend/delegate.h",
 )
@@ -62,6 +63,7 @@ def _constants() -> Iterator[tuple[str, object]]:
     yield f"{packed}::kInt4Block", layouts.INT4_BLOCK
     for name, value in layouts.PACKED_LIMITS.items():
         yield f"{packed}::kMaxPacked{name}", value
+    yield f"{packed}::kMaxPreluShift", layouts.MAX_PRELU_SHIFT
     yield f"{packed}::kMaxDepthwiseKernel", layouts.MAX_DEPTHWISE_KERNEL
     yield f"{packed}::kPackedShortSum", layouts.PACKED_SHORT_SUM
     for kind, names in (("Arrangement", layouts.PACKED_ARRANGEMENTS), ("LayerKind", layouts.PACKED_KINDS)):

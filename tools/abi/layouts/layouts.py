@@ -257,6 +257,8 @@ MAX_DEPTHWISE_KERNEL = 15
 """The largest height of a depthwise layer's kernel: kMaxDepthwiseKernel."""
 PACKED_SHORT_SUM = 504
 """Products of which a sum has 24 bits for DSP, whatever is multiplied: kPackedShortSum."""
+MAX_PRELU_SHIFT = 22
+"""The most bits that factors of an int8 PReLU have behind the point: kMaxPreluShift of kernels/cortex_m/prelu.h."""
 SHIFTS = (-62, 31)
 """Shifts that requantize() takes: kMinShift, kMaxShift of kernels/cortex_m/requantize.h."""
 

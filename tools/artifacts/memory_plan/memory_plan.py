@@ -9,7 +9,7 @@ from tools.artifacts.core.core import POINTER_SIZES
 from tools.artifacts.document.document import from_json, to_json
 from tools.quiet.files import reading
 
-_FORMAT, _VERSION = "memory plan", 2
+_FORMAT, _VERSION = "memory plan", 3
 _ADVICE = "pass the plan.json of a torch_firmware"
 
 
@@ -27,6 +27,7 @@ class MemoryPlan:
       tensors: tensors among them.
       instructions: instructions of all chains.
       outputs: where each output is in the arena of the planned buffers; None: in none of them.
+      unwritten: bytes at the end of that arena that an inference need not write.
     """
 
     core: str
@@ -38,6 +39,7 @@ class MemoryPlan:
     tensors: int
     instructions: int
     outputs: tuple[int | None, ...] = ()
+    unwritten: int = 0
 
     @property
     def arenas(self) -> dict[str, int]:
@@ -68,10 +70,11 @@ def read_memory_plan(path: Path) -> MemoryPlan:
             tensors=int(content["tensors"]),
             instructions=int(content["instructions"]),
             outputs=tuple(None if place is None else int(place) for place in content["outputs"]),
+            unwritten=int(content["unwritten"]),
         )
         if plan.core not in POINTER_SIZES:
             raise ValueError(f"core {plan.core} is unknown")
-        counts = (plan.method, plan.temp, plan.operators, plan.values, plan.tensors, plan.instructions)
+        counts = (plan.method, plan.temp, plan.operators, plan.values, plan.tensors, plan.instructions, plan.unwritten)
         if min(*counts, *plan.planned, *(place for place in plan.outputs if place is not None)) < 0:
             raise ValueError("a size, count or place is negative")
         return plan

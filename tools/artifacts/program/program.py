@@ -7,6 +7,7 @@ the file and, in newer programs, their size (8 bytes each); all little-endian.
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -49,6 +50,7 @@ __all__ = [
     "operator_name",
     "output_places",
     "read",
+    "unwritten_bytes",
 ]
 
 #: What an image aligns each buffer of planned memory to: kernels may load it in units of up to 16 bytes.
@@ -255,6 +257,40 @@ def output_places(plan: ExecutionPlan) -> tuple[int | None, ...]:
         else:
             places.append(starts[allocation.memory_id - 1] + allocation.memory_offset_low)
     return tuple(places)
+
+
+def unwritten_bytes(plan: ExecutionPlan) -> int:
+    """Bytes at the end of a method's last buffer of planned memory that an inference need not write: kernels don't
+    write all of the scratch memory that the largest window would need, and of two branches one is taken.
+    """
+    sizes, values = plan.non_const_buffer_sizes or [], plan.values or []
+    calls = [instruction.instr_args for chain in plan.chains or [] for instruction in chain.instructions or []]
+    written = {*(plan.inputs or []), *(plan.outputs or [])}
+    if not any(isinstance(call, JumpFalseCall) for call in calls):
+        for call in calls:
+            if not isinstance(call, KernelCall):
+                written.update(getattr(call, "args", None) or [])
+                continue
+            is_own = (plan.operators or [])[call.op_index].name.partition("::")[0] in _WITH_SCRATCH
+            written.update(index for index in call.args or [] if not (is_own and _is_bytes(values[index].val)))
+    end = 0
+    for index in written:
+        tensor = values[index].val if index >= 0 else None
+        if not isinstance(tensor, Tensor):
+            continue
+        place = tensor.allocation_info
+        if place is not None and place.memory_id == len(sizes) - 1:
+            nbytes = math.prod(tensor.sizes or []) * ELEMENT_SIZES[tensor.scalar_type.name]
+            end = max(end, place.memory_offset_low + nbytes)
+    return max(sizes[-1] - end, 0) if sizes else 0
+
+
+# The namespaces of operators whose operands of bytes are scratch memory.
+_WITH_SCRATCH = ("cortex_m", "torch_fusion")
+
+
+def _is_bytes(value: Any) -> bool:
+    return isinstance(value, Tensor) and value.scalar_type == ScalarType.BYTE
 
 
 def constant_bytes(path: Path) -> int:

@@ -1,11 +1,15 @@
 import dataclasses
 import os
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from executorch.exir._serialize._program import deserialize_pte_binary
 
 from tools.artifacts.program import ProgramError, constant_bytes, load, read
+from tools.artifacts.program.program import ScalarType, Tensor, unwritten_bytes
+from tools.artifacts.program.program_schema import AllocationDetails, JumpFalseCall, KernelCall
 
 FOLDER = Path(os.environ["PROGRAMS"])
 NAMES = sorted(path.stem for path in FOLDER.glob("*.pte"))
@@ -88,3 +92,30 @@ def test_every_flipped_byte_is_read_or_refused(tmp_path: Path) -> None:
             calls = [i.instr_args for chain in plan.chains or [] for i in chain.instructions or []]
             arguments = [index for call in calls if hasattr(call, "args") for index in call.args or []]
             assert all(0 <= i < len(plan.values) for i in [*(plan.inputs or []), *(plan.outputs or []), *arguments])
+
+
+def _planned(dtype: ScalarType, size: int, offset: int) -> Any:
+    tensor = Tensor.__new__(Tensor)
+    tensor.scalar_type, tensor.sizes, tensor.allocation_info = dtype, [size], AllocationDetails(1, offset, 0)
+    return SimpleNamespace(val=tensor)
+
+
+def test_scratch_memory_and_branches_need_not_be_written() -> None:
+    call, jump = KernelCall.__new__(KernelCall), JumpFalseCall.__new__(JumpFalseCall)
+    call.op_index, call.args = 0, [0, 2, 1]
+    operator = SimpleNamespace(name="torch_fusion::convolution")
+    instructions = [SimpleNamespace(instr_args=call)]
+    plan: Any = SimpleNamespace(
+        inputs=[0],
+        outputs=[1],
+        operators=[operator],
+        values=[_planned(ScalarType.CHAR, 8, 0), _planned(ScalarType.FLOAT, 2, 8), _planned(ScalarType.BYTE, 10, 16)],
+        chains=[SimpleNamespace(instructions=instructions)],
+        non_const_buffer_sizes=[0, 26],
+    )
+    assert unwritten_bytes(plan) == 10
+    # What another operator reads as bytes was written.
+    operator.name = "aten::add"
+    assert unwritten_bytes(plan) == 0
+    instructions.append(SimpleNamespace(instr_args=jump))
+    assert unwritten_bytes(plan) == 10

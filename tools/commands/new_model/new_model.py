@@ -7,6 +7,7 @@ folder is copied with it.
 from __future__ import annotations
 
 import argparse
+import ast
 import json
 import os
 import re
@@ -19,6 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tools.commands.new_model.no_model_file import advice
 from tools.pipeline.compile.names import name_problem
 from tools.quiet.console import Console, UserError, run_quietly, system_error, user_path
 
@@ -26,6 +28,9 @@ _ROOT = Path(__file__).parents[3]
 _TEMPLATES = Path(__file__).parent / "template"
 # Of the workspace's BUILD file, besides the model's.
 _TARGETS = ("nucleo_wb55rg", "pico2_w")
+
+
+_BESIDE = "A relative path is the current folder's, or else beside the model file: there is no {file!r} in either"
 
 
 @dataclass(frozen=True)
@@ -52,7 +57,7 @@ def program_name(path: Path) -> str:
         UserError: it is no Python file.
     """
     if path.suffix != ".py":
-        raise UserError(f"{path}: a model file must be a Python file, named *.py")
+        raise UserError(f"{path}: {advice(path)}")
     letters = unicodedata.normalize("NFKD", path.stem).encode("ascii", "ignore").decode()
     name = re.sub(r"[^a-z0-9]+", "_", letters.lower()).strip("_") or "model"
     if name[0].isdigit():
@@ -75,7 +80,7 @@ def check_model(path: Path) -> Model:
 
     read = _files_read()
     try:
-        file = ModelFile(path)
+        file = ModelFile(path, advice=_BESIDE)
     except UserError as error:
         if isinstance(error.__cause__, ImportError):
             raise UserError(
@@ -94,7 +99,17 @@ def check_model(path: Path) -> Model:
         file.calibration_inputs()
     if file.has("evaluation_set"):
         file.evaluation_set()
-    return Model(path, name, file.has("train"), _beside(path, read))
+    return Model(path, name, file.has("train"), _beside(path, [*read, *_named(path)]))
+
+
+def _named(path: Path) -> list[str]:
+    """What a model file may name of the files in its folder: not all that reads files opens them by Python."""
+    strings = (node.value for node in ast.walk(ast.parse(path.read_bytes())) if isinstance(node, ast.Constant))
+    return [str(path.parent.absolute() / name) for name in strings if isinstance(name, str) and _may_be_a_file(name)]
+
+
+def _may_be_a_file(name: str) -> bool:
+    return name.isprintable() and 0 < len(name) < 200 and not Path(name).is_absolute()
 
 
 def _files_read() -> list[str]:
@@ -219,12 +234,6 @@ def main(argv: Sequence[str] | None = None) -> int:
                 f"{arguments.model} lies in {here}, and a workspace in a workspace confuses Bazel: name a folder "
                 "outside with --output"
             )
-        # third_party/extensions.bzl says the same, when everything has been written.
-        if Path("/tmp") in arguments.checkout.parents:
-            raise UserError(
-                f"Torch Fusion lies in {arguments.checkout}; a workspace can't use it from below /tmp, which Bazel's "
-                "sandbox hides from actions. Move it, then start this again"
-            )
         model = check_model(arguments.model)
         write_workspace(model, output, arguments.checkout)
         bazelw = shlex.quote(f"{arguments.checkout}/bazelw")
@@ -245,6 +254,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         status = run_quietly(step, log, "new_model")
     finally:
         # Only a message refers to it.
-        if status == 0:
+        if status == 0 or log.stat().st_size == 0:
             log.unlink()
     return status

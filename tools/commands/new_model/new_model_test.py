@@ -167,11 +167,11 @@ def test_a_model_file_in_the_checkout_needs_a_folder_outside(
     assert [file.name for file in tmp_path.iterdir()] == ["wave.py"]
 
 
-def test_a_checkout_that_the_workspace_could_not_use(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_checkout_below_tmp_can_be_used(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     path = _write(tmp_path, _MODEL)
-    assert main([str(path), "--output", str(tmp_path / "new"), "--checkout", "/tmp/torch_fusion"]) == 1
-    assert "Torch Fusion lies in /tmp/torch_fusion; a workspace can't use it from below /tmp" in capfd.readouterr().err
-    assert not (tmp_path / "new").exists()
+    assert main([str(path), "--output", str(tmp_path / "new"), "--checkout", "/tmp/torch_fusion"]) == 0
+    assert "/tmp/torch_fusion/bazelw test" in capfd.readouterr().out
+    assert "--noincompatible_sandbox_hermetic_tmp" in (tmp_path / "new/.bazelrc").read_text(encoding="utf-8")
 
 
 def test_a_disk_that_gets_full_leaves_nothing(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -231,6 +231,52 @@ def test_a_folder_with_something_in_it_is_left_alone(tmp_path: Path, capfd: pyte
     assert [file.name for file in tmp_path.iterdir()] == ["wave.py"]
 
 
+_NET = """
+import torch
+def model():
+    net = torch.nn.Linear(4, 2)
+    net.load_state_dict(torch.load("vib.pt"))
+    return net.eval()
+def example_inputs():
+    return (torch.ones(1, 4),)
+"""
+
+
+def test_weights_beside_the_model_file(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    path = _write(tmp_path / "mine", _NET, "vib.py")
+    assert main([str(path), "--output", str(tmp_path / "new")]) == 1
+    shown = capfd.readouterr().err
+    assert "there is no 'vib.pt' in either" in shown and "`data`" not in shown
+    torch.save(torch.nn.Linear(4, 2).state_dict(), tmp_path / "mine" / "vib.pt")
+    assert main([str(path), "--output", str(tmp_path / "new")]) == 0
+    assert 'data = ["vib.pt"]' in (tmp_path / "new" / "BUILD.bazel").read_text(encoding="utf-8")
+    assert (tmp_path / "new" / "vib.pt").is_file()
+
+
+def test_what_is_no_model_file_says_what_it_is_and_what_to_write(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    net = torch.nn.Sequential(torch.nn.Linear(4, 2)).eval()
+    torch.save(net.state_dict(), tmp_path / "weights.pt")
+    torch.save({"epoch": 3, "model": net.state_dict()}, tmp_path / "checkpoint.ckpt")
+    torch.save(net, tmp_path / "whole.pth")
+    torch.export.save(torch.export.export(net, (torch.ones(1, 4),)), tmp_path / "program.pt2")
+    torch.jit.save(torch.jit.trace(net, torch.ones(1, 4)), tmp_path / "script.pt")
+    (tmp_path / "net.onnx").write_bytes(b"onnx")
+    for name, kind, line in (
+        ("weights.pt", "a state dict", "module.load_state_dict(torch.load('weights.pt'))"),
+        ("checkpoint.ckpt", "a state dict", "module.load_state_dict(torch.load('checkpoint.ckpt'))"),
+        ("whole.pth", "a pickled module, of torch.nn.modules.container.Sequential", "weights_only=False).eval()"),
+        ("program.pt2", "a program that torch.export.save() wrote", "torch.export.load('program.pt2').module()"),
+        ("script.pt", "a TorchScript module", "of which the script was made"),
+        ("net.onnx", "a model of ONNX", "bring the PyTorch module"),
+        ("none.pt", "no file", "named *.py"),
+    ):
+        assert main([str(tmp_path / name)]) == 1
+        shown = capfd.readouterr().err
+        assert f"and this is {kind}" in shown and line in shown and "torch printed" not in shown
+
+
 def test_the_log_is_private_and_kept_only_for_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -242,8 +288,9 @@ def test_the_log_is_private_and_kept_only_for_an_error(
     assert list(temporary.iterdir()) == []
 
     logs = []
+    path.write_text('import os\nos.write(1, b"printed")\nraise ValueError', encoding="utf-8")
     for _ in range(2):
-        assert main([str(tmp_path / "none.py"), "--output", str(tmp_path / "other")]) == 1
+        assert main([str(path), "--output", str(tmp_path / "other")]) == 1
         (log,) = re.findall(r"what torch printed: (.*)\)", capfd.readouterr().err)
         logs.append(Path(log))
     assert logs[0] != logs[1]

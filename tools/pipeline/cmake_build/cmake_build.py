@@ -119,6 +119,12 @@ def build(arguments: argparse.Namespace, work: Path) -> tuple[Path, Path]:
             raise UserError(f"file {file} is not below the project's folder, {arguments.project}")
         copy.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(file, copy)
+    for folder, path, file in arguments.tree_file:
+        copy = source / folder / path
+        if copy.exists():
+            raise UserError(f"file {file} of a tree would be {folder}/{path} of the project, which has such a file")
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(file, copy)
     packages.mkdir()
     for name, folder in arguments.package:
         shutil.copytree(folder, packages / name)
@@ -131,6 +137,10 @@ def build(arguments: argparse.Namespace, work: Path) -> tuple[Path, Path]:
     # The interpreter that runs this.
     others = {"cmake": cmake, "ninja": ninja, "python3": Path(sys.executable)}
     options = [word for flag in search for word in flag.split(" ", 1)]
+    if arguments.own_toolchain:
+        # What our description of the compiler would say of the project's debug information and of the map.
+        options += [f"-ffile-prefix-map={work}=.", "-no-canonical-prefixes"]
+        options += [] if arguments.map_file else [f"-Wl,-Map={output / _MAP}"]
     write_programs(programs, here / arguments.programs, options, others)
     toolchain = toolchain_file(programs, arguments.flag, work, clang, clang_flags, arguments.libstdcxx)
     (work / "toolchain.cmake").write_text(toolchain, encoding="utf-8")
@@ -138,10 +148,12 @@ def build(arguments: argparse.Namespace, work: Path) -> tuple[Path, Path]:
     environment = {
         **{"PATH": str(programs), "HOME": str(work), "SOURCE_DATE_EPOCH": "0"},
         **{"PYTHONDONTWRITEBYTECODE": "1", "PYTHONNOUSERSITE": "1"},
+        "PYTHONPATH": ":".join(str(here / path) for path in arguments.python_path),
     }
     configure = [
         *(str(cmake), "-S", str(source), "-B", str(output), "-G", "Ninja", f"-DCMAKE_MAKE_PROGRAM={ninja}"),
-        *(f"-DCMAKE_TOOLCHAIN_FILE={work / 'toolchain.cmake'}", "-DCMAKE_BUILD_TYPE=MinSizeRel"),
+        *([] if arguments.own_toolchain else [f"-DCMAKE_TOOLCHAIN_FILE={work / 'toolchain.cmake'}"]),
+        f"-DCMAKE_BUILD_TYPE={arguments.build_type}",
         *(f"-DCMAKE_PREFIX_PATH={packages}", "-DFETCHCONTENT_FULLY_DISCONNECTED=ON", "--no-warn-unused-cli"),
         # Otherwise what is not on the PATH is looked for in the machine's folders.
         "-DCMAKE_FIND_USE_CMAKE_SYSTEM_PATH=OFF",
@@ -164,7 +176,7 @@ def build(arguments: argparse.Namespace, work: Path) -> tuple[Path, Path]:
             f"target {arguments.executable} of {arguments.project}/CMakeLists.txt made {len(images)} ELF images of its "
             "name; it has to be one of add_executable()"
         )
-    return images[0], output / _MAP
+    return images[0], output / (arguments.map_file or _MAP)
 
 
 def _run(command: list[str], what: str, environment: dict[str, str], work: Path) -> None:
@@ -182,7 +194,9 @@ def _write(arguments: argparse.Namespace) -> None:
         image, linker_map = build(arguments, work)
         shutil.copyfile(image, arguments.elf)
         if not linker_map.is_file():
-            raise UserError(f"{arguments.project}: the linker wrote no map; keep CMAKE_EXE_LINKER_FLAGS in its flags")
+            ours = "the linker wrote no map; keep CMAKE_EXE_LINKER_FLAGS in its flags"
+            missing = f"there is no {arguments.map_file} in the build's folder" if arguments.map_file else ours
+            raise UserError(f"{arguments.project}: {missing}, or set map to the one that the project writes")
         text = linker_map.read_text(encoding="utf-8", errors="replace")
         text = text.replace(str(work), ".").replace(str(Path.cwd()), ".")
         arguments.map.write_text(text, encoding="utf-8")
@@ -196,6 +210,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--file", type=Path, action="append", required=True, help="a file of the project; repeatable")
     parser.add_argument(
         "--package", nargs=2, action="append", default=[], metavar=("NAME", "FOLDER"), help="a package; repeatable"
+    )
+    parser.add_argument(
+        "--tree-file",
+        nargs=3,
+        action="append",
+        default=[],
+        metavar=("FOLDER", "PATH", "FILE"),
+        help="a file from elsewhere, the project's folder that it gets into, and its path there; repeatable",
+    )
+    parser.add_argument("--build-type", default="MinSizeRel", help="CMAKE_BUILD_TYPE")
+    parser.add_argument("--own-toolchain", action="store_true", help="the project says what compiles it")
+    parser.add_argument("--map-file", help="the map that the project writes, below the folder that it is built in")
+    parser.add_argument(
+        "--python-path", type=Path, action="append", default=[], help="where scripts find Python packages; repeatable"
     )
     parser.add_argument("--executable", required=True, help="the target of add_executable()")
     parser.add_argument("--define", action="append", default=[], metavar="NAME=VALUE", help="a variable of CMake")

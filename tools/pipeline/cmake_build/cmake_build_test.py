@@ -47,6 +47,33 @@ case "$*" in *"-DCMAKE_PREFIX_PATH=$PWD/packages"*"-DLEVEL=3"*) ;; *) exit 1 ;; 
     assert (tmp_path / "out.map").read_text(encoding="utf-8") == "map of ./build/a.o\n"
 
 
+def test_a_framework_has_its_own_toolchain_map_and_build_type(tmp_path: Path) -> None:
+    """And is a tree beside the project, whose scripts import packages."""
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site/needed.py").touch()
+    tree = tmp_path / "setup.cmake"
+    tree.touch()
+    check = """mkdir "$4"; cd "$4"/..
+[ -f project/framework/tools/setup.cmake ]
+PATH=$declared python3 -c "import needed"
+grep -q -- " -ffile-prefix-map=.*=. -no-canonical-prefixes " bin/arm-none-eabi-gcc
+case "$*" in *CMAKE_TOOLCHAIN_FILE*) exit 1 ;; *-DCMAKE_BUILD_TYPE=Release*) ;; *) exit 1 ;; esac"""
+    ninja = _NINJA_MAKES_AN_IMAGE.replace("firmware.map", "firmware.elf.map")
+    more = ["--own-toolchain", "--build-type", "Release", "--map-file", "firmware.elf.map"]
+    more += ["--python-path", str(tmp_path / "site"), "--tree-file", "framework", "tools/setup.cmake", str(tree)]
+    assert _build(tmp_path, check, ninja, more=more) == 0
+    assert (tmp_path / "out.map").read_text(encoding="utf-8") == "map of ./build/a.o\n"
+
+
+def test_what_a_framework_lacks_is_said(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert _build(tmp_path, 'mkdir "$4"', more=["--map-file", "other.map"]) == 1
+    assert "there is no other.map in the build's folder, or set map to the one that the project writes" in (
+        capfd.readouterr().err
+    )
+    assert _build(tmp_path, more=["--tree-file", ".", "main.c", __file__]) == 1
+    assert "of a tree would be ./main.c of the project, which has such a file" in capfd.readouterr().err
+
+
 def test_clang_compiles_by_its_own_flags_and_gcc_links(tmp_path: Path) -> None:
     check = """mkdir "$4"; cd "$4"/..
 grep -qx "set(CMAKE_C_COMPILER .*/clang)" toolchain.cmake

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tools.artifacts.core.core import POINTER_SIZES
 from tools.artifacts.memory_plan.memory_plan import MemoryPlan, memory_plan_json
-from tools.artifacts.program.program import load, output_places
+from tools.artifacts.program.program import load, output_places, unwritten_bytes
 from tools.pipeline.compile.header import c_header, cpp_header
 from tools.pipeline.compile.names import name_problem
 from tools.pipeline.compile.program import Method, make_method
@@ -92,6 +92,7 @@ def compile_method(
 def _memory_plan(core: str, method: Method) -> MemoryPlan:
     """What an instance takes; its tensors and numbers are what a loaded method has in its own arena."""
     values = method.plan.values or []
+    has_more = len(method.planned) >= len(method.plan.non_const_buffer_sizes or [])
     return MemoryPlan(
         core=core,
         method=method.kept_size(POINTER_SIZES[core]),
@@ -102,6 +103,8 @@ def _memory_plan(core: str, method: Method) -> MemoryPlan:
         tensors=sum(kind_of(value) == "Tensor" for value in values),
         instructions=len(method.layout.code),
         outputs=output_places(method.plan),
+        # Inputs and outputs without planned memory lie behind what is planned.
+        unwritten=0 if has_more else unwritten_bytes(method.plan),
     )
 
 

@@ -11,6 +11,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from tools.abi.layouts.layouts import MAX_PRELU_SHIFT
 from tools.artifacts.packed_layer.packed_layer import (
     CONVOLUTION,
     DEPTHWISE,
@@ -368,6 +369,31 @@ def inverse(scale: float) -> float:
     return float(min(around, key=lambda number: abs(Fraction(float(number)) - exact)))
 
 
+def _prelu(method: Method, arguments: Sequence[int]) -> Call | None:
+    x, negative, *indices, out = arguments
+    numbers, tensors = ints(method, *indices), (x, negative, out)
+    if numbers is None or not all(index in method.shapes for index in tensors) or not are_placed(method, *tensors):
+        return None
+    image, slopes, result = (method.shapes[index] for index in tensors)
+    positive, zero_point, output_zero_point, shift = numbers
+    is_taken = (image.dtype, slopes.dtype, result.dtype) == ("CHAR", "INT", "CHAR") and image.numel > 0
+    is_taken &= len(image.sizes) > 1 and image.sizes == result.sizes and image.lies_as(result)
+    is_taken &= 0 <= shift <= MAX_PRELU_SHIFT and 0 <= positive <= 1 << MAX_PRELU_SHIFT
+    is_taken &= all(-128 <= point < 128 for point in (zero_point, output_zero_point))
+    if not is_taken or slopes.numel != image.sizes[1] or not (image.is_contiguous or image.is_channels_last):
+        return None
+    outer = image.sizes[0] if image.is_contiguous else image.numel // image.sizes[1]
+    addend = (output_zero_point << shift) + (1 << shift >> 1)
+    places = f"{outer}, {image.sizes[1]}, {image.numel // (outer * image.sizes[1])}"
+    factors = f"{pointer(method, negative, 'int32_t')}, {positive}, {zero_point}, {addend}, {shift}"
+    given = [
+        f"cortex_m::Prelu{{{factors}, {places}}}",
+        pointer(method, x, "int8_t"),
+        pointer(method, out, "int8_t", is_out=True),
+    ]
+    return Call("kernels/cortex_m/prelu.h", "cortex_m::prelu", given, (negative, x, out))
+
+
 _CALLS: dict[str, Callable[[Method, Sequence[int]], Call | None]] = {
     **ELEMENTWISE_CALLS,
     **WINDOW_CALLS,
@@ -385,4 +411,5 @@ _CALLS: dict[str, Callable[[Method, Sequence[int]], Call | None]] = {
     "torch_fusion::linear_int4.out": _linear_int4,
     "torch_fusion::linear_rows.out": _packed_rows,
     "torch_fusion::pointwise_int4.out": _pointwise_int4,
+    "torch_fusion::quantized_prelu.out": _prelu,
 }

@@ -1,5 +1,7 @@
-"""Training and export give the same bytes on any processor: settings that choose code in the libraries below torch,
-numbers of threads, and, by hand, emulated processors, which have the instructions of their model only.
+"""Training and export give the same bytes on any processor and with any order of sets.
+
+Settings that choose code in the libraries below torch, numbers of threads, another seed of hashes, and, by hand,
+emulated processors, which have the instructions of their model only:
 
     ./bazelw test //tools/pipeline/export:emulated_processors_test
 """
@@ -71,6 +73,10 @@ _SETTINGS = {
         "MKL_CBWR": "COMPATIBLE",
         "ONEDNN_MAX_CPU_ISA": "AVX2",
         "OPENBLAS_CORETYPE": "Haswell",
+        "OMP_NUM_THREADS": "5",
+        "MKL_NUM_THREADS": "3",
+        "OPENBLAS_NUM_THREADS": "4",
+        "MKL_DYNAMIC": "FALSE",
     },
     "SSE4": {
         "ATEN_CPU_CAPABILITY": "default",
@@ -78,7 +84,6 @@ _SETTINGS = {
         "ONEDNN_MAX_CPU_ISA": "SSE41",
         "OPENBLAS_CORETYPE": "Nehalem",
     },
-    "threads": {"OMP_NUM_THREADS": "5", "MKL_NUM_THREADS": "3", "OPENBLAS_NUM_THREADS": "4", "MKL_DYNAMIC": "FALSE"},
 }
 
 
@@ -111,10 +116,10 @@ def run(train: list[str], export: list[str], environment: dict[str, str], folder
     return {file.name: file.read_bytes() for file in (weights, *files.values())}
 
 
-def run_modules(prefix: list[str], folder: Path) -> dict[str, bytes]:
+def run_modules(prefix: list[str], folder: Path, **changed: str) -> dict[str, bytes]:
     """By the tools' modules, with the environment that this test's own launcher made."""
     python = [*prefix, sys.executable, "-m"]
-    return run([*python, "tools.pipeline.train"], [*python, "tools.pipeline.export"], dict(os.environ), folder)
+    return run([*python, "tools.pipeline.train"], [*python, "tools.pipeline.export"], {**os.environ, **changed}, folder)
 
 
 def run_launchers(environment: dict[str, str], folder: Path) -> dict[str, bytes]:
@@ -137,6 +142,11 @@ def compare(files: dict[str, bytes], expected: dict[str, bytes]) -> None:
 @pytest.mark.skipif("EMULATED" in os.environ, reason="emulated processors only")
 def test_settings_that_choose_code_change_no_byte(name: str, expected: dict[str, bytes], tmp_path: Path) -> None:
     compare(run_launchers(_SETTINGS[name], tmp_path / "files"), expected)
+
+
+@pytest.mark.skipif("EMULATED" in os.environ, reason="emulated processors only")
+def test_another_seed_of_hashes_changes_no_byte(expected: dict[str, bytes], tmp_path: Path) -> None:
+    compare(run_modules([], tmp_path / "files", PYTHONHASHSEED="1"), expected)
 
 
 @pytest.mark.skipif("EMULATED" not in os.environ, reason="takes minutes, and an emulator")

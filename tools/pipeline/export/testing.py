@@ -58,7 +58,7 @@ _Case = TypeVar("_Case")
 
 
 def by_hand(cases: Sequence[_Case]) -> list[_Case]:
-    """Further cases of a sweep, which go where its other ones go: for the targets `..._every_form_test` alone."""
+    """Further cases of a sweep, which go where its other ones go: for the nightly targets `..._every_form_test`."""
     return list(cases) if "EVERY_FORM" in os.environ else []
 
 

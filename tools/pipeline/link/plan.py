@@ -13,7 +13,7 @@ from typing import Any
 from tools.abi.layouts.layouts import EVALUE_SIZE, tensor_size
 from tools.artifacts.core.core import POINTER_SIZES
 from tools.artifacts.memory_plan.memory_plan import MemoryPlan
-from tools.artifacts.program.program import ProgramFile, output_places
+from tools.artifacts.program.program import ProgramFile, output_places, unwritten_bytes
 from tools.artifacts.program.program_schema import (
     BoolList,
     DelegateCall,
@@ -145,4 +145,5 @@ def make_plan(
         tensors=sum(isinstance(value.val, Tensor) for value in values),
         instructions=sum(len(chain.instructions or []) for chain in method.chains or []),
         outputs=output_places(method),
+        unwritten=unwritten_bytes(method),
     )

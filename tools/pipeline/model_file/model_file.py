@@ -19,6 +19,7 @@ import contextlib
 import importlib.util
 import inspect
 import os
+import random
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -26,13 +27,18 @@ from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
 
+import numpy
 import torch
+from torch.utils._pytree import tree_leaves
 
 from tools.pipeline.model_file.call import Call, read_call
 from tools.pipeline.model_file.describe import describe
 from tools.quiet.console import UserError
+
+# An action sees its declared inputs, and nothing else of the workspace.
+_IN_DATA = "Is {file!r} in `data` of the target?"
 
 
 class ModelFile:
@@ -42,14 +48,16 @@ class ModelFile:
       path: the file.
       folders: what it imports from, besides its own folder and the workspace.
       entry: which of its entries() describes the model; empty: the file itself does.
+      advice: what to do about a `{file}` that its functions read and that is not there.
 
     Every method raises UserError when the function is missing, fails, or returns something else than it should.
     """
 
-    def __init__(self, path: Path, folders: Iterable[Path] = (), entry: str = "") -> None:
+    def __init__(self, path: Path, folders: Iterable[Path] = (), entry: str = "", advice: str = _IN_DATA) -> None:
         # None of them hides an installed module.
         sys.path += [str(folder.absolute()) for folder in folders]
         self.path = path
+        self._advice = advice
         # What the functions are looked up in.
         self.module: object = _import_file(path)
         if entry:
@@ -98,11 +106,13 @@ class ModelFile:
 
     def calibration_inputs(self) -> list[tuple[torch.Tensor, ...]]:
         """Inputs that cover the range of real ones, shaped like example_inputs(), without NaN and infinity."""
-        result, place = self._call("calibration_inputs")
+        # What a generator reads, it reads here.
+        samples, place = self._call(
+            "calibration_inputs", lambda result: list(result) if _is_sequence(result) else result
+        )
         what = f"{place}: calibration_inputs()"
-        if isinstance(result, torch.Tensor) or not isinstance(result, Iterable):
-            raise UserError(f"{what} must return input tuples, not {describe(result)}.")
-        samples = list(result)
+        if not isinstance(samples, list):
+            raise UserError(f"{what} must return input tuples, not {describe(samples)}.")
         if not samples:
             raise UserError(f"{what} returned no samples; it must give at least one tuple of tensors.")
         samples = self._checked_samples(samples, what)
@@ -183,7 +193,13 @@ class ModelFile:
         # What torch.compile() returned runs the module that it was given, in eager mode.
         module = getattr(module, "_orig_mod", module)
         if not isinstance(module, torch.nn.Module):
-            raise UserError(f"{place}: {function}() must return a torch.nn.Module, not {describe(module)}.")
+            hint = ""
+            if isinstance(module, dict) and any(isinstance(value, torch.Tensor) for value in tree_leaves(module)):
+                hint = (
+                    " A state dict holds the weights of a module alone: make the module, give them to its "
+                    "load_state_dict(), and return it."
+                )
+            raise UserError(f"{place}: {function}() must return a torch.nn.Module, not {describe(module)}.{hint}")
         if isinstance(module, torch.jit.ScriptModule):
             raise UserError(
                 f"{place}: {function}() returned a TorchScript module, which torch.export cannot capture. Export the "
@@ -199,8 +215,8 @@ class ModelFile:
         _forget_gradients(module)
         return module
 
-    def _call(self, function: str) -> tuple[Any, str]:
-        """The function's result and the place (`file:line`) of its definition."""
+    def _call(self, function: str, finish: Callable[[Any], Any] = lambda result: result) -> tuple[Any, str]:
+        """The function's result, of which `finish` has made the rest, and the place (`file:line`) of its definition."""
         callee: Callable[[], Any] | None = getattr(self.module, function, None)
         if not callable(callee):
             raise UserError(
@@ -209,8 +225,7 @@ class ModelFile:
         code = getattr(inspect.unwrap(callee), "__code__", None)
         place = f"{self.path}:{code.co_firstlineno}" if code and code.co_filename == str(self.path) else str(self.path)
         try:
-            with _kept_directory():
-                result = callee()
+            result = _where_its_files_are(self.path, lambda: finish(callee()))
             _run_eagerly()
             return result, place
         except UserError:
@@ -218,10 +233,51 @@ class ModelFile:
         except SystemExit as error:
             raise UserError(_ended(self.place_of(error), error)) from error
         except Exception as error:
-            # An action sees its declared inputs, and nothing else of the workspace.
             missing = error.filename if isinstance(error, FileNotFoundError) else None
-            hint = f". Is {str(missing)!r} in `data` of the target?" if missing else ""
+            hint = f". {self._advice.format(file=str(missing))}" if missing else ""
+            if type(error).__name__ == "UnpicklingError" and "eights" in str(error):
+                hint = (
+                    ". It holds objects, such as a whole module, and no weights alone: write torch.load(..., "
+                    "weights_only=False) where you trust it, with the classes of what it holds imported."
+                )
             raise UserError(f"{self.place_of(error)}: {function}() failed: {brief(error)}{hint}") from error
+
+
+def _is_sequence(result: object) -> bool:
+    return isinstance(result, Iterable) and not isinstance(result, torch.Tensor)
+
+
+_Result = TypeVar("_Result")
+
+
+def _where_its_files_are(path: Path, run: Callable[[], _Result]) -> _Result:
+    """What the user's code returns. Its relative paths are the current directory's, or else beside the model file.
+
+    Where a file is not there, the code runs again, with the random numbers that it had.
+    """
+    begun = random.getstate(), numpy.random.get_state(), torch.get_rng_state()
+    try:
+        with _kept_directory():
+            return run()
+    except Exception as error:
+        if not _is_missing_file(error):
+            raise
+        first = error
+    random.setstate(begun[0])
+    numpy.random.set_state(begun[1])
+    torch.set_rng_state(begun[2])
+    try:
+        with _kept_directory():
+            os.chdir(path.parent)
+            return run()
+    except Exception as error:
+        raise (first if _is_missing_file(error) else error) from None
+
+
+def _is_missing_file(error: Exception) -> bool:
+    # Not all that reads files says so by the class.
+    texts = ("No such file or directory", "does not exist", "errno 2", "open file failed")
+    return isinstance(error, FileNotFoundError) or any(text in str(error) for text in texts)
 
 
 def _run_eagerly() -> None:
@@ -263,8 +319,7 @@ def _import_file(path: Path) -> ModuleType:
     # Frames carry the path as given, so that no absolute path gets into any output.
     source = path.read_bytes()
     try:
-        with _kept_directory():
-            exec(compile(source, str(path), "exec"), module.__dict__)
+        _where_its_files_are(path, lambda: exec(compile(source, str(path), "exec"), module.__dict__))
     except SyntaxError as error:
         raise UserError(f"{error.filename or path}:{error.lineno}: {error.msg}") from error
     except ImportError as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from pathlib import Path
 
+import numpy
 import pytest
 import torch
 
@@ -64,6 +65,33 @@ def test_a_model_whose_weights_are_computed_can_be_copied(norm: str, tmp_path: P
     text = f"import torch\ndef model(): return torch.nn.utils.{norm}(torch.nn.Linear(3, 3)).eval()"
     module = model_file(tmp_path, text).model()
     torch.testing.assert_close(copy.deepcopy(module)(torch.ones(1, 3)), module(torch.ones(1, 3)))
+
+
+def test_relative_paths_are_looked_for_beside_the_model_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder, here = tmp_path / "mine", tmp_path / "here"
+    folder.mkdir()
+    here.mkdir()
+    monkeypatch.chdir(here)
+    torch.save(torch.nn.Linear(2, 1).state_dict(), folder / "w.pt")
+    torch.save(torch.nn.Linear(2, 1), folder / "whole.pt")
+    numpy.save(folder / "x.npy", numpy.ones((3, 1, 2), numpy.float32))
+    text = (
+        "import numpy, torch\nSIZE = int(numpy.load('x.npy').size)\n"
+        "def model():\n    net = torch.nn.Linear(2, 1).eval()\n"
+        "    net.load_state_dict(torch.load('w.pt'))\n    return net\n"
+        "def example_inputs(): return (torch.zeros(1, 2),)\n"
+        "def calibration_inputs():\n    for x in numpy.load('x.npy'): yield (torch.from_numpy(x),)\n"
+    )
+    file = model_file(folder, text)
+    assert torch.equal(file.model().weight, torch.load(folder / "w.pt")["weight"])
+    assert len(file.calibration_inputs()) == 3
+    assert Path.cwd() == here
+    with pytest.raises(UserError, match="'v.pt'. Is 'v.pt' in `data` of the target?"):
+        model_file(folder, text.replace("'w.pt'", "'v.pt'")).model()
+    with pytest.raises(UserError, match="A state dict holds the weights of a module alone"):
+        model_file(folder, text.replace("return net", "return net.state_dict()")).model()
+    with pytest.raises(UserError, match="such as a whole module.*weights_only=False"):
+        model_file(folder, text.replace("'w.pt'", "'whole.pt'")).model()
 
 
 def test_a_model_that_is_not_there(tmp_path: Path) -> None:

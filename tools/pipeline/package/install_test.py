@@ -30,9 +30,9 @@ def _cmake(*arguments: object) -> subprocess.CompletedProcess[str]:
     )
 
 
-def _compile(*arguments: object) -> None:
-    """By GCC for a Cortex-M4, into nothing."""
-    command = [_GCC / "bin/arm-none-eabi-g++", *_FLAGS.split()[:-1], *arguments, "-o", os.devnull]
+def _compile(*arguments: object, output: str | Path = os.devnull) -> None:
+    """By GCC for a Cortex-M4."""
+    command = [_GCC / "bin/arm-none-eabi-g++", *_FLAGS.split()[:-1], *arguments, "-o", output]
     result = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr
 
@@ -184,6 +184,14 @@ def test_headers_compile_by_the_standards_of_frameworks(standard: str, tmp_path:
     source.write_text('#include "sine.hpp"\n#include "sine_selftest.h"\n', encoding="utf-8")
     warnings = ("-Wall", "-Wextra", "-Wconversion", "-Wold-style-cast", "-Werror")
     _compile(f"-std={standard}", *warnings, "-I", tmp_path / "include", "-fsyntax-only", source)
+
+
+def test_weights_lie_in_the_users_section(tmp_path: Path) -> None:
+    _write_package(tmp_path, "networks")
+    includes = [f"-I{tmp_path / folder}" for folder in ("include", "src")]
+    for flags in ([], ['-DTORCH_FUSION_WEIGHTS=__attribute__((section(".ospi")))']):
+        _compile("-std=c++17", *flags, *includes, "-c", tmp_path / "src/models/sine.cpp", output=tmp_path / "sine.o")
+        assert (b".ospi" in (tmp_path / "sine.o").read_bytes()) == bool(flags)
 
 
 def test_a_project_for_mbed_gives_its_flags(tmp_path: Path) -> None:

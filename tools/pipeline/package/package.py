@@ -200,6 +200,8 @@ def _package_header(name: str, version: str, content: str) -> str:
 #ifndef {macro}_H
 #define {macro}_H
 
+#include "torch_fusion.h"
+
 #define {macro}_VERSION "{version}"
 #define {macro}_VERSION_MAJOR {major}
 #define {macro}_VERSION_MINOR {minor}

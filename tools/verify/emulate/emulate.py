@@ -20,10 +20,6 @@ from tools.verify.environment.hosted import Hosted, Result, join_inputs, split_o
 from tools.verify.environment.npu import QemuWithNpu
 from tools.verify.environment.qemu import Qemu
 
-# Bytes at the end of the planned arena that no kernel may write: int8 kernels read scratch memory by words, of which
-# the last one may have padding.
-_UNWRITTEN = 3
-
 
 def run_golden(
     environment: Hosted, elf: Path, golden: Golden, timeout: float, model: str = ""
@@ -42,7 +38,8 @@ def check_arenas(result: Result, plan: Path, has_npu: bool = False) -> list[str]
       has_npu: whether the board has an NPU, whose memory to work in the planned arena may be. That ends with a tensor
         that may have room for 16 channels in each pixel, and nothing writes those that there aren't.
     """
-    unwritten = {"planned": sys.maxsize if has_npu else _UNWRITTEN}
+    memory = read_memory_plan(plan)
+    unwritten = {"planned": sys.maxsize if has_npu else memory.unwritten}
     used = {
         "method": result.report.method_used,
         "planned": result.report.planned_used,
@@ -50,7 +47,7 @@ def check_arenas(result: Result, plan: Path, has_npu: bool = False) -> list[str]
     }
     return [
         f"arena {name}: {used[name]} bytes used, {planned} planned"
-        for name, planned in read_memory_plan(plan).arenas.items()
+        for name, planned in memory.arenas.items()
         if not planned - unwritten.get(name, 0) <= used[name] <= planned
     ]
 

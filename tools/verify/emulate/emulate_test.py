@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import re
 import struct
 import sys
@@ -11,7 +12,7 @@ import pytest
 from tools.abi.layouts.layouts import HOST_REPORT_PASS
 from tools.artifacts.board.testing import write_board
 from tools.artifacts.golden.golden import Golden
-from tools.artifacts.memory_plan.memory_plan import MemoryPlan, memory_plan_json
+from tools.artifacts.memory_plan.memory_plan import MemoryPlan, memory_plan_json, read_memory_plan
 from tools.verify.emulate.emulate import check_arenas, main
 from tools.verify.environment.comparison import accuracy, compare, differences
 from tools.verify.environment.hosted import Report, Result, join_inputs, split_outputs
@@ -116,6 +117,15 @@ def test_an_arena_that_is_not_used_to_the_planned_byte(setup: Setup, capsys: pyt
     setup.behave("report['planned'] = 28")
     assert setup.run("--test") == 1
     assert "arena planned: 28 bytes used, 32 planned" in capsys.readouterr().err
+
+
+def test_memory_that_an_inference_need_not_write(setup: Setup) -> None:
+    plan = dataclasses.replace(read_memory_plan(setup.plan), unwritten=4)
+    setup.plan.write_text(memory_plan_json(plan), encoding="utf-8")
+    setup.behave("report['planned'] = 28")
+    assert setup.run("--test") == 0
+    setup.behave("report['planned'] = 27")
+    assert setup.run("--test") == 1
 
 
 def test_memory_that_an_npu_works_in_may_end_with_bytes_that_nothing_has(setup: Setup) -> None:

@@ -54,11 +54,28 @@ class Constants:
             return node.target(*args, **kwargs)
 
 
+# Key in a placeholder's meta: whether it is an input that a user gives, or state.
+_VARIES = "varies"
+
+
+def mark_inputs(program: ExportedProgram) -> None:
+    """Notes by the program's signature, in place, which placeholders vary, whatever their names; all others, and those
+    that passes add, are constants.
+    """
+    signature = program.graph_signature
+    changed = set(signature.buffers_to_mutate.values())
+    placeholders = (node for node in program.graph.nodes if node.op == "placeholder")
+    for node, spec in zip(placeholders, signature.input_specs, strict=True):
+        node.meta[_VARIES] = spec.kind == InputKind.USER_INPUT or spec.target in changed
+
+
 def is_constant(node: Node) -> bool:
-    """Whether a node is a parameter, buffer or constant, or computed from such."""
+    """Whether a node is a parameter, buffer or constant, or computed from such alone, by what mark_inputs() noted."""
     if node.op == "placeholder":
-        return node.name.startswith(("p_", "b_", "c_"))
-    return node.op == "call_function" and all(is_constant(operand) for operand in node.all_input_nodes)
+        return not node.meta.get(_VARIES, False)
+    if node.op != "call_function" or torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ()):
+        return False
+    return all(is_constant(operand) for operand in node.all_input_nodes)
 
 
 def add_constant(program: ExportedProgram, name: str, value: torch.Tensor) -> Node:

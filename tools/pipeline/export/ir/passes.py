@@ -94,12 +94,16 @@ class Pipeline:
         Args:
           given: what passes take besides the program, by the names of their parameters.
         """
+        # Imported here: it costs seconds, and the table alone needs none.
+        from tools.pipeline.export.ir.constants import mark_inputs
+
         npu = given.get("npu")
         for each in self.passes:
             if npu is not None and npu.product in each.not_for:
                 continue
             function = each.resolve()
             taken = inspect.signature(function).parameters
+            mark_inputs(program)
             begin = time.perf_counter()
             result = function(program, **{name: value for name, value in given.items() if name in taken})
             if result is not None:

@@ -30,6 +30,7 @@ from executorch.exir.schema import (
 )
 
 from tools.pipeline.export.ir.scalar_types import itemsize
+from tools.pipeline.export.plan.manifest import is_constant
 from tools.pipeline.export.plan.memory_plan import Buffer, Lead, MemoryPlan, Overlap, plan_memory
 
 # Key in a node's meta: the Lead of its result over its first operand, where the operator allows that they overlap.
@@ -149,7 +150,7 @@ def constant_only_instructions(plan: ExecutionPlan) -> list[int]:
         reads, writes = reads_and_writes(plan, instruction)
         if set(writes) & set(plan.outputs):
             continue
-        if all(_is_constant(plan.values[read].val) for read in reads) and not _is_random(plan, instruction):
+        if all(is_constant(plan.values[read].val) for read in reads) and not is_random(plan, instruction):
             found.append(index)
     return found
 
@@ -700,11 +701,8 @@ def drop_operators(plan: ExecutionPlan) -> None:
         instruction.instr_args.op_index = used.index(instruction.instr_args.op_index)
 
 
-def _is_constant(tensor: Tensor) -> bool:
-    return tensor.data_buffer_idx > 0 and tensor.allocation_info is None
-
-
-def _is_random(plan: ExecutionPlan, instruction: Instruction) -> bool:
+def is_random(plan: ExecutionPlan, instruction: Instruction) -> bool:
+    """Whether an instruction draws random numbers."""
     operator = _schema_of(plan, instruction).name.split("::")
     overload = plan.operators[instruction.instr_args.op_index].overload or "default"
     return (

@@ -186,12 +186,10 @@ _CASES: list[tuple[str, str, str, str, dict[str, int]]] = [
     (
         "scan_and_map_of_layers",
         "from torch._higher_order_ops.map import map\nfrom torch._higher_order_ops.scan import scan\n"
-        "def step(c, x):\n"
-        "    n = torch.tanh(self.a(x) + c)\n"
-        "    return n, torch.cond(n.sum() > 0, lambda n: n + 1, lambda n: self.b(n), (n,))\n"
-        "c, y = scan(step, torch.zeros(1, 3), map(lambda x: self.c(x), x))\nreturn c, y",
+        "def step(c, x):\n    n = torch.tanh(self.a(x) + c)\n    return n, n * 2\n"
+        "return scan(step, torch.zeros(1, 4), map(self.a, x))",
         "(torch.randn(5, 1, 4),)",
-        "self.a = nn.Linear(4, 3)\nself.b = nn.Linear(3, 3)\nself.c = nn.Linear(4, 4)",
+        "self.a = nn.Linear(4, 4)",
         {},
     ),
 ]  # fmt: skip
@@ -340,6 +338,12 @@ def test_the_check_finds_an_operand_that_is_overwritten_too_early(monkeypatch: p
     )
     with pytest.raises(AssertionError, match="overwritten by its result"):
         optimize_plan(plan, {index: Lead(64)})
+
+
+def test_a_program_that_returns_something_else_is_no_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(LoadedProgram, "run", lambda self, x: [x + 1.5])
+    with pytest.raises(AssertionError, match="output 0 of the program is not what the module returns"):
+        export_source(tmp_path, model_source("return x + 1", "(torch.randn(8),)"))
 
 
 @pytest.mark.parametrize(("broken", "message"), [("run", "is moved to where"), ("planned", "is read later")])

@@ -35,7 +35,9 @@ from tools.pipeline.export.quantize.observers import prepare_pt2e
 from tools.pipeline.export.quantize.ranges import Methods, RangeObserver, RangeQuantizers, prepare_observers
 from tools.pipeline.export.quantize.repeated_layers import share_ranges
 from tools.pipeline.export.rewrite.batch_norm import fold_batch_norm
+from tools.pipeline.export.rewrite.numbers import is_of_numbers
 from tools.pipeline.export.rewrite.views import reshape_views
+from tools.pipeline.export.upstream.retracing import known_results_of
 from tools.pipeline.model_file.call import CALLED
 from tools.pipeline.model_file.deterministic import computing
 from tools.pipeline.model_file.model_file import ModelFile
@@ -213,6 +215,9 @@ def quantize(
     def stays(node: Node) -> bool:
         if _is_within(node, kept_layers):
             return True
+        # Integers of a single number save nothing.
+        if has_float_border and is_of_numbers(node):
+            return True
         return origin(node, path) in in_float or (ALL_BUT_LAYERS in in_float and not activation_tables.is_layer(node))
 
     instructions: tuple[float, float] | None = None
@@ -240,7 +245,8 @@ def quantize(
     module, samples = program.module(check_guards=False), list(samples)
     start = channels_last(state.start())
     equalized = equalize(module, ((*start, *sample) for sample in samples))
-    prepared = prepare_pt2e(module, quantizer)
+    with known_results_of(program):
+        prepared = prepare_pt2e(module, quantizer)
     places = frozenset(origin(node, path) for node in quantizer.cheaper)
     prepare_observers(prepared, ranges)
     observed, kept, constant = calibrate(prepared, samples, path, state)

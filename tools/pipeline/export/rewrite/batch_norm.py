@@ -15,6 +15,7 @@ import torch
 from torch.export import ExportedProgram
 from torch.fx import Node
 
+from tools.pipeline.export.ir.constants import is_constant
 from tools.pipeline.export.ir.rewriting import emit, replace_node
 
 _aten = torch.ops.aten
@@ -134,7 +135,7 @@ def _is_foldable(layer: Node) -> bool:
 
 def _is_constant(node: Node) -> bool:
     """Whether the node is a parameter or computed from parameters by this pass."""
-    return node.op == "placeholder" or _FOLDED in node.meta
+    return (node.op == "placeholder" and is_constant(node)) or _FOLDED in node.meta
 
 
 def _folded_layer(emit: _Emitter, layer: Node, scale: Node, shift: Node) -> Node:

@@ -58,7 +58,11 @@ def isolate_concat_scales(program: ExportedProgram, samples: Sequence[Sample], s
 def _source(node: Node) -> Node:
     """What computes a tensor, before what has the same steps."""
     while _has_same_steps(node):
-        node = node.all_input_nodes[0]
+        operand = node.all_input_nodes[0]
+        if not isinstance(operand.meta["val"], torch.Tensor) and not _has_same_steps(operand):
+            # One of several results, with steps of its own.
+            break
+        node = operand
     return node
 
 

@@ -41,6 +41,7 @@ from tools.pipeline.export.quantize.boundary import BorderOperators
 from tools.pipeline.export.quantize.observers import prepare_pt2e
 from tools.pipeline.export.quantize.quantize import Quantized, Sample, calibrate
 from tools.pipeline.export.quantize.ranges import Methods, prepare_observers
+from tools.pipeline.export.rewrite.numbers import write_numbers
 from tools.pipeline.export.upstream.replaced import replaced
 from tools.pipeline.export.upstream.retracing import known_ranges
 from tools.pipeline.model_file.deterministic import computing
@@ -118,6 +119,7 @@ def quantize(
     Raises UserError for values that calibrating cannot work with, by layer, and for double precision.
     """
     write_activations(program)
+    write_numbers(program)
     varies = varying(program)
     for node in program.graph.nodes:
         value = node.meta.get("val")

@@ -6,10 +6,13 @@ from pathlib import Path
 
 import numpy
 import pytest
+import torch
 from executorch.exir._serialize._program import deserialize_pte_binary
 from executorch.exir.schema import Tensor
 
+from tools.pipeline.export.capture.capture import capture
 from tools.pipeline.export.options import Options
+from tools.pipeline.export.pipelines import CORTEX_M
 from tools.pipeline.export.testing import Result, by_hand, export_source, model_source
 
 # Case: constructor, forward(), inputs.
@@ -443,3 +446,33 @@ def test_a_causal_convolution_computes_what_is_used_only() -> None:
     result = exported("causal")
     assert "aten::slice_copy" not in result.operators
     assert [entry["macs"] for entry in result.manifest["instructions"] if entry["macs"]][0] == 20 * 8 * 4 * 3
+
+
+class _Gain(torch.nn.Module):
+    """Layers whose gains and weights are inputs with names that PyTorch gives to constants."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer, self.norm = torch.nn.Conv2d(3, 4, 3), torch.nn.BatchNorm2d(4)
+
+    def forward(
+        self, x: torch.Tensor, b_gain: torch.Tensor, p_weight: torch.Tensor, c_up: torch.Tensor
+    ) -> tuple[torch.Tensor, ...]:
+        scaled = self.layer(x) * b_gain
+        root = torch.sqrt((x * x).mean(-1, keepdim=True) + 1e-5)
+        up = torch.nn.functional.conv_transpose2d(x, c_up, stride=2)
+        return scaled, self.norm(torch.nn.functional.conv2d(x, p_weight)), up, x / root * p_weight[0, 0, 0, 0]
+
+
+def test_inputs_are_no_constants_whatever_their_names() -> None:
+    torch.manual_seed(0)
+    inputs = (torch.randn(1, 3, 6, 6), torch.randn(1, 4, 1, 1), torch.randn(4, 3, 3, 3), torch.randn(3, 5, 2, 2))
+    model = _Gain().eval()
+    program = CORTEX_M.run(capture(model, inputs))
+    for result, expected in zip(program.module()(*inputs), model(*inputs), strict=True):
+        assert torch.allclose(result, expected, atol=1e-5)
+    # A layer whose weights are computed would be none for the quantizer.
+    (gain,) = [node for node in program.graph.find_nodes(op="placeholder") if node.name == "b_gain"]
+    assert [user.target for user in gain.users] == [torch.ops.aten.mul.Tensor]
+    weights = [node.args[1] for node in program.graph.nodes if node.target == torch.ops.aten.conv2d.default]
+    assert len(weights) >= 2 and all(weight.op == "placeholder" for weight in weights)

@@ -16,7 +16,10 @@ from torch.export import ExportedProgram
 from tools.pipeline.export.backends.cortex_m import lower, pack
 from tools.pipeline.export.backends.cortex_m.softmax import SOFTMAX
 from tools.pipeline.export.options import Options
+from tools.pipeline.export.pipelines import CORTEX_M
 from tools.pipeline.export.plan.manifest import Parameters
+from tools.pipeline.export.quantize.accuracy import is_stream
+from tools.pipeline.export.quantize.quantize import Quantized
 from tools.pipeline.export.quantize.report import far_outputs
 from tools.pipeline.export.testing import Result, by_hand, export_source, model_source, run_tool
 from tools.quiet.console import UserError
@@ -113,6 +116,23 @@ def test_inputs_that_the_model_changes_are_golden_as_they_were_given(io: str, tm
     output = result.manifest["outputs"][0]
     found = numbers(result.golden, output, "output_0") if io == "int8" else result.golden["output_0"]
     assert numpy.abs(found - result.golden["eager_0"]).max() < 0.1
+
+
+@pytest.mark.parametrize(
+    ("forward", "inputs"),
+    [
+        ("x, y = x.unbind()\nreturn torch.stack([2 * (x * y) - x, .5 - x ** 2, 1 / (y + 4)])", "torch.randn(2)"),
+        (
+            "w, x, y, z = x.unbind()\nreturn torch.stack([1 - 2 * (y * y + z * z), 2 * (x * y - w * z)])",
+            "torch.randn(4)",
+        ),
+        ("x = self.layer(x)\nreturn 3 - x[0] / 2, torch.where(x[1] > 0, x[1], 2.0), -x.mean()", "torch.randn(4)"),
+    ],
+)
+def test_single_numbers_with_numbers_of_python(forward: str, inputs: str, tmp_path: Path) -> None:
+    result = exported(tmp_path, forward, f"({inputs},)", "self.layer = nn.Linear(4, 3)")
+    for index in range(len(result.manifest["outputs"])):
+        assert numpy.abs(result.golden[f"output_{index}"] - result.golden[f"eager_{index}"]).max() < 0.05
 
 
 def test_int8_border_gives_the_integers_of_the_float_border(cnn: Result, tmp_path: Path) -> None:
@@ -882,6 +902,20 @@ def test_a_stream_is_measured_over_its_whole_length_with_its_own_state(tmp_path:
     assert decibels(result.golden["eager_0"], result.golden["output_0"]) > 25
     (note,) = (text for text in result.said if "over a stream of 48 calls" in text)
     assert re.search(r"off by [\d.e-]+ in the mean, by [\d.e-]+ at most; \d of 48 decisions \(above a half\)", note)
+
+
+def test_a_model_is_a_stream_that_is_given_the_state_of_its_cell() -> None:
+    class Cell(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.cell = torch.nn.GRUCell(4, 4)
+
+        def forward(self, x: torch.Tensor, *state: torch.Tensor) -> torch.Tensor:
+            return self.cell(x, *state)
+
+    for inputs in ((torch.rand(1, 4),) * 2, (torch.rand(1, 4),)):
+        folded = CORTEX_M.run(torch.export.export(Cell().eval(), inputs)).module(check_guards=False)
+        assert is_stream(Quantized(folded, [], [], {}, floating=folded)) == (len(inputs) > 1)
 
 
 def test_ranges_of_few_samples_are_widened_but_not_beyond_what_an_activation_can_give(tmp_path: Path) -> None:

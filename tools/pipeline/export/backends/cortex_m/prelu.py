@@ -17,15 +17,13 @@ from torch.export import ExportedProgram
 from torch.fx import Node
 from torch.library import Library, impl, register_fake
 
+from tools.abi.layouts.layouts import MAX_PRELU_SHIFT
 from tools.pipeline.export.backends.cortex_m.own_layers import is_marked
 from tools.pipeline.export.ir.constants import add_constant
 from tools.pipeline.export.ir.rewriting import place_of, replace_node
 
 _QUANTIZE = torch.ops.quantized_decomposed.quantize_per_tensor.default
 _DEQUANTIZE = torch.ops.quantized_decomposed.dequantize_per_tensor.default
-
-# kMaxPreluShift of kernels/cortex_m/prelu.h.
-_MAX_SHIFT = 22
 
 _library = Library("torch_fusion", "FRAGMENT")
 _ARGUMENTS = "Tensor input, Tensor negative, int positive, int zero_point, int output_zero_point, int shift"
@@ -90,7 +88,7 @@ def factors(slopes: Tensor, ratio: float) -> tuple[Tensor, int, int] | None:
       ratio: the scale of the operand in steps of the result's. None where factors are too large.
     """
     largest = ratio * max(1.0, float(slopes.abs().max()))
-    shift = min(_MAX_SHIFT - math.ceil(math.log2(largest)), _MAX_SHIFT)
+    shift = min(MAX_PRELU_SHIFT - math.ceil(math.log2(largest)), MAX_PRELU_SHIFT)
     if shift < 0:
         return None
     steps = ratio * 2**shift

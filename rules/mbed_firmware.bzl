@@ -1,0 +1,80 @@
+"""The `mbed_firmware` macro: an application for Mbed OS, as one target."""
+
+load(":cmake_firmware.bzl", "cmake_firmware")
+load(":torch_package.bzl", "torch_package")
+
+def mbed_firmware(
+        name,
+        mbed_os,
+        board,
+        mbed_target,
+        models = [],
+        app = None,
+        project = "CMakeLists.txt",
+        executable_target = "",
+        map = "",
+        float_abi = "softfp",
+        build_type = "Release",
+        definitions = {},
+        python_packages = [],
+        tags = [],
+        visibility = None,
+        **kwargs):
+    """An application for Mbed CE, with models, by its own CMakeLists.txt and a tree of Mbed OS that you bring.
+
+    What it makes, and the commands on it, are those of cmake_firmware. The project finds the models by `find_package(<name>_models)`
+    after `add_subdirectory(mbed-os)`, and links with `<name>_models`.
+
+    Args:
+      name: the image.
+      mbed_os: every file of Mbed OS, a filegroup of a repository that you fetch, or of a folder of yours; the project has it as `mbed-os`.
+      board: the board that it is for, whose core and limits count.
+      mbed_target: that board's name in Mbed OS, such as `NUCLEO_WB55RG`.
+      models: every torch_program that it runs.
+      app: files of the application; by default all of the folder but those of Bazel.
+      project: its CMakeLists.txt.
+      executable_target: the target of add_executable(); the rule's name by default.
+      map: the map that Mbed OS writes; by default `<executable_target>.elf.map`.
+      float_abi: what Mbed OS links by.
+      build_type: CMAKE_BUILD_TYPE, of which Mbed CE takes Debug, Develop and Release.
+      definitions: further variables of CMake.
+      python_packages: every py_library with packages that the scripts of Mbed OS import.
+      tags: tags of the image.
+      visibility: visibility of all.
+      **kwargs: attributes of `cmake_firmware_rule`.
+    """
+    if build_type not in _BUILD_TYPES:
+        fail("mbed_firmware %s: build_type = \"%s\"; Mbed CE takes %s" % (name, build_type, _BUILD_TYPES))
+    packages = []
+    if models:
+        torch_package(
+            name = name + "_models",
+            board = board,
+            cores = [],
+            layout = "cmake",
+            models = models,
+            tags = ["manual"],
+        )
+        packages = [name + "_models"]
+    executable = executable_target or name
+    cmake_firmware(
+        name = name,
+        srcs = app if app != None else native.glob(["**"], exclude = ["**/BUILD.bazel", "**/*.bzl"]),
+        board = board,
+        build_type = build_type,
+        definitions = {"MBED_TARGET": mbed_target} | definitions,
+        executable_target = executable,
+        float_abi = float_abi,
+        libstdcxx = True,
+        map = map or executable + ".elf.map",
+        own_toolchain = True,
+        packages = packages,
+        project = project,
+        python_packages = python_packages,
+        tags = tags,
+        trees = {mbed_os: "mbed-os"},
+        visibility = visibility,
+        **kwargs
+    )
+
+_BUILD_TYPES = ["Debug", "Develop", "Release"]

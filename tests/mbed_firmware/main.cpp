@@ -1,0 +1,13 @@
+// Runs the model's self-test, with what applications for Mbed OS take for granted: C++'s library, and plain char without a sign.
+#include <memory>
+
+#include <sine_selftest.h>
+
+#include "mbed_config.h"
+
+static_assert(static_cast<char>(-1) > 0, "compiled without the flags of mbed-core-flags");
+
+int main() {
+  const std::unique_ptr<sine_model_t> model(new sine_model_t);
+  return STAND_IN_CONFIGURED && sine_selftest(model.get()) == 0 ? 0 : 1;
+}

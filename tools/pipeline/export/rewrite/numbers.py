@@ -1,0 +1,67 @@
+"""Python numbers beside tensors of no dimensions, written as constants of no dimensions.
+
+ExecuTorch's quantizers make a number a tensor of one dimension at least, and with it what is computed of both.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch.export import ExportedProgram
+from torch.fx import Node
+
+from tools.pipeline.export.ir.constants import add_constant
+from tools.pipeline.export.ir.rewriting import emit, named_arguments, replace_node
+
+_aten = torch.ops.aten
+
+_ARITHMETIC = frozenset((
+    _aten.add.Tensor, _aten.sub.Tensor, _aten.mul.Tensor, _aten.div.Tensor, _aten.div.Tensor_mode,
+))  # fmt: skip
+_COMPARISONS = {
+    _aten.eq.Scalar: _aten.eq.Tensor,
+    _aten.ge.Scalar: _aten.ge.Tensor,
+    _aten.gt.Scalar: _aten.gt.Tensor,
+    _aten.le.Scalar: _aten.le.Tensor,
+    _aten.lt.Scalar: _aten.lt.Tensor,
+    _aten.ne.Scalar: _aten.ne.Tensor,
+}
+
+
+def write_numbers(program: ExportedProgram) -> None:
+    """Writes such numbers as constants, in place."""
+    graph = program.graph
+    for node in list(graph.nodes):
+        if not _has_number(node) or not all(map(_is_number, node.all_input_nodes)):
+            continue
+        args = [_constant(program, node, each) if isinstance(each, (int, float)) else each for each in node.args]
+        if node.target in _ARITHMETIC:
+            node.args = tuple(args)
+            continue
+        target = _COMPARISONS.get(node.target, _aten.sub.Tensor)
+        with graph.inserting_before(node):
+            written = emit(graph, node, target, *(args if node.target in _COMPARISONS else args[1::-1]))
+        replace_node(program, node, written)
+        graph.erase_node(node)
+    program.graph_module.recompile()
+
+
+def is_of_numbers(node: Node) -> bool:
+    """Whether an operator computes a number in floating point of such numbers alone."""
+    return _is_number(node) and all(map(_is_number, node.all_input_nodes))
+
+
+def _is_number(node: Node) -> bool:
+    value = node.meta.get("val")
+    return isinstance(value, torch.Tensor) and value.dim() == 0 and value.is_floating_point()
+
+
+def _has_number(node: Node) -> bool:
+    """Whether a call takes Python numbers that the quantizers write as tensors; of a difference, without a factor."""
+    is_known = node.target in _ARITHMETIC or node.target in _COMPARISONS
+    is_difference = node.target == _aten.rsub.Scalar and named_arguments(node)["alpha"] == 1
+    return (is_known or is_difference) and any(isinstance(each, (int, float)) for each in node.args)
+
+
+def _constant(program: ExportedProgram, node: Node, number: float) -> Node:
+    name = f"{node.name}_number_{len(program.graph_signature.input_specs)}"
+    return add_constant(program, name, torch.tensor(number, dtype=node.all_input_nodes[0].meta["val"].dtype))
