@@ -204,7 +204,11 @@ def _write(arguments: argparse.Namespace) -> None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
-        prog="cmake_build", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog="cmake_build",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        # A framework has more files than a command line takes: @FILE has an argument a line.
+        fromfile_prefix_chars="@",
     )
     parser.add_argument("--project", type=Path, required=True, help="the folder of CMakeLists.txt")
     parser.add_argument("--file", type=Path, action="append", required=True, help="a file of the project; repeatable")
