@@ -44,6 +44,14 @@ size_t stack_size(void) {
   return 0;
 }
 
+/// Options of the address sanitizer, which asks for them. It doesn't look for leaks at the end: the
+/// input is all that is allocated, and the search through the arenas takes longer than most
+/// programs.
+const char* __asan_default_options(void);
+const char* __asan_default_options(void) {
+  return "detect_leaks=0";
+}
+
 /// What glibc calls before main() with the command line.
 __attribute__((constructor)) static void keep_arguments(int count, char** values) {
   argument_count = count;

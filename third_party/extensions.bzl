@@ -96,20 +96,13 @@ _NO_BYTE_CODE = {
 _SUITE = "@debian_bookworm//:mirror.txt"
 
 def _third_party_impl(mctx):
-    here = str(mctx.path(Label("//:MODULE.bazel")).dirname.realpath)
-
     # Another workspace may use this extension, too.
     is_root = any([module.is_root for module in mctx.modules if module.name == "torch_fusion"])
     debian_suite(name = "debian_bookworm", suite = "bookworm")
     arm_gnu_toolchain(name = "arm_gnu_toolchain", suite = _SUITE)
     arm_gnu_libstdcxx(name = "arm_gnu_libstdcxx", suite = _SUITE, toolchain = "@arm_gnu_toolchain//:BUILD.bazel")
     arm_gnu_softfp(name = "arm_gnu_softfp", suite = _SUITE, toolchain = "@arm_gnu_toolchain//:BUILD.bazel")
-    python3_11(
-        name = "python3_11",
-        suite = _SUITE,
-        # Said by what every action needs: Bazel 7 crashes after an extension's own error.
-        unreachable = here if here.startswith("/tmp/") and not is_root else "",
-    )
+    python3_11(name = "python3_11", suite = _SUITE)
     for name in _PYPI_SETS:
         pypi_set(
             name = "pypi_" + name,

@@ -10,7 +10,7 @@ without a model, of which //firmware/tests:board_images_test holds that it begin
 #   core: an emulated board for the kind of core that it has, on which a few models are tested by hand: each costs all kernels
 #   scalar: of those, the one whose core has least
 #   simulated: //boardsim simulates it; likewise for every model that fits, in the very image that gets flashed
-#   brief: //boardsim simulates it, too: one model, a fault and the watchdog are tested on it
+#   brief: //boardsim simulates it, too: one model, a fault and the watchdog are tested on it; the model at night on a core of its own
 #   npu: a board with an NPU; the programs of //conformance/ethos_u are for it
 #   large: a simulated board with memory for what does not fit into others
 #   asked: nothing here runs its images, which are built when they are asked for

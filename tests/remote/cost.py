@@ -60,7 +60,6 @@ def measure(checkout: Checkout, cache: Path, targets: list[str]) -> None:
 
 
 def _run(targets: list[str], user: Checkout) -> None:
-    # Not below /tmp, which Bazel's sandbox hides.
     folder = Path(tempfile.mkdtemp(prefix="torch_fusion_cost", dir=Path.home() / ".cache"))
     cache = folder / "cache"
     cache.mkdir()

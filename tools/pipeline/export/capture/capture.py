@@ -150,14 +150,21 @@ def fill_memory(program: ExportedProgram) -> ExportedProgram:
     return program
 
 
+def branches(program: ExportedProgram, path: Path) -> list[str]:
+    """The branches and loops of a captured model, and where they are."""
+    return [
+        f"{_BRANCHES[node.target.__name__]} ({origin(node, path)})"
+        for node in program.graph.nodes
+        if isinstance(node.target, torch._ops.HigherOrderOperator) and node.target.__name__ in _BRANCHES
+    ]
+
+
 def check_no_branches(program: ExportedProgram, path: Path, backend: str) -> None:
-    for node in program.graph.nodes:
-        name = getattr(node.target, "__name__", "")
-        if isinstance(node.target, torch._ops.HigherOrderOperator) and name in _BRANCHES:
-            raise UserError(
-                f'{path}: backend "{backend}" takes no {_BRANCHES[name]} ({origin(node, path)}); compute both and '
-                'choose by torch.where(), or write the steps one after another; backend "portable" takes it.'
-            )
+    for name in branches(program, path):
+        raise UserError(
+            f'{path}: backend "{backend}" takes no {name}; compute both and choose by torch.where(), or write the '
+            'steps one after another; backend "portable" takes it.'
+        )
 
 
 def check_no_state(buffers: Iterable[str], path: Path, backend: str) -> None:

@@ -18,15 +18,14 @@ def _source(largest: str, example: int) -> str:
     return f"{source}\n\ndef dynamic_shapes():\n    return {dims}\n"
 
 
-@pytest.mark.parametrize("steps", [2, 5, 16])
-def test_one_program_takes_every_size_up_to_the_bound(steps: int, tmp_path: Path) -> None:
+def test_one_program_takes_every_size_up_to_the_bound(tmp_path: Path) -> None:
     result = export_source(tmp_path, _source("16", 16))
-    x = torch.randn(1, 3, steps)
     scope: dict = {}
     exec(_source("16", 16), scope)
-    expected = scope["model"]()(x)
-    for actual, wanted in zip(run_program(result.program, [x]), expected, strict=True):
-        torch.testing.assert_close(actual, wanted)
+    for steps in (2, 5, 16):
+        x = torch.randn(1, 3, steps)
+        for actual, wanted in zip(run_program(result.program, [x]), scope["model"]()(x), strict=True):
+            torch.testing.assert_close(actual, wanted)
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tools.pipeline.export.capture.diagnosis import in_floating_point
+from tools.pipeline.export.capture.words import in_words
 from tools.pipeline.export.testing import export_source, model_source, run_tool
 from tools.quiet.console import UserError
 
@@ -291,3 +292,29 @@ def test_who_computes_in_other_dtypes_of_floating_point_is_told_what_to_call(tmp
     assert "fc (Linear)" in note and "call .float() on the model" in note
     said = export_source(tmp_path, model_source("return self.fc(x)", _X, "self.fc = nn.Linear(4, 2)")).said
     assert not any("call .float()" in text for text in said)
+
+
+@pytest.mark.parametrize(
+    ("said", "meaning"),
+    [
+        ("aten::_softmax, aten::slice_copy, dim_order_ops::_to_dim_order_copy", "softmax, slice, copy"),
+        ("output 3 comes from dim_order_ops__clone_dim_order_default;", "output 3 comes from {unwritten};"),
+        ("aten_view_copy_default_6", "{unwritten}"),
+        ("ema.py:11, ema.py:11, ema.py:12", "ema.py:11, ema.py:12"),
+        ("<EdgeOpOverload: aten.where.self>: schema = aten::where.self(Tensor x) -> Tensor for it", "where for it"),
+        ("of aten::index.Tensor(Tensor self, Tensor?[] indices) -> Tensor.", "of index."),
+        ("it failed\nUse tlparse to see full graph. (https://x)", "it failed"),
+        ("mine::scan from net (Net) at net.py:3", "mine::scan from net (Net) at net.py:3"),
+    ],
+)  # fmt: skip
+def test_messages_have_no_names_of_pytorchs_inside(said: str, meaning: str) -> None:
+    assert in_words(said) == meaning.format(unwritten="an operator that no line of the model has written")
+
+
+def test_loops_on_a_condition_have_no_form(tmp_path: Path) -> None:
+    forward = (
+        "from torch._higher_order_ops.while_loop import while_loop\n"
+        "return while_loop(lambda i, x: i < 3, lambda i, x: (i + 1, x * 2), (torch.tensor(0), x))[1]"
+    )
+    with pytest.raises(UserError, match=r"no form of while_loop\(\) \(my_model.py:1\d\), as it is written; scan"):
+        export_source(tmp_path, model_source(forward, "(torch.ones(2),)"))

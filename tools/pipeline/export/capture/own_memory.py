@@ -71,7 +71,8 @@ def copy_operands_returned(program: ExportedProgram) -> ExportedProgram:
         graph: Graph = inner.graph
         output = graph.output_node()
         seen: set[Node] = set()
-        results = list(output.args[0])
+        is_one = isinstance(output.args[0], Node)
+        results = [output.args[0]] if is_one else list(output.args[0])
         for index, result in enumerate(results):
             if not isinstance(result, Node) or not isinstance(result.meta.get("val"), torch.Tensor):
                 continue
@@ -82,7 +83,7 @@ def copy_operands_returned(program: ExportedProgram) -> ExportedProgram:
             with graph.inserting_before(output):
                 results[index] = graph.call_function(torch.ops.aten.clone.default, (result,))
             results[index].meta = {**place_of(result), "val": result.meta["val"].clone()}
-        output.args = (tuple(results),)
+        output.args = (results[0] if is_one else tuple(results),)
         inner.recompile()
     program.graph_module.recompile()
     return program

@@ -19,7 +19,7 @@ from executorch.exir.dialects._ops import ops as exir_ops
 from npu.fault import NpuFault
 from tools.artifacts.ethos_u.npu import Npu
 from tools.pipeline.export.backends.arm import delegates
-from tools.pipeline.export.backends.arm.concat_scales import part_scales
+from tools.pipeline.export.backends.arm.concat_scales import isolate_concat_scales
 from tools.pipeline.export.backends.ethos_u import addresses, lower, vela
 from tools.pipeline.export.capture.capture import capture
 from tools.pipeline.export.capture.state import State
@@ -213,8 +213,8 @@ def test_what_stays_on_the_core_does_so_for_reasons_in_words_of_the_model(tmp_pa
     result = _export(tmp_path, model_source(forward, _IMAGE, _CONVOLUTIONS))
     notes = sorted(line.partition("stays on the core: ")[2] for line in result.said if "stays on the core" in line)
     assert {note.split(" ")[0]: note.rpartition(": ")[2] for note in notes} == {
-        "aten::argmax": "its indices are of 64 bits, the NPU's of 32",
-        "aten::flip": "the NPU has no such operation",
+        "argmax": "its indices are of 64 bits, the NPU's of 32",
+        "flip": "the NPU has no such operation",
         "dim_order_ops::_to_dim_order_copy": "one of its inputs is of 64-bit integers",
     }
 
@@ -571,7 +571,7 @@ def test_one_of_several_results_is_joined_with_larger_numbers(forward: str) -> N
     torch.manual_seed(0)
     sample = (torch.randn(1, 6, 6),)
     program = keep_recurrent_layers(capture(Model().eval(), sample))
-    part_scales(program, [sample], State({}))
+    isolate_concat_scales(program, [sample], State({}))
     parted = [node for node in program.graph.nodes if node.target == torch.ops.aten.mul.Tensor and node.args[1] == 1.0]
     assert len(parted) == 1
 
@@ -657,7 +657,7 @@ def test_upsampling_that_ethos_u55_does_not_have(tmp_path: Path, operand: str, o
 def test_resampling_takes_the_pixels_that_pytorch_takes(tmp_path: Path, options: str) -> None:
     forward = f"return self.conv(nn.functional.interpolate(self.conv(x), {options}))"
     result = _export(tmp_path, model_source(forward, _IMAGE, "self.conv = nn.Conv2d(4, 4, 3)"), npu=_U85)
-    assert any("stays on the core: aten::upsample" in line for line in result.said)
+    assert any("stays on the core: upsample" in line for line in result.said)
     (output,), eager = result.manifest["outputs"], result.golden["eager_0"]
     values = (result.golden["output_0"].astype(numpy.float64) - output["zero_point"]) * output["scale"]
     assert numpy.abs(values - eager).max() < 0.05 * numpy.abs(eager).max()
@@ -690,7 +690,7 @@ _BETWEEN = (
         (
             "self.up(y[:, 1:3])",
             "forms._copy_parts",
-            "aten::convolution in int8: up (ConvTranspose2d) at my_model.py:",
+            "convolution in int8: up (ConvTranspose2d) at my_model.py:",
             "Vela's commands for ethos-u55-128 give other numbers than the TOSA reference model: ",
         ),
         *by_hand(
@@ -698,7 +698,7 @@ _BETWEEN = (
                 (
                     "y * self.image",
                     "lower.moved_constants lower.fewer_transpositions",
-                    "aten::mul in int8: my_model.py:",
+                    "mul in int8: my_model.py:",
                     "a command that Vela compiled reaches beyond its memory: operation ",
                 )
             ]
@@ -707,7 +707,7 @@ _BETWEEN = (
         (
             "torch.maximum(y, self.image)",
             "lower.moved_constants lower.fewer_transpositions",
-            "aten::maximum in floating point: my_model.py:",
+            "maximum in floating point: my_model.py:",
             "a command that Vela compiled reaches beyond its memory: operation ",
         ),
     ],
@@ -812,7 +812,7 @@ def test_linear_layers_of_the_core(
     init += "\nself.c = nn.Conv2d(8, 8, 3, padding=1)"
     result = _export(tmp_path, model_source(forward, f"(torch.randn({shape}),)", init))
     notes = _left_to_the_core(result)
-    assert any(re.match(r"aten::linear\b.* in int8: ", note) for note in notes)
+    assert any(re.match(r"linear\b.* in int8: ", note) for note in notes)
     reasons = {note.rpartition(": ")[2] for note in notes}
     assert reasons <= {"no linear layers", "what it reads is in floating point"}
     assert result.operators["cortex_m::quantized_conv2d"] >= 1
@@ -867,7 +867,7 @@ def test_a_layer_that_executorch_cannot_lower(tmp_path: Path, monkeypatch: pytes
     result = _export(tmp_path, model_source(forward, _IMAGE, _CONVOLUTIONS))
     assert _delegates(result) == 2
     (note,) = _left_to_the_core(result)
-    assert note.startswith("aten::avg_pool2d in int8: my_model.py:12: ExecuTorch takes it for ethos-u55-128 and can't")
+    assert note.startswith("avg_pool2d in int8: my_model.py:12: ExecuTorch takes it for ethos-u55-128 and can't")
     assert "Unsupported input" in note and "\n" not in note
     (output,), eager = result.manifest["outputs"], result.golden["eager_0"]
     values = (result.golden["output_0"].astype(numpy.float64) - output["zero_point"]) * output["scale"]
@@ -896,7 +896,7 @@ def test_what_executorch_does_not_expect(tmp_path: Path) -> None:
     result = _export(tmp_path, model_source(forward, "(torch.randn(4, 12, 12),)", _CONVOLUTIONS))
     assert _delegates(result) == 2
     assert result.operators["aten::max_pool2d_with_indices"] == 1
-    place = "aten::max_pool2d_with_indices in floating point: my_model.py:"
+    place = "max_pool2d_with_indices in floating point: my_model.py:"
     (note,) = (note for note in _left_to_the_core(result) if note.startswith(place))
     assert ": ExecuTorch's check of it ended with " in note
 
@@ -988,7 +988,7 @@ def test_what_vela_refuses(tmp_path: Path, forward: str) -> None:
     result = _export(tmp_path, model_source(forward, _IMAGE, init), "int16")
     assert _delegates(result) == 2
     note = _left_to_the_core(result)[0]
-    assert note.startswith("aten::convolution in floating point: up (ConvTranspose2d) at my_model.py:")
+    assert note.startswith("convolution in floating point: up (ConvTranspose2d) at my_model.py:")
     assert "Vela can't compile it for ethos-u55-128: " in note
     (output,), eager = result.manifest["outputs"], result.golden["eager_0"]
     values = result.golden["output_0"].astype(numpy.float64) * output["scale"]
@@ -1144,7 +1144,7 @@ def test_weights_that_are_computed(tmp_path: Path) -> None:
     result = _export(tmp_path, model_source(forward, inputs, init, "x, x1"))
     assert _delegates(result) == 2
     (note,) = _left_to_the_core(result)
-    assert "aten::convolution" in note and note.endswith("its weights are no constants")
+    assert "convolution" in note and note.endswith("its weights are no constants")
     assert min(_decibels(result)) > 25
 
 

@@ -56,7 +56,7 @@ def test_a_layer_that_executorch_cannot_lower(tmp_path: Path, monkeypatch: pytes
     )
     assert _delegates(result) == 2
     (note,) = _left(result)
-    assert note.startswith("aten::avg_pool2d: my_model.py:12: ExecuTorch takes it for VGF and can't lower it then: ")
+    assert note.startswith("avg_pool2d: my_model.py:12: ExecuTorch takes it for VGF and can't lower it then: ")
     assert "AVG_POOL2D requires" in note and "\n" not in note
     _check_outputs(result)
 
@@ -76,7 +76,7 @@ def test_what_the_model_converter_refuses(tmp_path: Path, monkeypatch: pytest.Mo
     assert _delegates(result) == 2
     (note,) = _left(result)
     said = "ERROR: TOSA graph data is invalid, should start with TOSA, has noth; Fail to load TOSA file"
-    assert note == f"aten::sigmoid: my_model.py:12: Arm's model converter can't compile it: {said}"
+    assert note == f"sigmoid: my_model.py:12: Arm's model converter can't compile it: {said}"
 
 
 @pytest.mark.parametrize("io", ["float32", "int8"])
@@ -145,7 +145,7 @@ def test_what_the_runtime_would_not_take(
     result = _export(tmp_path, "y = self.first(x)\nreturn self.second(y).argmax(1), y")
     assert result.operators["aten::argmax"] == 1
     assert "aten::convolution" not in result.operators
-    assert any(note.startswith("aten::argmax") and note.endswith(reason) for note in _left(result))
+    assert any(note.startswith("argmax") and note.endswith(reason) for note in _left(result))
 
 
 def test_sampling_at_computed_places(tmp_path: Path) -> None:
@@ -176,7 +176,7 @@ def test_outputs_without_dimensions(tmp_path: Path) -> None:
 
 def test_operators_without_a_kernel_in_the_runtime(tmp_path: Path) -> None:
     result = _export(tmp_path, "return torch.linalg.lu(x)[2]", "(torch.randn(4, 4),)", io="float32")
-    assert any("has no kernels of aten::" in line for line in result.said)
+    assert any("has no kernels of " in line for line in result.said)
 
 
 def test_zero_points_have_the_bits_that_the_kernel_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,49 @@
+"""What the export says, in words of the user's model: without the names that PyTorch has inside."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+
+from tools.quiet.console import Console
+
+_SPACES = "aten|dim_order_ops|prims|quantized_decomposed"
+_RETURNED = r"-> (?:\([^()]*\)|[\w\[\]!]+)"
+# Text, and what stands in its place; in this order.
+_REPLACED: tuple[tuple[str, str], ...] = (
+    # `<EdgeOpOverload: aten.where.self>: schema = aten::where.self(Tensor condition, ...) -> Tensor`
+    (rf"<EdgeOpOverload: (?:{_SPACES})\.(\w+)(?:\.\w+)?>(?:: schema = [^>]*{_RETURNED})?", r"\1"),
+    (rf"\b(?:{_SPACES})::(\w+)(?:\.\w+)?\([^()]*(?:\([^()]*\)[^()]*)*\) {_RETURNED}", r"\1"),
+    (r"\bdim_order_ops(?:::|\.)\w+(?:\.\w+)?", "copy"),
+    (rf"(?:torch\.ops\.)?\b(?:{_SPACES})(?:::|\.)_*(\w+?)(?:_copy)?(?:\.\w+)?(?![\w.])", r"\1"),
+    # A node that has no place in the model.
+    (rf"\b(?:{_SPACES})_\w+?_default(?:_\d+)?\b", "an operator that no line of the model has written"),
+    (r"\s*Use tlparse to see full graph\.?(?: \([^)]*\))?", ""),
+    (r"\s*While executing %?\w+(?: : .*)?$", ""),
+    (r"\bFX (graph|node|trace)", r"\1"),
+    (r"(\b[\w./-]+\.py:\d+\b)(?:, \1\b)+", r"\1"),
+)
+
+
+def in_words(text: str) -> str:
+    """A message without names of operators and graphs that no user has written."""
+    for pattern, meaning in _REPLACED:
+        text = re.sub(pattern, meaning, text, flags=re.MULTILINE)
+    return text
+
+
+class WordedConsole(Console):
+    """A console that says all in words of the model.
+
+    Args:
+      console: where it says it.
+    """
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+
+    def say(self, text: str) -> None:
+        self._console.say(in_words(text))
+
+    def shown(self) -> contextlib.AbstractContextManager[None]:
+        return self._console.shown()
