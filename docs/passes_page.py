@@ -11,6 +11,7 @@ from pathlib import Path
 
 from tools.pipeline.export.ir.passes import Pass, Property
 from tools.pipeline.export.pipelines import PIPELINES
+from tools.pipeline.export.upstream.gaps import GAPS
 from tools.quiet.files import replace_text
 from tools.quiet.tool import run_tool
 
@@ -29,6 +30,16 @@ To see what a pass made of your model, for a report of a bug:
 
 A pass may need what another one gives; a table in which nothing gives it does not import. After every pass, tests check
 that the program is what the table says.
+"""
+
+_UPSTREAM = f"""
+## What is changed of PyTorch, torchao and ExecuTorch
+
+From the table [{_ROOM}/upstream/gaps.py](../{_ROOM}/upstream/gaps.py). Nothing else is replaced, and a test finds each
+symbol in the installed releases.
+
+| symbol | since | what is wrong without |
+| --- | --- | --- |
 """
 
 
@@ -62,6 +73,8 @@ def page() -> str:
         parts += [_row(each) for each in pipeline.passes]
         if pipeline.then:
             parts.append(f"\n{pipeline.then}\n")
+    parts.append(_UPSTREAM)
+    parts += [f"| `{gap.symbol.replace(':', '.')}` | {gap.since} | {gap.why} |\n" for gap in GAPS]
     return "".join(parts)
 
 

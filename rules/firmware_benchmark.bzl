@@ -19,7 +19,7 @@ def _firmware_benchmark_impl(ctx):
 firmware_benchmark = rule(
     implementation = _firmware_benchmark_impl,
     doc = """`bazel run` prints flash, arenas, stack, instructions of load and inference, and estimated cycles of each image,
-measured from the ELF and in the board's emulator; `-- --json FILE` writes them as a list.""",
+measured from the ELF and in the board's emulator; `-- --json FILE` writes them as a list. An image that fails has a row that says so, and the others have theirs.""",
     attrs = COUNTING_ATTRS | {
         "firmware": attr.label_keyed_string_dict(
             mandatory = True,

@@ -462,7 +462,7 @@ def torch_program(name, cores = [], backend = "portable", train = False, weights
             Label("//platforms:core_" + core): []
             for core in cores
         } | {
-            os: [Label("//platforms:set_core_or_board_of_what_uses_the_torch_program")] if cores else []
+            os: [Label("//platforms:build_a_torch_firmware_or_another_target_with_board_or_core_that_uses_this_program")] if cores else []
             for os in [Label("@platforms//os:linux"), Label("@platforms//os:osx")]
         } | {
             "//conditions:default": [Label("//platforms:add_this_core_to_cores_of_the_torch_program")] if cores else [],

@@ -403,7 +403,7 @@ def _spectra(seed: int, count: int) -> list[Sample]:
     package = types.ModuleType("pesto")
     package.__path__ = [str(_file("pesto", ""))]
     sys.modules["pesto"] = package
-    from pesto.utils.hcqt import HarmonicCQT  # type: ignore[import-not-found]
+    from pesto.utils.hcqt import HarmonicCQT
 
     transform = HarmonicCQT([1], _RATE, _RATE // 2, 27.5, None, 3, 251, True, 7)
     sounds = torch.from_numpy(numpy.stack(_tones(seed, count, _RATE)[0])).float()

@@ -38,7 +38,7 @@ BOARDS_WITH_FPU = [
 NPU_BOARD = BOARDS["mps3_an547"]
 
 # In each run of all tests: two packages, a core without FPU, C++'s library by `softfp`, and int8 kernels by other flags than this
-# build's, which leave inline assembly other registers; the others, which take a minute of compiling, are run by hand.
+# build's, which leave inline assembly other registers; the others, which take a minute of compiling, are run at night.
 BRIEF = [
     ("two", "mps2_an386"),
     ("softfp", "mps2_an386"),

@@ -18,10 +18,10 @@ from tools.pipeline.compile.compile import compile_method, main
 from tools.pipeline.compile.header import _conversions, quantization
 from tools.pipeline.compile.names import Names, camel, module_of, parameter_name, snake
 from tools.pipeline.compile.program import Method
-from tools.pipeline.compile.signature import argument_names
 from tools.pipeline.compile.source import _comment, take_objects
 from tools.pipeline.compile.values import data_array, floating, string
 from tools.pipeline.registry.catalog import read_catalog
+from tools.pipeline.registry.signature import argument_names
 from tools.quiet.console import UserError
 
 SINE = {Path(path).suffix: Path(path) for path in os.environ["PROGRAM"].split()}

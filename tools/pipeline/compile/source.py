@@ -16,12 +16,12 @@ from tools.pipeline.compile.call import Call
 from tools.pipeline.compile.inner import inner_call
 from tools.pipeline.compile.names import module_of, results_of
 from tools.pipeline.compile.program import VIEW, Method, Shape
-from tools.pipeline.compile.signature import argument_names
 from tools.pipeline.compile.values import array, data_array, floating, integer, string
 from tools.pipeline.link.interface import NUMBERS
 from tools.pipeline.link.layout import Instruction, elements, is_constant, kind_of
 from tools.pipeline.registry.calls import SCALAR_TYPES
 from tools.pipeline.registry.registry import Selected
+from tools.pipeline.registry.signature import argument_names
 from tools.quiet.console import UserError
 
 _NATIVE = "torch::executor::native::"

@@ -223,7 +223,7 @@ def _target(options: argparse.Namespace) -> Options:
     )
 
 
-def _dumping(name: str | None, console: Console) -> contextlib.AbstractContextManager[None]:
+def dumping(name: str | None, console: Console) -> contextlib.AbstractContextManager[None]:
     """Prints the graph after each run of a pass."""
     if name is None:
         return contextlib.nullcontext()
@@ -287,7 +287,7 @@ def main(arguments: list[str] | None = None, is_confined: bool = False) -> int:
         declared = [options.model, *options.data, *([options.weights] if options.weights else [])]
         if is_confined:
             confine_process(declared)
-        with declared_reads(declared), _dumping(options.dump_after, console):
+        with declared_reads(declared), dumping(options.dump_after, console):
             exported = export(options.model, options.name, target, options.weights, console)
         _write(exported, options)
 

@@ -9,11 +9,14 @@ import torch
 from torch import nn
 from torch.export import ExportedProgram
 
+from tools.pipeline.export.__main__ import dumping
 from tools.pipeline.export.backends.portable import to_edge
 from tools.pipeline.export.capture.capture import capture
 from tools.pipeline.export.ir.passes import Pass, Pipeline, Property, watching
 from tools.pipeline.export.ir.properties import violations
 from tools.pipeline.export.pipelines import CORTEX_M, ETHOS_U, PIPELINES, VGF_FLOAT
+from tools.pipeline.export.testing import SilentConsole
+from tools.quiet.console import UserError
 
 
 class _Attention(nn.Module):
@@ -76,3 +79,15 @@ def test_a_program_is_what_the_table_says_after_each_pass(name: str) -> None:
         for run in (CORTEX_M.run, ETHOS_U.run, VGF_FLOAT.run, to_edge):
             run(copy.deepcopy(captured))
     assert len(holds) == 5
+
+
+def test_a_graph_is_printed_after_a_pass_that_is_asked_for() -> None:
+    console = SilentConsole()
+    captured = capture(_MODELS["image"][0]().eval(), (torch.randn(_MODELS["image"][1]),))
+    with dumping("fold_batch_norm", console):
+        to_edge(captured)
+    (text,) = console.said
+    assert "after fold_batch_norm of portable, captured" in text
+    assert "ops.aten.conv2d" in text and "ops.aten.batch_norm" not in text
+    with pytest.raises(UserError, match="--dump-after 'fold' is unknown; it must be one of .*fold_batch_norm"):
+        dumping("fold", console)

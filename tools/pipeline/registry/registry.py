@@ -13,6 +13,7 @@ from tools.artifacts.program.program import operator_name
 from tools.pipeline.registry.calls import SCALAR_TYPES, OperatorUse
 from tools.pipeline.registry.catalog import Kernel
 from tools.pipeline.registry.parts import Part, checked_arguments, parts_source
+from tools.pipeline.registry.signature import argument_names
 from tools.pipeline.registry.variants import MODES, REFUSED_UNLESS_LISTED, computing_dtypes, needed_variants
 from tools.quiet.console import UserError
 
@@ -68,6 +69,10 @@ def select(
                 entry.variants |= needed & _listed(kernel)
                 entry.dtypes |= computing_dtypes(kernel, call)
                 problems += [REFUSED_UNLESS_LISTED[v] for v in REFUSED_UNLESS_LISTED if v in needed & ~_listed(kernel)]
+                names = argument_names(kernel)
+                if names and len(call.arguments) != len(names):
+                    errors.append(_other_schema(use, kernel, len(call.arguments), names, origins))
+                    break
                 for position, tensors in enumerate(call.arguments):
                     allowed = kernel.fixed_dtypes.get(position, kernel.dtypes)
                     problems += [f"dtype {tensor.dtype}" for tensor in tensors if tensor.dtype not in allowed]
@@ -109,6 +114,20 @@ def _missing(use: OperatorUse, catalog: dict[str, Kernel], origins: dict[str, li
         lines.append(f"  nearest with a kernel: {', '.join(near)}")
     lines.append("  next step: express that part of the model by others, or add a kernel: kernels/README.md")
     return "\n".join(lines)
+
+
+def _other_schema(
+    use: OperatorUse, kernel: Kernel, given: int, names: Sequence[str], origins: dict[str, list[str]]
+) -> str:
+    return "\n".join(
+        [
+            f"operator {use.name} has {given} arguments in the program, and the kernel in {kernel.header} takes "
+            f"{len(names)}: {', '.join(names)}",
+            *_places(use.name, origins),
+            "  the program comes from a release of ExecuTorch in which the operator has other arguments",
+            "  next step: export the model with this project's ExecuTorch, from its model file (docs/models.md)",
+        ]
+    )
 
 
 def _unsupported(use: OperatorUse, kernel: Kernel, problems: list[str], origins: dict[str, list[str]]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -236,6 +236,20 @@ def test_what_a_kernel_refuses_at_run_time_fails_the_build() -> None:
     program = uses(("aten::tril", "out"), [last, Int(0), last], [0, 1, 2, 2], (2,))
     with pytest.raises(UnsupportedError, match="not contiguous"):
         select([program], read_catalog(), {})
+
+
+def test_an_operator_of_another_release_is_refused_with_both_argument_lists() -> None:
+    (program,) = [path for path in os.environ["PROGRAM"].split() if path.endswith(".pte")]
+    use = operator_uses(read(Path(program)))[0]
+    (call, *_) = use.calls
+    longer = replace(call, **{field.name: (*getattr(call, field.name), None) for field in fields(call)})
+    longer = replace(longer, arguments=(*call.arguments, ()))
+    with pytest.raises(UnsupportedError) as raised:
+        select([[OperatorUse(use.name, [longer])]], read_catalog(), {use.name: ["net.py:3"]})
+    count = len(call.arguments)
+    assert f"{use.name} has {count + 1} arguments in the program" in str(raised.value)
+    assert f"takes {count}: " in str(raised.value) and "net.py:3" in str(raised.value)
+    assert "next step: export the model with this project's ExecuTorch" in str(raised.value)
 
 
 def test_a_kernel_of_a_users_own_is_called_as_it_is(tmp_path: Path) -> None:

@@ -25,7 +25,8 @@ from tools.verify.run_pte import vulkan
 from tools.verify.run_pte.cases import Case, CaseResult, Runner, run_cases
 from tools.verify.run_pte.values import Value, dtype_name, encode, name_of, numpy_dtype
 
-_INDEX = "tools/verify/run_pte/runners.json"
+_FOLDER = "tools/verify/run_pte"
+_INDEXES = ("runners.json", "daily_runners.json")
 
 # ExecuTorch's ScalarType of inputs that are numbers, by the schema's type.
 _NUMBERS: dict[str, tuple[int, Any]] = {"Int": (4, 1), "Double": (7, 1.0), "Bool": (11, True)}
@@ -42,17 +43,18 @@ class RunError(UserError):
 
 @dataclass(frozen=True)
 class Runners:
-    """What //tools/verify/run_pte:runners lists: per board its runner, `host` for this machine's."""
+    """What //tools/verify/run_pte:runners or :daily_runners lists: per board its runner, `host` for this machine's."""
 
     boards: dict[str, Runner]
 
 
 def read_runners() -> Runners:
     """Reads the index of the runner images from the runfiles that this file lies in; run_pte_vgf has none there."""
-    root = Path(__file__).parents[len(Path(_INDEX).parts) - 1]
-    if not (root / _INDEX).exists():
+    root = Path(__file__).parents[len(Path(_FOLDER).parts)]
+    found = [root / _FOLDER / name for name in _INDEXES if (root / _FOLDER / name).exists()]
+    if not found:
         return Runners({})
-    index = json.loads((root / _INDEX).read_text(encoding="utf-8"))
+    index = json.loads(found[0].read_text(encoding="utf-8"))
     qemu = root / index["qemu"]
     return Runners(
         {

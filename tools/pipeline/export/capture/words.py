@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+from collections.abc import Iterator
 
 from tools.quiet.console import Console
 
@@ -45,5 +46,7 @@ class WordedConsole(Console):
     def say(self, text: str) -> None:
         self._console.say(in_words(text))
 
-    def shown(self) -> contextlib.AbstractContextManager[None]:
-        return self._console.shown()
+    @contextlib.contextmanager
+    def shown(self) -> Iterator[None]:
+        with self._console.shown():
+            yield

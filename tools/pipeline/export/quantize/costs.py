@@ -39,6 +39,7 @@ from tools.pipeline.export.backends.cortex_m.pack import (
     has_window,
     is_packed_dense,
 )
+from tools.pipeline.export.backends.cortex_m.prelu import is_prelu
 from tools.pipeline.export.backends.cortex_m.softmax import SOFTMAX, has_table, scores_of
 from tools.pipeline.export.ir.dim_orders import CONTIGUOUS_ONLY, IMAGE
 from tools.pipeline.export.ir.rewriting import for_each, named_arguments
@@ -120,6 +121,9 @@ def work_of(node: Node) -> Work | None:
     norm = norm_of(node)
     if norm is not None:
         return Work(target._schema.name.partition("::")[2], (1, outputs, outputs // norm.count))
+    if is_prelu(node):
+        # Pixel by pixel, whose channels are neighbours.
+        return Work("prelu", (1, outputs, outputs // _shape(node)[1]), Work("prelu", (1, outputs)))
     if target in _POOLS:
         given = named_arguments(node)
         kernel = for_each(given["kernel_size"])

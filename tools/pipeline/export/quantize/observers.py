@@ -14,6 +14,8 @@ from torchao.quantization.pt2e import prepare
 from torchao.quantization.pt2e.quantize_pt2e import prepare_pt2e as prepare_pt2e
 from torchao.quantization.pt2e.quantizer import SharedQuantizationSpec
 
+from tools.pipeline.export.upstream.replaced import replace
+
 
 def _union(parent: Any, child: Any, parents: dict[Any, Any], specs: dict[Any, Any]) -> None:
     """Joins the trees of two tensors, whose roots are their own parents.
@@ -31,4 +33,4 @@ def _union(parent: Any, child: Any, parents: dict[Any, Any], specs: dict[Any, An
     parents[other] = root
 
 
-prepare._union = _union
+replace(prepare, "_union", _union)

@@ -37,6 +37,7 @@ from tools.pipeline.export.quantize.repeated_layers import share_ranges
 from tools.pipeline.export.rewrite.batch_norm import fold_batch_norm
 from tools.pipeline.export.rewrite.numbers import is_of_numbers
 from tools.pipeline.export.rewrite.views import reshape_views
+from tools.pipeline.export.upstream.retracing import known_results_of
 from tools.pipeline.model_file.call import CALLED
 from tools.pipeline.model_file.deterministic import computing
 from tools.pipeline.model_file.model_file import ModelFile
@@ -72,7 +73,7 @@ _SOFTMAX_SCALE = 2**-50
 _FINE = "its operands differ too little for the factors of an int8 softmax"
 
 
-def is_quantized(program: ExportedProgram) -> bool:
+def is_quantized(program: ExportedProgram | GraphModule) -> bool:
     """Whether the program has quantize and dequantize operators already: the model was converted by its author."""
     return any(getattr(node.target, "namespace", "") == _NAMESPACE for node in program.graph.nodes)
 
@@ -244,7 +245,8 @@ def quantize(
     module, samples = program.module(check_guards=False), list(samples)
     start = channels_last(state.start())
     equalized = equalize(module, ((*start, *sample) for sample in samples))
-    prepared = prepare_pt2e(module, quantizer)
+    with known_results_of(program):
+        prepared = prepare_pt2e(module, quantizer)
     places = frozenset(origin(node, path) for node in quantizer.cheaper)
     prepare_observers(prepared, ranges)
     observed, kept, constant = calibrate(prepared, samples, path, state)

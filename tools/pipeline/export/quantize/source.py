@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import difflib
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -15,6 +16,7 @@ from tools.pipeline.export.backends.request import LoweringRequest
 from tools.pipeline.export.capture import golden
 from tools.pipeline.export.capture.capture import capture, capture_model, check_no_branches
 from tools.pipeline.export.capture.state import State, state_to_inputs
+from tools.pipeline.export.pipelines import CORTEX_M
 from tools.pipeline.export.quantize import quantize
 from tools.pipeline.export.quantize.quantize import Quantized
 from tools.quiet.console import UserError
@@ -40,6 +42,11 @@ class Source:
     inputs: golden.Sample
     calibration: list[golden.Sample] | None
     weights: WeightDtypes
+
+    @functools.cached_property
+    def folded(self) -> ExportedProgram:
+        """The captured program in the forms that are quantized for Cortex-M, once for all that is tried."""
+        return CORTEX_M.run(copy.deepcopy(self.captured))
 
 
 @dataclass(frozen=True)

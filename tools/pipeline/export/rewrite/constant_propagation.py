@@ -13,12 +13,13 @@ from torch.export import ExportedProgram
 
 from tools.pipeline.export.ir import rewriting
 from tools.pipeline.export.ir.constants import Constants
+from tools.pipeline.export.upstream.replaced import replace
 
 _propagation: Any = importlib.import_module("executorch.exir.passes.constant_prop_pass")
 
 
 # It takes operators whose arguments it does not know for ones that depend on an input: a mask begins as zeros_like().
-_propagation._PRIMITIVE_TYPES = (*_propagation._PRIMITIVE_TYPES, torch.memory_format)
+replace(_propagation, "_PRIMITIVE_TYPES", (*_propagation._PRIMITIVE_TYPES, torch.memory_format))
 
 
 def propagate_constants(program: ExportedProgram) -> ExportedProgram:

@@ -22,6 +22,8 @@ from torch.fx import GraphModule
 from torch.fx.graph import PythonCode
 from torch.fx.traceback import NodeSource
 
+from tools.pipeline.export.upstream.replaced import replace
+
 _collect_composite = torch._export.utils._collect_all_valid_cia_ops
 _override_composite = torch.export.exported_program._override_composite_implicit_decomp
 _recompile = GraphModule.recompile
@@ -147,10 +149,10 @@ def _itself(source: NodeSource, memo: dict[int, Any]) -> NodeSource:
 
 def do_once() -> None:
     """Replaces these functions of PyTorch's in this process."""
-    torch._export.utils._materialize_cpp_cia_ops = lambda: None
+    replace(torch._export.utils, "_materialize_cpp_cia_ops", lambda: None)
     for module in (torch._export.utils, torch.export.decomp_utils, torch.export.exported_program):
-        module._collect_all_valid_cia_ops = _composite_operators
-    torch.export.exported_program._override_composite_implicit_decomp = _override_once
-    GraphModule.recompile = _recompile_when_used
-    GraphModule._code = _SourceWhenRead()
-    NodeSource.__deepcopy__ = _itself
+        replace(module, "_collect_all_valid_cia_ops", _composite_operators)
+    replace(torch.export.exported_program, "_override_composite_implicit_decomp", _override_once)
+    replace(GraphModule, "recompile", _recompile_when_used)
+    replace(GraphModule, "_code", _SourceWhenRead())
+    replace(NodeSource, "__deepcopy__", _itself)

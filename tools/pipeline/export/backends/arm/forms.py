@@ -21,6 +21,7 @@ from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
 from torch.utils._pytree import tree_leaves
 
+from tools.pipeline.export.backends.arm.passes import reordered
 from tools.pipeline.export.ir.rewriting import emit, named_arguments, replace_node, run_decompositions
 from tools.pipeline.export.rewrite.maxima import drop_unused_argmax
 from tools.pipeline.export.rewrite.unbatched import add_batch
@@ -467,26 +468,21 @@ def part_activations(module: GraphModule) -> None:
     module.recompile()
 
 
-@contextlib.contextmanager
-def tables_before_pools() -> Iterator[None]:
+def tables_before_pools() -> contextlib.AbstractContextManager[None]:
     """Lets ExecuTorch's passes turn functions into tables before they turn to average poolings.
 
     As they are, a pooling behind a function whose result PyTorch has in floating point, whatever it is given (tanh,
     sigmoid, exp), is refused, as the table that returns integers isn't there yet.
     """
-    manager = arm_pass_manager.ArmPassManager
-    original = manager.add_passes
     pools = (arm_pass_manager.RewriteAdaptiveAvgPool2dPass, arm_pass_manager.RewriteAvgPool2dPass)
 
-    def add_passes(self: object, passes: Sequence[object]) -> None:
+    def tables_first(passes: Sequence[Any]) -> list[Any]:
         tables = [each for each in passes if isinstance(each, arm_pass_manager.InsertTableOpsPass)]
         ordered = [each for each in passes if each not in tables]
-        places = [place for place, each in enumerate(ordered) if isinstance(each, pools)]
-        place = min(places, default=len(ordered))
-        original(self, [*ordered[:place], *tables, *ordered[place:]])
+        index = min((index for index, each in enumerate(ordered) if isinstance(each, pools)), default=len(ordered))
+        return [*ordered[:index], *tables, *ordered[index:]]
 
-    with replaced(manager, "add_passes", add_passes):
-        yield
+    return reordered(tables_first)
 
 
 @contextlib.contextmanager

@@ -13,17 +13,29 @@ from tools.pipeline.export.upstream.replaced import replaced
 
 
 @contextlib.contextmanager
-def inserted(passes_before: Mapping[type, Callable[[ExportedProgram], object]]) -> Iterator[None]:
+def reordered(order: Callable[[Sequence[Any]], Sequence[Any]]) -> Iterator[None]:
+    """Gives the backends' pass manager what `order` makes of its passes."""
+    manager = arm_pass_manager.ArmPassManager
+    original = manager.add_passes
+
+    def add_passes(self: object, passes: Sequence[Any]) -> None:
+        original(self, order(passes))
+
+    with replaced(manager, "add_passes", add_passes):
+        yield
+
+
+def inserted(
+    passes_before: Mapping[type, Callable[[ExportedProgram], object]],
+) -> contextlib.AbstractContextManager[None]:
     """Runs passes before others.
 
     Args:
       passes_before: by the class of a pass of ExecuTorch's what makes that which comes before it, for a subgraph: the
         pass manager gives passes another one while it calls them.
     """
-    manager = arm_pass_manager.ArmPassManager
-    original = manager.add_passes
 
-    def add_passes(self: object, passes: Sequence[Any]) -> None:
+    def with_inserted(passes: Sequence[Any]) -> list[Any]:
         ordered = []
         for each in passes:
             make = passes_before.get(type(each))
@@ -31,7 +43,6 @@ def inserted(passes_before: Mapping[type, Callable[[ExportedProgram], object]]) 
                 (ranks,) = (one for one in passes if isinstance(one, arm_pass_manager.MatchArgRanksPass))
                 ordered.append(make(ranks.exported_program))
             ordered.append(each)
-        original(self, ordered)
+        return ordered
 
-    with replaced(manager, "add_passes", add_passes):
-        yield
+    return reordered(with_inserted)

@@ -35,6 +35,7 @@ from torch.fx.passes.infra.pass_base import PassResult
 from torch.nn import functional
 
 from tools.pipeline.export.rewrite.maxima import drop_unused_argmax
+from tools.pipeline.export.upstream.replaced import replace
 
 _BACKEND = "executorch.backends.cortex_m"
 _PASSES = f"{_BACKEND}.passes"
@@ -94,13 +95,13 @@ def _accept_output_padding() -> None:
         groups, dilation = given + [1, 1][len(given) :]
         return groups == 1 and dilation in (1, [1], [1, 1])
 
-    checkers.CortexMConvTranspose2DCheck._check_node = classmethod(check)
+    replace(checkers.CortexMConvTranspose2DCheck, "_check_node", classmethod(check))
 
 
 def _accept_broadcasts(operators: ModuleType) -> None:
     """Lets sums and products have operands of any two shapes that broadcast, as the kernels take them."""
     checkers = importlib.import_module(f"{_BACKEND}.quantizer.pattern_checkers")
-    checkers.CortexMAddMulCheck.check_pattern = classmethod(lambda *_: True)
+    replace(checkers.CortexMAddMulCheck, "check_pattern", classmethod(lambda *_: True))
     operators.__dict__["is_channel_broadcast"] = lambda *_: True
 
     def result(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import functools
+from collections.abc import Callable
 from pathlib import Path
 
 from executorch.backends.cortex_m.target_config import CortexMTargetConfig
@@ -19,7 +21,7 @@ from tools.pipeline.export.capture.diagnosis import (
 )
 from tools.pipeline.export.capture.state import inputs_to_state
 from tools.pipeline.export.options import Options
-from tools.pipeline.export.plan.emission import emit, optimized
+from tools.pipeline.export.plan.emission import EmittedProgram, emit, optimized
 from tools.pipeline.export.plan.manifest import Quantization
 from tools.pipeline.export.quantize import costs, quantize, report
 from tools.pipeline.export.quantize.quantization_report import quantization_report
@@ -58,7 +60,8 @@ def lower_model(asked: LoweringRequest) -> LoweredModel:
         if in_int8:
             source = dataclasses.replace(source, weights=dataclasses.replace(source.weights, in_int8=in_int8))
             (quantized, edge), in_float = where_possible(lowered, in_float, source, path, console)
-    without_int8 = _without_int8(asked, quantized, edge, target)
+    floating = functools.cache(lambda: lower_method(asked.file, asked.eager, None))
+    without_int8 = _without_int8(asked, floating, quantized, edge, target)
     if without_int8 is not None:
         return without_int8
     before = in_float
@@ -68,7 +71,7 @@ def lower_model(asked: LoweringRequest) -> LoweredModel:
     if in_float != before:
         (quantized, edge), in_float = where_possible(lowered, in_float, source, path, console)
         # Which may be more places than int8 pays for.
-        without_int8 = _without_int8(asked, quantized, edge, target)
+        without_int8 = _without_int8(asked, floating, quantized, edge, target)
         if without_int8 is not None:
             return without_int8
         quantized = dataclasses.replace(quantized, accurate=in_float - before)
@@ -109,7 +112,7 @@ def _to_int8(
 
     quantize_captured = quantizer_of(source, path, options)
     try:
-        prepared = prepare(source, lambda captured, samples: quantize_captured(captured, samples, in_float))
+        prepared = prepare(source, lambda _, samples: quantize_captured(samples, in_float))
         edge = lower.to_cortex_m(prepared.captured, target)
         inputs_to_state(edge, source.state, source.inputs)
         quantize.check_integers(edge, path)
@@ -129,31 +132,38 @@ def _first_line(error: BaseException) -> str:
 
 
 def _without_int8(
-    asked: LoweringRequest, quantized: Quantized, edge: ExportedProgram, target: CortexMTargetConfig
+    asked: LoweringRequest,
+    floating: Callable[[], EmittedProgram],
+    quantized: Quantized,
+    edge: ExportedProgram,
+    target: CortexMTargetConfig,
 ) -> LoweredModel | None:
     """The model all in floating point, if that takes far fewer instructions and no more bytes; None if not.
 
     What was chosen, what the other form would take and which attribute chooses it is said where int8 is slower.
 
     Args:
+      floating: makes the program in floating point.
       edge: the model in int8, where that can be and pays.
     """
 
     in_int8, in_float = quantized.instructions or (0, 0)
-    if quantized.floating is None or in_int8 <= in_float:
+    # Without any int8 nothing is left to prefer to the model as it is in floating point.
+    has_int8 = quantize.is_quantized(quantized.module)
+    if quantized.floating is None or quantized.instructions is None or (has_int8 and in_int8 <= in_float):
         return None
     if asked.options.weight_dtype != "int8" or any(dtype == "int4" for _, dtype in asked.options.weight_dtypes):
         # Who asks for small weights wants no large ones.
         return None
     path, options = asked.file.path, asked.options
     try:
-        emitted = lower_method(asked.file, asked.eager, None)
+        emitted = floating()
     except UserError:
         # It is in int8 that it exists.
         return None
     nodes, *floating_bytes = optimized(emitted, options)
     in_float = costs.instructions(nodes, costs.Costs(options.core))
-    if in_int8 <= in_float:
+    if has_int8 and in_int8 <= in_float:
         return None
     int8 = copy.deepcopy(edge)
     if options.io == "int8":
@@ -164,7 +174,7 @@ def _without_int8(
         f"{instructions:,.0f} instructions, {size:,} bytes of program and {memory:,} of memory"
         for instructions, (size, memory) in zip((in_int8, in_float), sizes, strict=True)
     ]
-    is_worth_it = options.io == "float32" and in_float <= _WORTH * in_int8
+    is_worth_it = options.io == "float32" and (not has_int8 or in_float <= _WORTH * in_int8)
     if not is_worth_it or growth > options.float_growth:
         chooses = f"float_growth = {growth}" if is_worth_it else 'backend = "portable"'
         asked.console.say(

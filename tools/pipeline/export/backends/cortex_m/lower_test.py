@@ -16,7 +16,10 @@ from torch.export import ExportedProgram
 from tools.pipeline.export.backends.cortex_m import lower, pack
 from tools.pipeline.export.backends.cortex_m.softmax import SOFTMAX
 from tools.pipeline.export.options import Options
+from tools.pipeline.export.pipelines import CORTEX_M
 from tools.pipeline.export.plan.manifest import Parameters
+from tools.pipeline.export.quantize.accuracy import is_stream
+from tools.pipeline.export.quantize.quantize import Quantized
 from tools.pipeline.export.quantize.report import far_outputs
 from tools.pipeline.export.testing import Result, by_hand, export_source, model_source, run_tool
 from tools.quiet.console import UserError
@@ -612,6 +615,13 @@ def test_who_asks_for_int8_gets_it_where_floating_point_is_hardly_faster(tmp_pat
     assert not any("instructions" in text for text in result.said)
 
 
+def test_a_model_without_anything_for_int8_is_the_program_in_floating_point(tmp_path: Path) -> None:
+    forward, inputs, init = "return self.c(x).relu()", "(torch.randn(1, 1, 4, 6, 6),)", "self.c = nn.Conv3d(1, 4, 3)"
+    result = exported(tmp_path, forward, inputs, init, packed=True, float_where_faster=True)
+    assert any("everything stays in floating point, for about" in text for text in result.said)
+    assert set(result.operators) == {"aten::convolution", "aten::relu"}
+
+
 def test_what_stays_in_floating_point_takes_no_more_memory_than_int8_does(tmp_path: Path) -> None:
     forward = 'return nn.functional.interpolate(self.c(x).relu(), (40, 40), mode="nearest-exact")'
     inputs, init = "(torch.randn(1, 3, 24, 24),)", "self.c = nn.Conv2d(3, 4, 3, padding=1)"
@@ -892,6 +902,20 @@ def test_a_stream_is_measured_over_its_whole_length_with_its_own_state(tmp_path:
     assert decibels(result.golden["eager_0"], result.golden["output_0"]) > 25
     (note,) = (text for text in result.said if "over a stream of 48 calls" in text)
     assert re.search(r"off by [\d.e-]+ in the mean, by [\d.e-]+ at most; \d of 48 decisions \(above a half\)", note)
+
+
+def test_a_model_is_a_stream_that_is_given_the_state_of_its_cell() -> None:
+    class Cell(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.cell = torch.nn.GRUCell(4, 4)
+
+        def forward(self, x: torch.Tensor, *state: torch.Tensor) -> torch.Tensor:
+            return self.cell(x, *state)
+
+    for inputs in ((torch.rand(1, 4),) * 2, (torch.rand(1, 4),)):
+        folded = CORTEX_M.run(torch.export.export(Cell().eval(), inputs)).module(check_guards=False)
+        assert is_stream(Quantized(folded, [], [], {}, floating=folded)) == (len(inputs) > 1)
 
 
 def test_ranges_of_few_samples_are_widened_but_not_beyond_what_an_activation_can_give(tmp_path: Path) -> None:

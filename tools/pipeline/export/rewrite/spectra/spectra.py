@@ -24,7 +24,7 @@ from torch.export.graph_signature import InputKind
 from torch.fx import Graph, Node
 
 from tools.pipeline.export.capture.diagnosis import written
-from tools.pipeline.export.ir.rewriting import emit, replace_node, run_decompositions
+from tools.pipeline.export.ir.rewriting import emit, named_arguments, replace_node, run_decompositions
 from tools.pipeline.export.plan.manifest import origin
 from tools.pipeline.export.rewrite.spectra.spectrum_operators import fft_roots
 from tools.quiet.console import UserError
@@ -126,14 +126,6 @@ def _is_mutation(node: Node) -> bool:
     return isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable
 
 
-def _arguments(node: Node) -> dict[str, Any]:
-    """A call's arguments by name, with the schema's defaults."""
-    assert isinstance(node.target, torch._ops.OpOverload)
-    given = {each.name: each.default_value for each in node.target._schema.arguments}
-    given.update(zip(given, node.args, strict=False))
-    return given | dict(node.kwargs)
-
-
 @dataclass(frozen=True)
 class _Spectrum:
     """Transforms of the frames of signals, which are computed once it is known what is read of them.
@@ -171,7 +163,7 @@ class _Spectrum:
             return None
         shape = tuple(value.shape)
         if node.target == _aten.slice.Tensor:
-            given = _arguments(node)
+            given = named_arguments(node)
             is_first = given["start"] in (None, 0) and given["step"] == 1
             axis = len(self.shape) - (2 if self.frames_first else 1)
             if not self.has_frames or not is_first or given["dim"] % len(self.shape) != axis:
@@ -696,7 +688,7 @@ class _RealNumbers:
         return window if factor == 1.0 else self._emit(_aten.mul.Tensor, window, factor)
 
     def _stft(self, node: Node) -> _Spectrum:
-        given = _arguments(node)
+        given = named_arguments(node)
         x, size = given["self"], given["n_fft"]
         self._check_sizes(x)
         if given.get("center"):
@@ -722,7 +714,7 @@ class _RealNumbers:
 
     def _along_last(self, node: Node) -> Node:
         """The same transforms along the last dimension, one after another, by those that have an operator."""
-        given = _arguments(node)
+        given = named_arguments(node)
         x, norm = given["self"], given["norm"]
         rank = x.meta["val"].dim()
         if "n" in given:
@@ -759,7 +751,7 @@ class _RealNumbers:
 
     def _fft(self, node: Node) -> _Spectrum:
         """Transforms of the last dimension; of frames that unfold() cut from signals, perhaps with a window."""
-        given = _arguments(node)
+        given = named_arguments(node)
         x = given["self"]
         self._check_sizes(x)
         rank = x.meta["val"].dim()
@@ -787,7 +779,7 @@ class _RealNumbers:
 
     def _transformed(self, node: Node) -> Node:
         """Transforms of complex numbers, or back: those of their real and of their imaginary parts, added."""
-        given = _arguments(node)
+        given = named_arguments(node)
         source = given["self"]
         self._check_sizes(source)
         pair = self._pair(source)
@@ -853,7 +845,7 @@ class _RealNumbers:
         return self._emit(_aten.reshape.default, self._emit(_aten.sub.Tensor, *parts), [*outer, size])
 
     def _signals_of(self, node: Node) -> Node:
-        given = _arguments(node)
+        given = named_arguments(node)
         source = given["self"]
         self._check_sizes(source)
         size = 2 * (source.meta["val"].shape[-1] - 1) if given["n"] is None else given["n"]
@@ -861,7 +853,7 @@ class _RealNumbers:
 
     def _overlapped(self, node: Node) -> Node:
         """Signals of transforms of their frames, as torch.istft() documents it."""
-        given = _arguments(node)
+        given = named_arguments(node)
         source, size = given["self"], given["n_fft"]
         self._check_sizes(source)
         hop, length = given["hop_length"] or size // 4, given["win_length"] or size
@@ -960,7 +952,7 @@ def _is_number(value: Any) -> bool:
 
 def _is_even_pad(node: Node) -> bool:
     """Whether a node puts as many samples before as behind the last dimension, mirrored ones or zeros."""
-    given = _arguments(node)
+    given = named_arguments(node)
     amounts, mode = given["pad"], given["mode"]
     if len(amounts) != 2 or amounts[0] != amounts[1] or amounts[0] < 0:
         return False
