@@ -864,6 +864,9 @@ def test_a_layer_that_makes_an_int8_program_useless_wherever_it_is_computed_is_n
     (note,) = (text for text in result.said if "no layers that stay in floating point bring that" in text)
     assert "dB all in int8) against floating point, less than 15 dB" in note
     assert "Most of the noise is made at" in note and "my_model.py:1" in note and "calibration_inputs()" in note
+    result = exported(tmp_path, "return self.head(torch.relu(100 + 0.1 * x))", "(torch.randn(4, 16),)", init, io="int8")
+    (note,) = (text for text in result.said if "less than 15 dB. Most of the noise is made at" in text)
+    assert "my_model.py:1" in note and 'io = "float32", with which the build leaves such layers' in note
 
 
 # A level of sound, as a logarithm, and a cell that keeps what it heard; it is quiet at first.
