@@ -29,10 +29,9 @@ class AddressMap:
             return ""
         for name, base in self.blocks.items():
             if base <= address < base + self.size:
-                return (
-                    f"; that is {name} + {address - base:#x}, which the simulator does not have: see its registers "
-                    f"in the {self.place.partition(',')[0]}"
-                )
+                document = self.place.partition(",")[0]
+                what = f"that is {name} + {address - base:#x}, which the simulator does not have"
+                return f"; {what}: {document}, registers of {name}"
         return f"; what is there the simulator does not know: {self.place}"
 
 

@@ -101,7 +101,7 @@ def test_bits_are_toggled_set_and_cleared_through_aliases(machine: Machine) -> N
 @pytest.mark.parametrize(
     ("address", "missing"),
     [
-        (0x400B0020, "that is TIMER0 + 0x20, which the simulator does not have: see its registers in the RP2350 "),
+        (0x400B0020, "that is TIMER0 + 0x20, which the simulator does not have: RP2350 datasheet, reg"),
         (0x400E080C, "that is BOOTRAM + 0x80c, which the simulator does not have"),
         (0x40200000, 'what is there the simulator does not know: RP2350 datasheet, "Address Map"'),
     ],

@@ -79,6 +79,8 @@ def _cmake_firmware_impl(ctx):
     search = ["-isystem {here}/" + folder for folder in headers] + ["-B{here}/%s/" % folder for folder in _libraries(libraries)]
     definitions = _package_definitions(ctx, packages.values(), core_key, abi) | ctx.attr.definitions
     arguments = ctx.actions.args()
+    arguments.use_param_file("@%s")
+    arguments.set_param_file_format("multiline")
     arguments.add("--project", ctx.file.project.dirname)
     arguments.add_all([ctx.file.project] + ctx.files.srcs, before_each = "--file")
     for package in packages.values():

@@ -145,6 +145,8 @@ for _i, _o, _size, _kernel, _pad in [
         "transposed",
         lambda i=_i, o=_o, k=_kernel, p=_pad: nn.ConvTranspose2d(i, o, k, 2, p),
         (1, _i, _size, _size),
+        # In int8 it is a convolution and moves of pixels.
+        is_int8=False,
     )
 for _rows, _i, _o in [
     (1, 16, 8), (1, 64, 32), (12, 16, 16), (12, 16, 48), (64, 8, 24), (1, 256, 64), (24, 64, 16),
@@ -270,6 +272,7 @@ for _image in _IMAGES:
     _mask = torch.arange(_image[-1]) % 2 == 0
     _add("where", lambda m=_mask: _Call(lambda x, y: torch.where(m, x, y)), _image, _image, is_int8=False)
     _add("log_softmax", lambda: nn.LogSoftmax(-1), _image, is_int8=False)
+for _image in (*_IMAGES, (1, 1, 20, 20), (1, 3, 12, 12), (1, 2, 8, 30)):
     _grid = (1, *_image[2:], 2)
     _add(
         "grid_sampler_2d",

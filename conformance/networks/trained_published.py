@@ -400,9 +400,9 @@ def _pesto() -> nn.Module:
 def _spectra(seed: int, count: int) -> list[Sample]:
     """Logarithmic spectra of tones, with the package's transform."""
     # The package itself imports torchaudio.
-    package = types.ModuleType("pesto")
-    package.__path__ = [str(_file("pesto", ""))]
-    sys.modules["pesto"] = package
+    spec = importlib.util.find_spec("pesto")
+    assert spec is not None
+    sys.modules["pesto"] = importlib.util.module_from_spec(spec)
     from pesto.utils.hcqt import HarmonicCQT
 
     transform = HarmonicCQT([1], _RATE, _RATE // 2, 27.5, None, 3, 251, True, 7)

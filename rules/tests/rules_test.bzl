@@ -343,14 +343,14 @@ def rules_test_suite(name):
     _manual_board("bad_number_board", core = "cortex_m4", memory = _MEMORY | {"ram": ["0x20000000", "192 KB"]})
     _manual_board("no_ram_board", core = "cortex_m4", memory = {"flash": ["0x08000000", "512K"]})
     _manual_board("short_region_board", core = "cortex_m4", memory = _MEMORY | {"flash": ["0x08000000"]})
-    for name, places in {
+    for region, places in {
         "unknown_arena": {"arena_memory": "dram"},
         "cache_in_ram": {"cache_memory": "ram"},
         "cache_in_arena": {"arena_memory": "shared", "cache_memory": "shared"},
         "large_cache": {"cache_bytes": 65537, "cache_memory": "shared"},
     }.items():
         _manual_board(
-            name + "_board",
+            region + "_board",
             core = "cortex_m4",
             memory = _MEMORY,
             npu = ethos_u(**({

@@ -139,7 +139,9 @@ def build(arguments: argparse.Namespace, work: Path) -> tuple[Path, Path]:
     options = [word for flag in search for word in flag.split(" ", 1)]
     if arguments.own_toolchain:
         # What our description of the compiler would say of the project's debug information and of the map.
-        options += [f"-ffile-prefix-map={work}=.", "-no-canonical-prefixes"]
+        toolchain_root = (here / arguments.programs).resolve().parent
+        places = {here: ".", toolchain_root: "toolchain", work: "."}
+        options += [*(f"-ffile-prefix-map={place}={name}" for place, name in places.items()), "-no-canonical-prefixes"]
         options += [] if arguments.map_file else [f"-Wl,-Map={output / _MAP}"]
     write_programs(programs, here / arguments.programs, options, others)
     toolchain = toolchain_file(programs, arguments.flag, work, clang, clang_flags, arguments.libstdcxx)
@@ -204,7 +206,11 @@ def _write(arguments: argparse.Namespace) -> None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
-        prog="cmake_build", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog="cmake_build",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        # A framework has more files than a command line takes: @FILE has an argument a line.
+        fromfile_prefix_chars="@",
     )
     parser.add_argument("--project", type=Path, required=True, help="the folder of CMakeLists.txt")
     parser.add_argument("--file", type=Path, action="append", required=True, help="a file of the project; repeatable")

@@ -60,7 +60,10 @@ grep -q -- " -ffile-prefix-map=.*=. -no-canonical-prefixes " bin/arm-none-eabi-g
 case "$*" in *CMAKE_TOOLCHAIN_FILE*) exit 1 ;; *-DCMAKE_BUILD_TYPE=Release*) ;; *) exit 1 ;; esac"""
     ninja = _NINJA_MAKES_AN_IMAGE.replace("firmware.map", "firmware.elf.map")
     more = ["--own-toolchain", "--build-type", "Release", "--map-file", "firmware.elf.map"]
-    more += ["--python-path", str(tmp_path / "site"), "--tree-file", "framework", "tools/setup.cmake", str(tree)]
+    # Of thousands of files the build writes a file of arguments.
+    files = tmp_path / "files.params"
+    files.write_text(f"--tree-file\nframework\ntools/setup.cmake\n{tree}\n", encoding="utf-8")
+    more += ["--python-path", str(tmp_path / "site"), f"@{files}"]
     assert _build(tmp_path, check, ninja, more=more) == 0
     assert (tmp_path / "out.map").read_text(encoding="utf-8") == "map of ./build/a.o\n"
 

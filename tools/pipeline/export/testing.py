@@ -8,6 +8,7 @@ import io
 import json
 import math
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -53,6 +54,9 @@ def example_inputs():
 """
 
 _PORTABLE = Options()
+
+# What no message may have, and a place that is named twice.
+_INSIDE = re.compile(r"\baten|dim_order|_default\b|tlparse|\bFX\b|(\S+\.py:\d+), \1\b")
 
 _Case = TypeVar("_Case")
 
@@ -157,6 +161,8 @@ def export_file(path: Path, weights: Path | None = None, options: Options = _POR
     """Exports a model file."""
     console = SilentConsole()
     exported = export(path, "my_model", options, weights, console)
+    inside = [line for line in console.said if _INSIDE.search(line)]
+    assert not inside, f"names of PyTorch's inside, or a place twice: {inside}"
     with numpy.load(io.BytesIO(exported.golden)) as arrays:
         golden = dict(arrays)
     report = None if exported.report is None else json.loads(exported.report)

@@ -44,7 +44,7 @@ def flash_content(image: ElfImage, flash: Region) -> bytes:
 
 def _run(arguments: argparse.Namespace) -> int:
     board = read_board(arguments.board)
-    constants = sum(map(constant_bytes, arguments.program))
+    constants = sum(map(constant_bytes, arguments.program)) if arguments.program else None
     npu = npu_bytes(arguments.program)
     flash, ram, arena = measure(arguments.elf, arguments.map, board, constants, npu)
     program = ", ".join(path.stem for path in arguments.program) or None

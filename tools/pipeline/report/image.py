@@ -222,15 +222,32 @@ def _memory_of(address: int, regions: Iterable[Region]) -> Region | None:
     return max(before, key=lambda region: region.origin, default=None)
 
 
+def program_parts(size: int, constants: int | None, npu: NpuBytes) -> dict[str, int]:
+    """What the data of programs is.
+
+    Args:
+        size: its bytes.
+        constants: bytes of constant tensors; None: of models in packages, whose data is little else.
+        npu: bytes of delegates for an NPU.
+    """
+    if constants is None:
+        return {"weights": size}
+    parts = {}
+    for label, most in (("weights", constants), ("NPU weights", npu.weights), ("NPU commands", npu.commands)):
+        parts[label] = min(most, size)
+        size -= parts[label]
+    return {**parts, "program metadata": size}
+
+
 def measure(
-    elf: Path, map_file: Path, board: Board, constants: int, npu: NpuBytes
+    elf: Path, map_file: Path, board: Board, constants: int | None, npu: NpuBytes
 ) -> tuple[Memory, Memory, Memory | None]:
     """Measures an image: returns its flash, its RAM, and the NPU's if that is another.
 
     Args:
         elf, map_file: what the linker wrote.
         board: whose memories they are; what starts in one counts to it, however far it reaches.
-        constants: bytes of constant tensors in the program.
+        constants: bytes of constant tensors in the program; None if no program is known.
         npu: bytes of its delegates for an NPU.
 
     Raises:
@@ -265,11 +282,7 @@ def measure(
         if piece.output in allocated and (memories[piece.output] in (flash, None) or piece.output == ".data"):
             for part in sources.split(piece):
                 flash_parts[owner(part)] += part.size
-    program = flash_parts.pop("program", 0)
-    for label, size in (("weights", constants), ("NPU weights", npu.weights), ("NPU commands", npu.commands)):
-        flash_parts[label] = min(size, program)
-        program -= flash_parts[label]
-    flash_parts["program metadata"] = program
+    flash_parts.update(program_parts(flash_parts.pop("program", 0), constants, npu))
 
     def written(region: Region) -> tuple[int, Counter[str]]:
         return _written(region, [section for name, section in allocated.items() if memories[name] == region])

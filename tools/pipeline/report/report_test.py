@@ -8,7 +8,8 @@ import pytest
 
 from tools.artifacts.size_report.size_report import Memory, SizeReport, size_report_json
 from tools.pipeline.report import report as report_module
-from tools.pipeline.report.image import Piece, SourceFiles, owner, read_map
+from tools.pipeline.report.image import Piece, SourceFiles, owner, program_parts, read_map
+from tools.pipeline.report.npu import NpuBytes
 from tools.pipeline.report.report import comparison, full_text, main, over_limits, summary
 from tools.quiet.console import UserError
 
@@ -80,6 +81,13 @@ def test_the_map_gives_what_was_linked(tmp_path: Path) -> None:
 )
 def test_owner_by_path(source: str, part: str) -> None:
     assert owner(Piece(".text.f", ".text", 4, source)) == part
+
+
+def test_data_of_models_without_a_program_is_weights() -> None:
+    """As in an image of CMake's that has them of a package."""
+    assert program_parts(1000, None, NpuBytes()) == {"weights": 1000}
+    parts = program_parts(1000, 900, NpuBytes(commands=10, weights=20))
+    assert parts == {"weights": 900, "NPU weights": 20, "NPU commands": 10, "program metadata": 70}
 
 
 def test_a_file_that_is_no_map(tmp_path: Path) -> None:

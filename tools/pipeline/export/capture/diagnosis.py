@@ -47,6 +47,18 @@ def explain_capture(file: ModelFile, error: Exception) -> UserError:
     line = source_line(place)
     if isinstance(error, GuardOnDataDependentSymNode):
         return UserError(f"{place}: what the model does here depends on the values in a tensor{line}; {_ON_DATA}.")
+    if type(error).__name__ == "TorchRuntimeError" and "cond" in str(error) and "stride" in str(error):
+        return UserError(
+            f"{place}: the branches of torch.cond() return tensors whose elements lie in memory in different "
+            f"orders{line}; return .contiguous() of both."
+        )
+    if type(error).__name__ == "UncapturedHigherOrderOpError":
+        found = re.search(r"Explanation: (.*)", str(error))
+        reason = f" ({found[1].rstrip('. ')})" if found else ""
+        return UserError(
+            f"{place}: PyTorch can't capture all that a branch or loop calls{reason}{line}; write it of other layers, "
+            "such as cells in place of nn.LSTM and nn.GRU, or compute both branches and choose by torch.where()."
+        )
     return UserError(f"{place}: torch.export cannot capture the model{line}: {brief(error)}")
 
 

@@ -311,6 +311,23 @@ def test_messages_have_no_names_of_pytorchs_inside(said: str, meaning: str) -> N
     assert in_words(said) == meaning.format(unwritten="an operator that no line of the model has written")
 
 
+@pytest.mark.parametrize(
+    ("layer", "message"),
+    [
+        (
+            "nn.LSTM(4, 4, batch_first=True)",
+            "can't capture all that a branch or loop calls.*; write it of other layers",
+        ),
+        ("nn.MultiheadAttention(4, 2, batch_first=True)", r"different orders.*; return .contiguous\(\) of both"),
+    ],
+)
+def test_branches_that_pytorch_does_not_capture(layer: str, message: str, tmp_path: Path) -> None:
+    call = "self.layer(x, x, x)[0]" if "Attention" in layer else "self.layer(x)[0]"
+    forward = f"return torch.cond(x.sum() > 0, lambda x: {call}, lambda x: x + 1, (x,))"
+    with pytest.raises(UserError, match=message):
+        export_source(tmp_path, model_source(forward, "(torch.ones(1, 3, 4),)", f"self.layer = {layer}"))
+
+
 def test_loops_on_a_condition_have_no_form(tmp_path: Path) -> None:
     forward = (
         "from torch._higher_order_ops.while_loop import while_loop\n"

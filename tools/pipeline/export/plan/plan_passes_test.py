@@ -153,7 +153,7 @@ _CASES: list[tuple[str, str, str, str, dict[str, int]]] = [
     ("condition", "return torch.cond(x.sum() > 0, lambda x: x + 1, torch.neg, (x,))", "(torch.ones(2),)", "pass", {}),
     (
         "condition_on_a_condition",
-        "a = torch.cond(x.sum() > 0, lambda x: x * 2 + 1, lambda x: x - 1, (x,))\n"
+        "a = torch.cond(x.sum() > 0, lambda x: x.sort()[0] * 2 + 1, lambda x: x.cumprod(0), (x,))\n"
         "b = torch.cond(a.sum() > 0, lambda x: x * 3, lambda x: (x - 5).relu(), (a,))\nreturn a, b",
         "(torch.ones(4),)",
         "pass",

@@ -391,7 +391,7 @@ def leave_worst_in_float(
     while enough is None or enough - few > 1:
         if count <= few:
             measured = f"{demand.shown(reached)} ({demand.shown(before)} all in int8)"
-            raise OutOfReach(path, demand, measured, _blamed(ranked))
+            raise OutOfReach(path, demand, measured, blamed(ranked))
         places = in_float.union(*itertools.islice(levels.values(), count))
         made = quantize(places)
         measured_now = demand.measure(made)
@@ -417,7 +417,7 @@ def _count_of_worst(shares: Sequence[float], allowed: float) -> int:
     return mended
 
 
-def _blamed(ranked: Sequence[Cost]) -> str:
+def blamed(ranked: Sequence[Cost]) -> str:
     """Where most of the noise comes from; no place has what is rounded of the inputs."""
     if not ranked:
         return "the inputs, which int8 is too coarse for"

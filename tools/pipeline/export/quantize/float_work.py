@@ -108,6 +108,9 @@ def work_of_call(node: Node) -> Work:
         # What is behind the last dimension that is chosen from is copied together.
         last = max(dim for dim, index in enumerate(given["indices"]) if index is not None)
         return Work(kind, (1, outputs, outputs // max(math.prod(out[last + 1 :]), 1)))
+    if kind == "grid_sampler_2d":
+        # Where a pixel comes from is computed once for all channels.
+        return Work(kind, (1, outputs, outputs // out[1]))
     return Work(kind, (1, outputs))
 
 

@@ -73,7 +73,7 @@ _SOFTMAX_SCALE = 2**-50
 _FINE = "its operands differ too little for the factors of an int8 softmax"
 
 
-def is_quantized(program: ExportedProgram) -> bool:
+def is_quantized(program: ExportedProgram | GraphModule) -> bool:
     """Whether the program has quantize and dequantize operators already: the model was converted by its author."""
     return any(getattr(node.target, "namespace", "") == _NAMESPACE for node in program.graph.nodes)
 

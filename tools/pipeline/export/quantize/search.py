@@ -17,12 +17,14 @@ from tools.pipeline.export.quantize.accuracy import (
     Demand,
     OutOfReach,
     accuracy_demand,
+    blamed,
     is_stream,
     leave_worst_in_float,
     leave_worst_in_int8,
     share_right,
     snr_demand,
 )
+from tools.pipeline.export.quantize.accuracy import costs as costs_of_places
 from tools.pipeline.export.quantize.quantize import Quantized
 from tools.pipeline.export.quantize.ranges import Methods
 from tools.pipeline.export.quantize.source import Source
@@ -137,9 +139,19 @@ def worst_in_float(
     """
 
     demands, samples = _demands(source, eager, path, options), source.calibration
-    if samples is None or options.io != "float32":
+    if samples is None:
         return in_float, []
     useful = snr_demand(_USEFUL_SNR_OF_STREAM if is_stream(quantized) else _USEFUL_SNR)
+    if options.io != "float32":
+        reached = useful.measure(quantized)
+        if reached >= useful.least:
+            return in_float, []
+        return in_float, [
+            f"the outputs have {useful.shown(reached)} against floating point, less than {useful.least} dB. Most of "
+            f'the noise is made at {blamed(costs_of_places(quantized, path))}. What helps: io = "float32", with which '
+            "the build leaves such layers in floating point, calibration_inputs() as the device will see them, or "
+            "training on with int8 (docs/quantize.md)."
+        ]
     quantize_captured = quantizer_of(source, path, options)
 
     def without_lowering(places: frozenset[str]) -> Quantized:

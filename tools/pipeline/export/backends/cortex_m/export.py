@@ -148,7 +148,9 @@ def _without_int8(
     """
 
     in_int8, in_float = quantized.instructions or (0, 0)
-    if quantized.floating is None or in_int8 <= in_float:
+    # Without any int8 nothing is left to prefer to the model as it is in floating point.
+    has_int8 = quantize.is_quantized(quantized.module)
+    if quantized.floating is None or quantized.instructions is None or (has_int8 and in_int8 <= in_float):
         return None
     if asked.options.weight_dtype != "int8" or any(dtype == "int4" for _, dtype in asked.options.weight_dtypes):
         # Who asks for small weights wants no large ones.
@@ -161,7 +163,7 @@ def _without_int8(
         return None
     nodes, *floating_bytes = optimized(emitted, options)
     in_float = costs.instructions(nodes, costs.Costs(options.core))
-    if in_int8 <= in_float:
+    if has_int8 and in_int8 <= in_float:
         return None
     int8 = copy.deepcopy(edge)
     if options.io == "int8":
@@ -172,7 +174,7 @@ def _without_int8(
         f"{instructions:,.0f} instructions, {size:,} bytes of program and {memory:,} of memory"
         for instructions, (size, memory) in zip((in_int8, in_float), sizes, strict=True)
     ]
-    is_worth_it = options.io == "float32" and in_float <= _WORTH * in_int8
+    is_worth_it = options.io == "float32" and (not has_int8 or in_float <= _WORTH * in_int8)
     if not is_worth_it or growth > options.float_growth:
         chooses = f"float_growth = {growth}" if is_worth_it else 'backend = "portable"'
         asked.console.say(

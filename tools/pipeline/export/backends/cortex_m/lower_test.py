@@ -615,6 +615,13 @@ def test_who_asks_for_int8_gets_it_where_floating_point_is_hardly_faster(tmp_pat
     assert not any("instructions" in text for text in result.said)
 
 
+def test_a_model_without_anything_for_int8_is_the_program_in_floating_point(tmp_path: Path) -> None:
+    forward, inputs, init = "return self.c(x).relu()", "(torch.randn(1, 1, 4, 6, 6),)", "self.c = nn.Conv3d(1, 4, 3)"
+    result = exported(tmp_path, forward, inputs, init, packed=True, float_where_faster=True)
+    assert any("everything stays in floating point, for about" in text for text in result.said)
+    assert set(result.operators) == {"aten::convolution", "aten::relu"}
+
+
 def test_what_stays_in_floating_point_takes_no_more_memory_than_int8_does(tmp_path: Path) -> None:
     forward = 'return nn.functional.interpolate(self.c(x).relu(), (40, 40), mode="nearest-exact")'
     inputs, init = "(torch.randn(1, 3, 24, 24),)", "self.c = nn.Conv2d(3, 4, 3, padding=1)"
@@ -857,6 +864,9 @@ def test_a_layer_that_makes_an_int8_program_useless_wherever_it_is_computed_is_n
     (note,) = (text for text in result.said if "no layers that stay in floating point bring that" in text)
     assert "dB all in int8) against floating point, less than 15 dB" in note
     assert "Most of the noise is made at" in note and "my_model.py:1" in note and "calibration_inputs()" in note
+    result = exported(tmp_path, "return self.head(torch.relu(100 + 0.1 * x))", "(torch.randn(4, 16),)", init, io="int8")
+    (note,) = (text for text in result.said if "less than 15 dB. Most of the noise is made at" in text)
+    assert "my_model.py:1" in note and 'io = "float32", with which the build leaves such layers' in note
 
 
 # A level of sound, as a logarithm, and a cell that keeps what it heard; it is quiet at first.

@@ -16,6 +16,7 @@ from torch.export import ExportedProgram
 from torch.fx import Node
 
 from tools.pipeline.export.ir import rewriting
+from tools.pipeline.export.ir.control_flow import graphs_inside
 from tools.pipeline.export.ir.rewriting import for_each
 from tools.pipeline.export.rewrite.decompositions import small_matrices
 
@@ -25,7 +26,8 @@ _functional = torch.nn.functional
 
 def decompose(program: ExportedProgram) -> ExportedProgram:
     """Decomposes the operators of this module; a program without any stays as it is."""
-    called = {_functional_form(node.target) for node in program.graph.nodes if node.op == "call_function"}
+    graphs = [program.graph, *(inner.graph for _, inner in graphs_inside(program.graph_module))]
+    called = {_functional_form(node.target) for graph in graphs for node in graph.nodes if node.op == "call_function"}
     table = dict(DECOMPOSITIONS)
     if any(_is_mixed_norm(node) for node in program.graph.nodes):
         table[_aten.layer_norm.default] = _layer_norm
