@@ -14,8 +14,8 @@ as int8 all the same, becomes a lookup table. A relu or clamp of a convolution o
 too, gets its bounds in int8: the pass looks for the dtype of the layer's result, which is not known yet. What
 `maximum` and `minimum` return lies in memory as their operands do. A product of two matrices becomes int8 before the
 next pass infers its dtype. Transposed convolutions may have an output_padding. The operands of sums and products
-may have any two shapes that broadcast, where CMSIS-NN takes values of channels only. Convolutions and poolings come
-before what reads their results, which lie channels-last: of an image of one channel PyTorch's lies otherwise, and the
+may have any two shapes that broadcast, where CMSIS-NN takes values of channels only. Where something is padded,
+convolutions and poolings come before what reads their results, which lie channels-last: of an image of one channel PyTorch's lies otherwise, and the
 pass pads by the order that it finds. And a maximum whose place somebody
 asks for stays in floating point alone: the pass that drops places nobody asks for refuses the whole program for it.
 """
@@ -25,6 +25,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
@@ -138,11 +139,22 @@ def _passes() -> list[Any]:
     known = [_Maxima if each.__name__ == "RemoveGetItemPass" else each for each in known]
     fold = [each.__name__ for each in known].index("FoldAndAnnotateQParamsPass")
     substitution = lowering.AtenToCortexMPass
-    images: Any = type("Images", (substitution,), {})
+    images: Any = type("Images", (substitution,), {"call": _where_padded(substitution)})
     for operator in (exir_ops.edge.aten.convolution.default, exir_ops.edge.aten.max_pool2d.default):
         images.register_dialect_substitution(operator)(substitution._DIALECT_SUBSTITUTIONS[operator])
     last = known.index(substitution)
     return [*known[: fold + 1], products, *known[fold + 1 : last], images, *known[last:]]
+
+
+def _where_padded(substitution: Any) -> Callable[[Any, torch.fx.GraphModule], PassResult]:
+    """The call of a substitution that leaves graphs without padding as they are: no pass there asks for an order."""
+
+    def call(self: Any, graph_module: torch.fx.GraphModule) -> PassResult:
+        if all(node.target != exir_ops.edge.aten.constant_pad_nd.default for node in graph_module.graph.nodes):
+            return PassResult(graph_module, False)
+        return substitution.call(self, graph_module)
+
+    return call
 
 
 class _Maxima(ExportPass):

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy
 import pytest
 
-import tools.pipeline.export.backends.cortex_m.lower
+import tools.pipeline.export.backends.cortex_m.tables
 from tools.pipeline.export.options import Options
 from tools.pipeline.export.testing import Result, export_source, model_source
 
@@ -41,7 +41,7 @@ def test_tables_give_the_integers_of_floating_point(tmp_path: Path, monkeypatch:
     count = len(_FUNCTIONS)
     assert table.operators == {"torch_fusion::linear_rows": count, "cortex_m::quantized_activation": count}
     assert table.said == []
-    monkeypatch.setattr(tools.pipeline.export.backends.cortex_m.lower, "tabulate", lambda program: None)
+    monkeypatch.setattr(tools.pipeline.export.backends.cortex_m.tables, "tabulate", lambda program: None)
     computed = exported(tmp_path, *_FUNCTIONS.values())
     assert "cortex_m::quantized_activation" not in computed.operators
     for index, function in enumerate(_FUNCTIONS):
