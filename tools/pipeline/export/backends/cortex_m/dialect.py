@@ -9,15 +9,15 @@ PyTorch cannot do with dilation, or takes float32 for them, which rounds sums ov
 where it pools int8 images, of which PyTorch takes at most 127 pixels. And what it looks up in a table lies in memory as
 the indices do: operators that take an image's order of dimensions from its strides find no other.
 
-Eight gaps of quantizer and passes are filled. A hardswish that can't be fused into the layer before it, which is marked
-as int8 all the same, becomes a lookup table. A relu or clamp of a convolution or linear layer that others read,
+Eight gaps of quantizer and passes are filled. A hardswish that can't be fused into the layer before it, which is
+marked as int8 all the same, becomes a lookup table. A relu or clamp of a convolution or linear layer that others read,
 too, gets its bounds in int8: the pass looks for the dtype of the layer's result, which is not known yet. What
 `maximum` and `minimum` return lies in memory as their operands do. A product of two matrices becomes int8 before the
-next pass infers its dtype. Transposed convolutions may have an output_padding. The operands of sums and products
-may have any two shapes that broadcast, where CMSIS-NN takes values of channels only. Where something is padded,
-convolutions and poolings come before what reads their results, which lie channels-last: of an image of one channel PyTorch's lies otherwise, and the
-pass pads by the order that it finds. And a maximum whose place somebody
-asks for stays in floating point alone: the pass that drops places nobody asks for refuses the whole program for it.
+next pass infers its dtype. Transposed convolutions may have an output_padding. The operands of sums and products may
+have any two shapes that broadcast, where CMSIS-NN takes values of channels only. Where something is padded,
+convolutions and poolings come before what reads their results, which lie channels-last: of an image of one channel
+PyTorch's lies otherwise, and the pass pads by the order that it finds. And a maximum whose place somebody asks for
+stays in floating point alone: the pass that drops places nobody asks for refuses the whole program for it.
 """
 
 from __future__ import annotations
