@@ -170,7 +170,7 @@ def test_a_model_file_in_the_checkout_needs_a_folder_outside(
 def test_a_checkout_below_tmp_can_be_used(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     path = _write(tmp_path, _MODEL)
     assert main([str(path), "--output", str(tmp_path / "new"), "--checkout", "/tmp/torch_fusion"]) == 0
-    assert "/tmp/torch_fusion/bazelw test" in capfd.readouterr().out
+    assert "/tmp/torch_fusion/bazelw test" in capfd.readouterr().err
     assert "--noincompatible_sandbox_hermetic_tmp" in (tmp_path / "new/.bazelrc").read_text(encoding="utf-8")
 
 

@@ -70,7 +70,9 @@ def select(
                 entry.dtypes |= computing_dtypes(kernel, call)
                 problems += [REFUSED_UNLESS_LISTED[v] for v in REFUSED_UNLESS_LISTED if v in needed & ~_listed(kernel)]
                 names = argument_names(kernel)
-                if names and len(call.arguments) != len(names):
+                # The exporter appends the result: where it is a list of tensors, the list once more.
+                is_repeated = call.arguments[-2:-1] == call.arguments[-1:]
+                if names and len(call.arguments) not in (len(names), len(names) + is_repeated):
                     errors.append(_other_schema(use, kernel, len(call.arguments), names, origins))
                     break
                 for position, tensors in enumerate(call.arguments):

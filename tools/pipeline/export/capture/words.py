@@ -18,7 +18,7 @@ _REPLACED: tuple[tuple[str, str], ...] = (
     (r"\bdim_order_ops(?:::|\.)\w+(?:\.\w+)?", "copy"),
     (rf"(?:torch\.ops\.)?\b(?:{_SPACES})(?:::|\.)_*(\w+?)(?:_copy)?(?:\.\w+)?(?![\w.])", r"\1"),
     # A node that has no place in the model.
-    (rf"\b(?:{_SPACES})_\w+?_default(?:_\d+)?\b", "an operator that no line of the model has written"),
+    (rf"\b(?:{_SPACES})_\w+\b", "an operator that no line of the model has written"),
     (r"\s*Use tlparse to see full graph\.?(?: \([^)]*\))?", ""),
     (r"\s*While executing %?\w+(?: : .*)?$", ""),
     (r"\bFX (graph|node|trace)", r"\1"),
