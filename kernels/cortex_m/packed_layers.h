@@ -8,10 +8,11 @@ namespace native {
 namespace cortex_m {
 
 /*
- * A layer's output may lie over its input, as lead() of tools/pipeline/export/backends/cortex_m/pack.py lets
- * the memory planner place them. So the order in which a kernel reads and writes is part of its
- * interface: outputs are written one after another, and before a step's outputs are written, what
- * they need has been read or copied. Steps are
+ * A layer's output may lie over its input, as lead() of
+ * tools/pipeline/export/backends/cortex_m/pack.py lets the memory planner place them. So the order
+ * in which a kernel reads and writes is part of its interface: outputs are written one after
+ * another, and before a step's outputs are written, what they need has been read or copied. Steps
+ * are
  * - convolution with Arrangement::Dsp: four pixels; one or two that are left are read meanwhile;
  * where the input's channels are no multiple of four, all rows under a pixel's window have been
  * copied,
@@ -47,8 +48,8 @@ inline int64_t rows_scratch(const PackedLayer& layer, const Window& width) {
   return (int64_t{width.in} + 2 * width.padding) * layer.in_channels * window_rows(layer);
 }
 
-/// Bytes of scratch memory that a packed convolution needs; tools/pipeline/export/backends/cortex_m/pack.py
-/// has the same function.
+/// Bytes of scratch memory that a packed convolution needs;
+/// tools/pipeline/export/backends/cortex_m/pack.py has the same function.
 int64_t convolution_scratch(const PackedParts& parts, const Window& width);
 
 void packed_convolution(
