@@ -1,23 +1,11 @@
 """The `quantization_report` rule: what quantization made of a model, as text and picture."""
 
-load("//platforms:cores.bzl", "CORES", "DEFAULT_CORE")
 load(":providers.bzl", "TorchProgramInfo")
 
-def _core_transition_impl(_settings, attr):
-    return {"//command_line_option:platforms": "//platforms:" + attr.core}
-
-_core_transition = transition(
-    # Quantized programs exist for a core only.
-    implementation = _core_transition_impl,
-    inputs = [],
-    outputs = ["//command_line_option:platforms"],
-)
-
 def _quantization_report_impl(ctx):
-    # With a transition on it the attribute is a list.
-    program = ctx.attr.program[0][TorchProgramInfo]
+    program = ctx.attr.program[TorchProgramInfo]
     if not program.report:
-        fail("%s: %s is not quantized; a report needs backend = \"cortex_m\"" % (ctx.label, ctx.attr.program[0].label))
+        fail("%s: %s is not quantized; a report needs backend = \"cortex_m\"" % (ctx.label, ctx.attr.program.label))
     text = ctx.actions.declare_file(ctx.label.name + ".txt")
     picture = ctx.actions.declare_file(ctx.label.name + ".png")
     arguments = ctx.actions.args()
@@ -39,9 +27,7 @@ quantization_report = rule(
     doc = """Writes `<name>.txt` and `<name>.png`: each layer's scheme, what stayed in floating point and why, the
 signal-to-noise ratio of each layer against floating point, and the accuracy on the evaluation set.""",
     attrs = {
-        "program": attr.label(mandatory = True, cfg = _core_transition, providers = [TorchProgramInfo], doc = "A torch_program with backend = \"cortex_m\"."),
-        "core": attr.string(default = DEFAULT_CORE, values = sorted(CORES), doc = "The core that the program is lowered for."),
+        "program": attr.label(mandatory = True, providers = [TorchProgramInfo], doc = "A torch_program with backend = \"cortex_m\"."),
         "_quantization_report": attr.label(default = "//tools/pipeline/quantization_report", executable = True, cfg = "exec"),
-        "_allowlist_function_transition": attr.label(default = "@bazel_tools//tools/allowlists/function_transition_allowlist"),
     },
 )

@@ -2,7 +2,7 @@
 
 load("@bazel_skylib//rules:common_settings.bzl", "BuildSettingInfo")
 load("@rules_python//python:py_info.bzl", "PyInfo")
-load("//platforms:cores.bzl", "CORES", "DEFAULT_CORE", "core_name")
+load("//platforms:cores.bzl", "CORES", "core_name")
 load("//platforms:hosts.bzl", "VGF_HOST")
 load("//rules/private:actions.bzl", "CORE_ATTRS", "NO_NETWORK", "check_npu", "check_program_name", "is_identifier", "target_core")
 load("//rules/private:transitions.bzl", "program_transition")
@@ -428,8 +428,9 @@ def torch_program(name, cores = [], backend = "portable", train = False, weights
         core is incompatible. Empty: all.
       backend: `portable`; `cortex_m`, which quantizes the model to int8 for the core of the board that uses it; `ethos_u`,
         which quantizes it and compiles what it can for the board's NPU; or `vgf`, for Vulkan on the host (docs/vgf.md),
-        whose .vgf files are the output group `vgf`. `cortex_m` and `ethos_u` are incompatible without a board, or one
-        without an NPU, `vgf` with boards, and on machines for which Arm's compiler is not.
+        whose .vgf files are the output group `vgf`. Built by itself, without a board, a program for `cortex_m` is for a
+        Cortex-M4. `ethos_u` is incompatible without a board that has an NPU, `vgf` with boards, and on machines for which
+        Arm's compiler is not.
       train: whether the model file has `train()`.
       weights: a trained torch_program of the same model file, whose weights this one takes: trained once for both.
       **kwargs: attributes of `torch_program_rule`.
@@ -447,7 +448,6 @@ def torch_program(name, cores = [], backend = "portable", train = False, weights
     if backend == "cortex_m":
         quantization_report(
             name = name + ".quantization_report",
-            core = DEFAULT_CORE if DEFAULT_CORE in cores else cores[0],
             program = name,
             tags = ["manual"],
             visibility = kwargs.get("visibility"),

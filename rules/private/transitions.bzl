@@ -1,11 +1,12 @@
 """Configuration transitions of the rules."""
 
 load("//firmware/boards:boards.bzl", "BOARDS")
-load("//platforms:cores.bzl", "CORES", "representative")
+load("//platforms:cores.bzl", "CORES", "DEFAULT_CORE", "representative")
 
 visibility(["//rules/..."])
 
 _PLATFORMS = "//command_line_option:platforms"
+_HOST_PLATFORM = "//command_line_option:host_platform"
 _CONSOLE = "//firmware:console"
 _MODEL = "//firmware:model"
 _PROFILE = "//firmware:profiling"
@@ -132,13 +133,15 @@ def _program_transition_impl(settings, attr):
     # boards and consoles, so its configuration must not depend on them. One in
     # int8 is exported once for all cores with the same kernels, or, if it
     # depends on what costs less on a core, for all where the same does. One that is meant for a core keeps
-    # the platform, and one for an NPU keeps that, too.
+    # the platform, and one for an NPU keeps that, too. Built by itself, on the host's platform, it is for the default core.
     platforms = [str(platform) for platform in settings[_PLATFORMS]]
     if attr.backend == "portable" and not attr.cores:
         platforms = ["//platforms:portable"]
     elif attr.backend == "cortex_m":
-        by_cost = _chooses_float(attr)
-        platforms = [_platforms_of_programs(attr.cores, by_cost).get(platform, platform) for platform in platforms]
+        by_platform = _platforms_of_programs(attr.cores, _chooses_float(attr))
+        default = DEFAULT_CORE if DEFAULT_CORE in attr.cores else attr.cores[0]
+        by_platform[str(settings[_HOST_PLATFORM])] = by_platform[str(Label("//platforms:" + default))]
+        platforms = [by_platform.get(platform, platform) for platform in platforms]
     return {
         _PLATFORMS: platforms,
         _NPU: str(settings[_NPU]) if attr.backend == "ethos_u" else _NO_NPU,
@@ -149,7 +152,7 @@ def _program_transition_impl(settings, attr):
 
 program_transition = transition(
     implementation = _program_transition_impl,
-    inputs = [_PLATFORMS, _NPU],
+    inputs = [_PLATFORMS, _HOST_PLATFORM, _NPU],
     outputs = [_PLATFORMS, _NPU, _CONSOLE, _MODEL, _PROFILE],
 )
 

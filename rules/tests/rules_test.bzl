@@ -596,6 +596,11 @@ def rules_test_suite(name):
         other = ":sine_int8_nucleo_wb55rg",
         target_under_test = ":sine_int8_mps2_an386",
     )
+    _shared_program_test(
+        name = "int8_program_without_board_test",
+        other = ":sine_int8_nucleo_wb55rg",
+        target_under_test = "//models/sine:sine_int8",
+    )
     _shared_libraries_test(
         name = "shared_libraries_test",
         target_under_test = ":sine_mps2_an386",
@@ -679,6 +684,7 @@ def rules_test_suite(name):
             ":firmware_mps2_an386_test",
             ":firmware_mps2_an505_test",
             ":flash_for_tests_test",
+            ":int8_program_without_board_test",
             ":shared_int8_program_test",
             ":shared_libraries_test",
             ":shared_program_test",
