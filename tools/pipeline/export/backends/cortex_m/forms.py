@@ -163,7 +163,8 @@ def make_quantizable(program: ExportedProgram) -> ExportedProgram:
     lay_down(graph, is_channels_last=True, activations=_ELEMENTWISE)
     graph.eliminate_dead_code()
     for node in list(graph.nodes):
-        if node.op == "call_function" and "val" in node.meta:
+        # What reads nothing, such as random numbers, lies as it did.
+        if node.op == "call_function" and "val" in node.meta and node.all_input_nodes:
             _lay_out(graph, node)
     drop_undone_transpositions(graph)
     program.graph_module.recompile()

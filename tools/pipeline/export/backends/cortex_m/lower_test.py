@@ -573,6 +573,21 @@ def test_what_takes_fewer_instructions_in_floating_point_stays_there_and_is_retu
     assert "cortex_m::softmax" in everywhere.operators
 
 
+def test_a_program_without_an_operator_that_gains_from_int8_is_in_floating_point(tmp_path: Path) -> None:
+    forward = "return x.unfold(1, 5, 1).median(-1)[0]"
+    result = exported(tmp_path, forward, "(torch.randn(2, 12),)", packed=True, float_where_faster=True)
+    assert not any(name.startswith(("cortex_m::", "torch_fusion::")) for name in result.operators)
+    assert any(text.endswith("no operator of the model takes fewer instructions in int8.") for text in result.said)
+    assert not any("would take" in text for text in result.said)
+
+
+def test_random_numbers_stay_as_they_are_beside_int8(tmp_path: Path) -> None:
+    forward = "return self.fc(x) + torch.rand(1)"
+    drawn = exported(tmp_path, forward, "(torch.randn(2, 64),)", "self.fc = nn.Linear(64, 24)", packed=True)
+    assert "torch_fusion::linear" in drawn.operators and "aten::rand" in drawn.operators
+    assert not any("report this" in text for text in drawn.said)
+
+
 def test_a_program_that_takes_fewer_instructions_without_int8_has_none_unless_it_is_too_large(tmp_path: Path) -> None:
     init = "self.a = nn.Conv2d(3, 16, 3, 2, 1); self.b = nn.Conv2d(16, 16, 3, groups=8)"
     forward, inputs = "return self.b(self.a(x).relu()).sigmoid()", "(torch.randn(1, 3, 12, 12),)"
