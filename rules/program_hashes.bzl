@@ -10,11 +10,11 @@ def _program_hashes_impl(ctx):
     if ctx.attr.update == ctx.label.name:
         arguments += ["--update", ctx.file.recorded.path]
 
-    # Boards with the same core have the same program, which is listed once.
+    # Boards with the same core, or the same NPU, have the same program, which is listed once.
     programs = {}
     for target, label in ctx.attr.programs.items():
         program = target[TorchProgramInfo]
-        programs[(label, program.core)] = program.program
+        programs[(label, program.accelerator or program.core)] = program.program
     for (label, core), program in programs.items():
         label = label.removeprefix("@@")
         arguments += [label, core, link_apart(ctx, core + "/" + label.replace("//", "").replace(":", "/"), program)]
@@ -24,7 +24,7 @@ _ATTRS = {
     "programs": attr.label_keyed_string_dict(
         mandatory = True,
         providers = [TorchProgramInfo],
-        doc = "board_programs, with the labels of their torch_programs.",
+        doc = "torch_programs or board_programs of them, with the labels of the torch_programs.",
     ),
     "recorded": attr.label(mandatory = True, allow_single_file = [".txt"], doc = "The file of hashes."),
     "update": attr.string(mandatory = True, doc = "Name of the target in this package that writes the file."),
@@ -55,7 +55,7 @@ def program_hashes(name, programs, recorded):
     Args:
       name: of the targets.
       programs: dict of labels of torch_programs to the lists of labels of boards that each is exported for; a portable
-        program is the same for any.
+        program is the same for any, and one for VGF has an empty list.
       recorded: the file of hashes, in this package: a line per program and core.
     """
     board_programs = {}
@@ -65,6 +65,8 @@ def program_hashes(name, programs, recorded):
             target = "%s/%s/%s/%s" % (name, native.package_relative_label(board).name, label.package, label.name)
             board_program(name = target, board = board, program = program, tags = ["manual"])
             board_programs[target] = str(label)
+        if not boards:
+            board_programs[program] = str(label)
     arguments = {
         "programs": board_programs,
         "recorded": recorded,
