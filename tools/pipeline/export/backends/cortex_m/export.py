@@ -189,7 +189,7 @@ def _without_int8(
             "float_where_faster = False chooses it."
         )
     else:
-        note = "everything stays in floating point: no operator of the model takes fewer instructions in int8."
+        note = "everything stays in floating point: no operator has an int8 form that takes fewer instructions."
     asked.console.say(f"export: note: {path}: {note}")
     outputs = asked.eager.outputs
     accuracy = report.accuracy(outputs, outputs, asked.eager.labels)
