@@ -1,26 +1,27 @@
-"""Rewrites layers into the forms that ExecuTorch's Cortex-M quantizer and the int8 kernels know.
+"""Rewrites layers into the forms that ExecuTorch's Cortex-M quantizer and the int8 kernels support.
 
-The quantizer knows two-dimensional convolutions and poolings, and the kernels read channels-last images. What computes
-the same in another form would stay in floating point, or be refused on the device:
+The quantizer supports two-dimensional convolutions and poolings, and the kernels read channels-last images. Equivalent
+layers in other forms would stay in floating point, or be refused on the device:
 
 - one-dimensional convolutions and poolings become two-dimensional ones over images of height 1, with the elementwise
-  operators between them, so that a chain of layers changes its layout at its ends only;
-- padding by name (`same`, `valid`) becomes numbers, a circular one a concatenation, zeros around an image are the next
-  convolution's padding, `relu6` becomes `hardtanh`, and poolings round sizes down;
-- dimensions that are rotated become choices of elements;
-- a product with a constant matrix becomes a linear layer, one of many matrices a batched one, the mean of an image's
-  channels a pooling, as its maximum is, and glu a product;
-- sums and products with a constant for each channel, as batch normalization is that no layer is before, become a
-  convolution of one by one;
+  operators between them, so that a chain of layers only changes its layout at its ends;
+- named padding (`same`, `valid`) becomes numbers, circular padding a concatenation, zeros around an image the padding
+of
+  the next convolution, `relu6` becomes `hardtanh`, and poolings round sizes down;
+- rotated dimensions become an index selection;
+- a product with a constant matrix becomes a linear layer, one of many matrices a batched product, the mean and the
+  maximum of an image's channels poolings, and glu a product;
+- sums and products with a constant per channel, such as batch normalization without a layer before it, become a 1x1
+  convolution;
 - masks before softmax operators become sums, see softmax.py;
-- pixel_shuffle becomes a transposition, and a transposed convolution convolutions whose results are moved, see
+- pixel_shuffle becomes a transposition, and a transposed convolution becomes convolutions whose results are moved, see
   depth_to_space.py;
-- images that are one pixel wide lie down for convolutions, see narrow_images.py;
-- padding that a pooling of maxima ignores is the pooling's;
-- a PReLU of one slope is a leaky one, and one that falls nowhere comes after a pooling of maxima;
-- what a convolution or pooling reads in another layout is copied to channels-last before it;
-- a number beside a tensor without dimensions becomes a constant without any: the quantizer's have one at least, and
-  would give it to the result.
+- images that are one pixel wide are transposed for convolutions, see narrow_images.py;
+- padding that a max pooling ignores becomes the pooling's own;
+- a PReLU with one slope becomes a leaky ReLU, and a monotonic one moves behind a max pooling;
+- images in another layout are copied to channels-last before a convolution or pooling;
+- a number beside a tensor without dimensions becomes a constant without dimensions: the quantizer's constants have at
+  least one, and would add it to the result.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ from tools.pipeline.export.rewrite.narrow_images import lay_down
 
 _aten = torch.ops.aten
 
-# Elementwise operators of one tensor, with scalars: on an image of height 1 they are the same.
+# Elementwise operators of one tensor and scalars, which work on an image of height 1 unchanged.
 _ELEMENTWISE = frozenset(
     operator.default
     for operator in (
@@ -62,21 +63,21 @@ _ELEMENTWISE = frozenset(
     )
 )  # fmt: skip
 
-# Of two tensors of one shape.
+# Operators of two tensors of one shape.
 _BINARY = (_aten.add.Tensor, _aten.sub.Tensor, _aten.mul.Tensor, _aten.maximum.default, _aten.minimum.default)
 
-# Channels of a word: layers of more channels are packed in words, of fewer as if they had no groups.
+# The channels of a word: layers with more channels are packed in words, with fewer as if they had no groups.
 WORD = 4
 
-# What is done to all of a channel alike with a constant.
+# Operators that apply a constant to all elements of a channel.
 _CHANNELWISE = (_aten.add.Tensor, _aten.sub.Tensor, _aten.mul.Tensor, _aten.div.Tensor)
 
-# What the quantizer makes constants of the numbers of.
+# Operators whose numbers the quantizer turns into constants.
 _ARITHMETIC = (_aten.add.Tensor, _aten.sub.Tensor, _aten.mul.Tensor, _aten.div.Tensor, _aten.div.Tensor_mode)
 
 _VIEWS = (_aten.view.default, _aten.reshape.default, _aten._unsafe_view.default)
 
-# What reads channels-last images on the device.
+# Operators that read channels-last images on the device.
 _IMAGE_OPERATORS = (
     _aten.conv2d.default,
     _aten.conv_transpose2d.input,
@@ -84,7 +85,7 @@ _IMAGE_OPERATORS = (
     _aten.avg_pool2d.default,
 )
 
-# Upsampling that repeats elements, and padding with some; zeros are constant_pad_nd, circular padding joins ends.
+# Upsampling that repeats elements, and padding with elements; zeros are constant_pad_nd, circular padding concatenates.
 _SELECTING = (
     _aten.pad.default, _aten.upsample_nearest1d.default, _aten.upsample_nearest1d.vec,
     _aten.upsample_nearest2d.default, _aten.upsample_nearest2d.vec, _aten._upsample_nearest_exact1d.default,
@@ -92,27 +93,27 @@ _SELECTING = (
     _aten._upsample_nearest_exact2d.vec,
 )  # fmt: skip
 
-# Where the dimensions of a sequence are in its image of height 1.
+# Maps the dimensions of a sequence to those of its image of height 1.
 _OF_SEQUENCE = (0, 1, 3)
 
-# What is computed of each channel of an image, and as which pooling of all of it.
+# Maps reductions of each channel of an image to poolings of the whole image.
 _POOLED: dict[Any, Any] = {_aten.mean.dim: _aten.avg_pool2d.default, _aten.amax.default: _aten.max_pool2d.default}
 
-# Padding with less than this is for maxima to ignore: no element of an image is.
+# Padding below this is meant to be ignored by maxima: image elements are larger.
 _IGNORED = -1e3
 
-# What returns parts of a tensor.
+# Operators that return parts of a tensor.
 _SPLITTING = (_aten.split.Tensor, _aten.split_with_sizes.default)
 
-# What takes images in the default order only; PyTorch itself returns others in an order that it does not say.
+# Operators that require images in the default order; PyTorch returns images in an unspecified order.
 _DEFAULT_ORDER = (_aten.grid_sampler.default, _aten.grid_sampler_2d.default)
 
 
 def make_quantizable(program: ExportedProgram) -> ExportedProgram:
-    """Rewrites the program as the head of this file says, in place.
+    """Rewrites the program as the module's docstring describes, in place.
 
     Args:
-      program: a functional program with batch normalization folded; constants are to be propagated afterwards.
+      program: a functional program with batch normalization folded; constants must be propagated afterwards.
     """
     graph = program.graph
     drop_unused_argmax(program.graph_module, {_aten.max.dim: _aten.amax.default}, program)
@@ -443,7 +444,7 @@ def _choose(program: ExportedProgram, origin: Node, source: Node, indices: dict[
 def _choose_in(
     program: ExportedProgram, origin: Node, source: Node, indices: dict[int, torch.Tensor], order: Sequence[int]
 ) -> Node:
-    """Chooses elements by dimension of what has its dimensions in an order."""
+    """From the last dimension on, whose parts are smaller."""
     # The last dimension first, whose parts are smaller.
     for place in range(len(order) - 1, -1, -1):
         if order[place] in indices:
@@ -680,7 +681,7 @@ def _lay_out(graph: Graph, node: Node) -> None:
     elif node.target in _IMAGE_OPERATORS:
         operands = operands[:1]
     elif node.target not in _BINARY or not any(
-        # One channel lies in any order.
+        # It was a view in the previous order of its operand.
         is_channels_last(operand) and operand.meta["val"].shape[1] > 1
         for operand in operands
     ):
@@ -737,7 +738,11 @@ def _take_part(graph: Graph, node: Node) -> None:
     with graph.inserting_before(node):
         pixels = emit(graph, node, _aten.permute.default, image, PIXELS)
         part = emit(graph, node, operator, pixels, *arguments)
-        # Nothing moves after it.
+        # Makes sequences, [batch, channels, steps], images of height 1, [batch, channels, 1, steps].
+        #
+        # A convolution begins a chain of images, which continues through all operators that work on them unchanged.
+        # Where another
+        # operator reads a sequence, the image is viewed as one.
         part.meta["val"] = part.meta["val"].contiguous()
         result = emit(graph, node, _aten.permute.default, part, IMAGE)
         result.meta["val"] = result.meta["val"].contiguous()

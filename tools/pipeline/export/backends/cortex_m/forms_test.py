@@ -1,4 +1,4 @@
-"""Layers in forms that ExecuTorch's quantizer doesn't know run in int8, and lie in memory as kernels read them."""
+"""Tests that layers in forms outside ExecuTorch's quantizer run in int8, in the layout that kernels read."""
 
 import functools
 import tempfile
