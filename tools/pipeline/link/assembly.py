@@ -1,4 +1,4 @@
-"""Writes a program that was linked at build time, as runtime/prelinked/prelinked.h declares it, in assembler."""
+"""Writes a program that is linked at build time in assembler, in the format of runtime/prelinked/prelinked.h."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _CONSTANT_ALIGNMENT = 16
 
 
 class _Table:
-    """Assembler lines, with the number of bytes they make."""
+    """Assembler lines, with the number of their bytes."""
 
     def __init__(self, name: str, pointer: int) -> None:
         self.prefix = f".L{name}_"
@@ -50,32 +50,32 @@ class _Table:
             self._put(f".balign {alignment}", -self.size % alignment)
 
     def label(self) -> str:
-        """Places a new label here."""
+        """Defines a new label here."""
         self._labels += 1
         label = f"{self.prefix}{self._labels}"
         self.lines.append(f"{label}:")
         return label
 
     def words(self, *words: object) -> None:
-        """Numbers, addresses, or expressions of these, of the size of a pointer."""
+        """Writes numbers, addresses, or expressions of these, of the size of a pointer."""
         if words:
             kind = ".word" if self.pointer == 4 else ".quad"
             self._put(f"{kind} {', '.join(map(str, words))}", self.pointer * len(words))
 
     def numbers(self, size: int, numbers: Sequence[int]) -> None:
-        """Numbers of a size in bytes."""
+        """Writes numbers of a size in bytes."""
         kind = {1: ".byte", 2: ".hword", 4: ".long", 8: ".quad"}[size]
         for i in range(0, len(numbers), 16):
             part = numbers[i : i + 16]
             self._put(f"{kind} {', '.join(str(number % 2 ** (8 * size)) for number in part)}", size * len(part))
 
     def part_of(self, path: Path, start: int, size: int) -> None:
-        """Bytes of a file."""
+        """Includes bytes of a file."""
         quoted = str(path).replace("\\", "\\\\").replace('"', '\\"')
         self._put(f'.incbin "{quoted}", {start}, {size}', size)
 
     def pooled(self, size: int, numbers: Sequence[int]) -> str:
-        """The address of an array of numbers, made once; 0 if it is empty."""
+        """Returns the address of an array of numbers, which is written once; 0 if it is empty."""
         if not numbers:
             return "0"
         key = (str(size), *map(str, numbers))
@@ -86,15 +86,15 @@ class _Table:
         return self._pool[key]
 
     def text(self, text: str) -> str:
-        """The address of a C string, made once."""
+        """Returns the address of a C string, which is written once."""
         return self.pooled(1, [*text.encode(), 0])
 
     def once(self, key: tuple[str, ...]) -> str | None:
-        """The label that remember() was given for a key."""
+        """Returns the label that remember() recorded for a key."""
         return self._pool.get(key)
 
     def remember(self, key: tuple[str, ...], label: str) -> str:
-        """Keeps a label for once(), and returns it."""
+        """Records a label for once(), and returns it."""
         self._pool[key] = label
         return label
 
@@ -102,16 +102,16 @@ class _Table:
 def program_source(
     name: str, file: ProgramFile, layouts: Sequence[MethodLayout], kernels: Sequence[Kernel], pointer: int
 ) -> tuple[list[str], int]:
-    """The assembler lines of a program, and its size in bytes.
+    """Returns the assembler lines of a program, and its size in bytes.
 
-    The first line is to stand after the program's own label, `NAME_pte_data`, aligned to 16 bytes.
+    The first line must follow the program's own label, `NAME_pte_data`, aligned to 16 bytes.
 
     Args:
       name: the program's name, a C identifier.
       file: the program; the assembler takes the constants from its .pte.
-      layouts: of its methods, in the program's order.
+      layouts: the layouts of its methods, in the program's order.
       kernels: the image's kernel table.
-      pointer: bytes of a pointer on the core.
+      pointer: the bytes of a pointer on the core.
 
     Raises:
       PrelinkError: the program can't be linked at build time.
@@ -138,31 +138,31 @@ def program_source(
 
 
 class _Constants:
-    """The data of constant tensors, each once, after all tables: large ones need the alignment of the whole."""
+    """The data of constant tensors, each once, after all tables: large ones determine the alignment of the whole."""
 
     def __init__(self, table: _Table, file: ProgramFile) -> None:
         self._table = table
         self.file = file
         self._constants = file.constants()
         self._sizes: dict[int, int] = {}
-        # Of delegates, by (is a segment, index).
+        # Delegates by (is a segment, index).
         self._delegates: dict[tuple[bool, int], tuple[str, int]] = {}
 
     def delegate(self, reference: Any) -> tuple[str, int]:
-        """The address of what a backend made, and its size in bytes."""
+        """Returns the address of a delegate's payload, and its size in bytes."""
         key = (reference.location.name == "SEGMENT", reference.index)
         label = f"{self._table.prefix}delegate_{'segment' if key[0] else 'inline'}_{reference.index}"
         return self._delegates.setdefault(key, (label, len(self.file.delegate(reference))))
 
     def address(self, index: int, size: int) -> str:
-        """The address of the first `size` bytes of a constant of the program."""
+        """Returns the address of the first `size` bytes of a constant of the program."""
         if not 0 < index < len(self._constants) or len(self._constants[index]) < size:
             raise PrelinkError(f"program {self.file.path} has no constant {index} of {size} bytes: it is corrupted")
         self._sizes[index] = max(self._sizes.get(index, 0), size)
         return f"{self._table.prefix}constant_{index}"
 
     def place(self) -> None:
-        """Places what address() was asked for."""
+        """Writes all constants whose addresses were requested."""
         for (is_segment, index), (label, size) in self._delegates.items():
             self._table.align(_CONSTANT_ALIGNMENT)
             self._table.lines.append(f"{label}:")
@@ -197,7 +197,7 @@ class _Method:
         self.place = {index: i for i, index in enumerate(layout.in_ram)}
 
     def row(self) -> Any:
-        """Writes what the method refers to; returns what writes the method itself."""
+        """Writes the objects that the method refers to; returns a function that writes the method itself."""
         table, layout, plan = self.table, self.layout, self.layout.plan
         code, code_size = self.code()
         templates = [self.template(index) for index in layout.tensors]
@@ -243,7 +243,7 @@ class _Method:
         return write
 
     def rows(self, alignment: int, writers: Sequence[Any]) -> str:
-        """The address of a table of what the writers write; 0 if there are none."""
+        """Returns the address of a table that the writers write; 0 if there are none."""
         if not writers:
             return "0"
         self.table.align(alignment)
@@ -253,7 +253,7 @@ class _Method:
         return label
 
     def reference(self, index: int) -> str:
-        """A reference to a value; -1 is a None."""
+        """Returns a reference to a value; -1 is a None."""
         if index in self.place:
             return str(EVALUE_SIZE * self.place[index] + IN_RAM)
         if index < 0:
@@ -272,7 +272,7 @@ class _Method:
         return self.table.remember(key, label)
 
     def value_words(self, tag: str, payload: str) -> None:
-        """An EValue."""
+        """Writes an EValue."""
         table = self.table
         if tag in ("Null", "Int", "Double", "Bool"):
             table.numbers(8, [int(payload)])
@@ -282,7 +282,7 @@ class _Method:
         table.numbers(4, [TAGS[tag][1], 0])
 
     def payload(self, index: int) -> tuple[str, str]:
-        """The schema's kind of a value that isn't in RAM, and its payload: an address, or bits as a number."""
+        """Returns the schema's kind of a value outside of RAM, and its payload: an address, or bits as a number."""
         value = self.values[index]
         kind = kind_of(value)
         table = self.table
@@ -312,7 +312,7 @@ class _Method:
         raise PrelinkError(f"program {self.path}: value {index} is of the unknown kind {kind}")
 
     def struct(self, key: str, *words: str) -> str:
-        """The address of some words, made once."""
+        """Returns the address of some words, which are written once."""
         known = self.table.once((key, *words))
         if known is not None:
             return known
@@ -322,11 +322,12 @@ class _Method:
         return self.table.remember((key, *words), label)
 
     def array(self, data: str, size: int) -> str:
-        """The address of an ArrayRef."""
+        """Returns the address of an ArrayRef."""
         return self.struct("array", data, str(size))
 
     def shape(self, index: int) -> tuple[str, str, str, int, int]:
-        """Addresses of sizes, dim order and strides of a tensor, number of dimensions and of elements."""
+        """Returns the addresses of sizes, dim order and strides of a tensor, and its numbers of dimensions and of
+        elements."""
         tensor = self.values[index].val
         sizes = list(tensor.sizes or [])
         order = list(tensor.dim_order or b"")
@@ -337,7 +338,7 @@ class _Method:
         step = 1
         for dim in reversed(order):
             strides[dim] = step
-            # As dim_order_to_stride_nocheck() of ExecuTorch's dim_order_util.h has it.
+            # As in dim_order_to_stride_nocheck() of ExecuTorch's dim_order_util.h.
             step *= sizes[dim] or 1
             numel *= sizes[dim]
         if step * self.element_size(index) >= 2**31:
@@ -352,7 +353,7 @@ class _Method:
         return ELEMENT_SIZES[dtype]
 
     def tensor_words(self, data: str, index: int, shape: tuple[str, str, str, int, int]) -> None:
-        """A TensorImpl."""
+        """Writes a TensorImpl."""
         sizes, order, strides, dim, numel = shape
         tensor = self.values[index].val
         self.table.words(sizes, order, strides, data, dim, numel, numel)
@@ -360,13 +361,13 @@ class _Method:
         self.table.align(self.table.pointer)
 
     def check(self, index: int) -> None:
-        """Refuses what the loader of .pte files refuses."""
+        """Refuses the tensors that the loader of .pte files refuses."""
         problem = tensor_problem(self.values[index].val)
         if problem:
             raise PrelinkError(f"program {self.path}: tensor {index} {problem}")
 
     def constant_tensor(self, index: int) -> str:
-        """The address of the TensorImpl of a constant."""
+        """Returns the address of the TensorImpl of a constant."""
         key = ("tensor", str(index), str(id(self.layout)))
         known = self.table.once(key)
         if known is not None:
@@ -380,7 +381,7 @@ class _Method:
         return self.table.remember(key, label)
 
     def template(self, index: int) -> tuple[str, int, tuple[str, str, str, int, int]]:
-        """Place, index and shape of a tensor in RAM."""
+        """Returns address, index and shape of a tensor in RAM."""
         self.check(index)
         allocation = self.values[index].val.allocation_info
         if allocation is None:
@@ -414,7 +415,7 @@ class _Method:
         return self.rows(table.pointer, [lambda r=r: write(r) for r in rows])
 
     def initial_states(self) -> list[tuple[str, int, int]]:
-        """Address and bytes of what planned tensors start with, and their values' places."""
+        """Returns the addresses, bytes and value indices of the initial contents of planned tensors."""
         result = []
         for index in self.layout.tensors:
             tensor = self.values[index].val
@@ -439,7 +440,7 @@ class _Method:
         return self.table.pooled(1, list(data))
 
     def attributes(self) -> list[tuple[str, str]]:
-        """Address of the name, and reference, of each tensor that has one."""
+        """Returns the address of the name, and a reference, of each tensor that has a name."""
         result = []
         for index in [*self.layout.tensors, *self.layout.constants]:
             value = self.values[index]
@@ -449,7 +450,7 @@ class _Method:
         return result
 
     def delegate(self, entry: Any) -> tuple[object, ...]:
-        """The words of a delegate."""
+        """Returns the words of a delegate."""
         table = self.table
         data, size = self.constants.delegate(entry.processed)
         specs = entry.compile_specs or []
@@ -467,7 +468,7 @@ class _Method:
         )
 
     def code(self) -> tuple[str, int]:
-        """Address and words of the instructions."""
+        """Returns the address and the words of the instructions."""
         starts = [0]
         for instruction in self.layout.code:
             starts.append(starts[-1] + 1 + len(instruction.values) + (instruction.kind == "JumpFalseCall"))

@@ -19,7 +19,7 @@ KERNELS = [
     *(Kernel(name, "", (), None, 1) for name in [*OPERATORS, "executorch_prim::et_view.default"]),
     Kernel("aten::sym_numel", "", (), None, 1, results=(1,)),
 ]
-# Programs that are refused, and what the message says.
+# Programs that are refused, and a part of the message.
 REFUSED = {
     "constant_output": "instruction 0 writes to the constant value 2",
     "moved_constant_output": "instruction 1 writes to the constant value 2",
@@ -56,7 +56,7 @@ REFUSED = {
 
 
 def test_the_names_by_which_values_and_instructions_are_told_are_all_of_the_schema() -> None:
-    # What they stand for on the device is held to the headers by //tools/abi/layouts.
+    # //tools/abi/layouts compares their values on the device with the headers.
     assert set(TAGS) == {kind.name for kind in KernelTypes} - {"NONE"}
     assert {*INSTRUCTION_KINDS, "DelegateCall"} == {kind.name for kind in InstructionArguments} - {"NONE"}
 
@@ -68,7 +68,7 @@ def _source(name: str, kernels: Sequence[Kernel] = KERNELS) -> str:
 
 
 def _is_hand_made(path: Path) -> bool:
-    # Their operators are the same ones, used or not.
+    # The operators of hand-made programs are the same ones, used or not.
     return load(path).program.execution_plan[0].operators[0].name.startswith("test::")
 
 
@@ -117,7 +117,7 @@ def test_lists_take_ram_only_where_their_elements_do() -> None:
 
 
 def test_kernels_are_called_by_their_place_in_the_table() -> None:
-    # Of two arguments, as the result repeats the output; the index is above the lowest 16 bits.
+    # Two arguments, because the result repeats the output; the index is above the lowest 16 bits.
     assert re.search(rf"^\.word {2 << 2 | 2 << 16}, ", _source("increment"), re.MULTILINE)
     with pytest.raises(PrelinkError, match="operator test::increment.out is not in the image's kernel table"):
         _source("increment", KERNELS[:1])

@@ -1,4 +1,5 @@
-"""Refuses programs that the runtime refuses when it loads or executes them: what is linked is not checked again."""
+"""Refuses programs that the runtime would refuse when it loads or executes them, because linked programs are not
+checked."""
 
 from __future__ import annotations
 
@@ -14,15 +15,16 @@ _VIEW = "executorch_prim::et_view.default"
 
 
 def check_method(file: ProgramFile, layout: MethodLayout, kernels: Mapping[str, Kernel]) -> None:
-    """Checks what nothing checks on the device.
+    """Performs the checks that the device doesn't.
 
     Args:
       file: the program.
       kernels: the image's kernels by operator.
 
     Raises:
-      PrelinkError: an instruction changes what must stay, writes to a constant, or has no constant where its kernel
-        needs one; a loop does not end; an output never has memory.
+      PrelinkError: an instruction changes a fixed value, writes to a constant, or lacks a constant that its kernel
+      needs; a
+        loop does not end; an output never has memory.
     """
     _Checks(file, layout, kernels).run()
 
@@ -59,7 +61,7 @@ class _Checks:
         return instruction.kind == "KernelCall" and self._name(instruction) == _VIEW and len(instruction.values) > 2
 
     def _possible_tensors(self) -> list[set[int]]:
-        """For each value the values whose memory it may have while the method executes: by moves and views."""
+        """Returns, for each value, the values whose memory it may have during execution, by moves and views."""
         possible = [{index} for index in range(len(self.values))]
         sources = [(i.values[0], i.values[1]) for i in self.layout.code if i.kind == "MoveCall"]
         sources += [(i.values[2], i.values[0]) for i in self.layout.code if self._is_view(i)]
@@ -73,7 +75,7 @@ class _Checks:
         return possible
 
     def _problem(self, instruction: Instruction) -> str | None:
-        """What an instruction may not do; None if it may."""
+        """Explains why an instruction is refused; None if it isn't."""
         if instruction.kind == "KernelCall":
             return self._problem_of_call(instruction)
         if instruction.kind == "MoveCall":
@@ -144,7 +146,7 @@ class _Checks:
         return None
 
     def _written(self, instruction: Instruction, kernel: Kernel) -> Iterator[int]:
-        """The tensors that a call writes to."""
+        """Yields the tensors that a call writes to."""
         for position in kernel.writes or [len(instruction.values) - 1]:
             if 0 <= position < len(instruction.values):
                 index = instruction.values[position]
@@ -186,7 +188,7 @@ class _Checks:
                     raise PrelinkError(f"program {self.path}: output {place} has no memory after an execution")
             unplanned = output in sources and self.values[output].val.allocation_info is None
             if unplanned and output in self.moved_to and any(is_constant(self.values[index]) for index in sources):
-                # Who gave it memory once more would give that to the constant.
+                # A caller who sets its memory again would set that of the constant.
                 raise PrelinkError(
                     f"program {self.path}: output {place} may be a constant, and has no planned memory; "
                     "export it with memory for outputs"

@@ -1,4 +1,4 @@
-"""Which programs get the NPU's memory as their own, and where their tensors lie then."""
+"""Tests which programs share the NPU's memory, and the addresses of their tensors then."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_a_program_of_one_delegate_lies_in_the_npus_memory() -> None:
     # And needs no other memory for it.
     backend = Backend("EthosUBackend", 48, 0)
     assert delegate_arenas(_FILE, method, 0, [backend], 4, is_linked=True)[1] == 0
-    # Whole lines of the cache, as what it works in has no other's data in its last line.
+    # The memory has whole cache lines, so that its last line has no other data.
     temp = delegate_arenas(_FILE, _method(), 0, [backend], 4, is_linked=True)[1]
     assert (temp, temp - _SCRATCH) == (224, 16)
     assert arena_alignment(_method(), 16) == 32

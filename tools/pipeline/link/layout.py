@@ -1,4 +1,4 @@
-"""Decides where the values of a method are: in flash, used as they are, or in RAM, made when the method is loaded."""
+"""Decides which values of a method stay in flash, and which ones are created in RAM when the method is loaded."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _LISTS = ("IntList", "TensorList", "OptionalTensorList")
 
 
 class PrelinkError(UserError):
-    """A program that can't be linked at build time; the message says why."""
+    """A program that can't be linked at build time; the message explains why."""
 
 
 @dataclass(frozen=True)
@@ -22,9 +22,9 @@ class Instruction:
 
     Attributes:
       kind: the schema's name: KernelCall, DelegateCall, MoveCall, JumpFalseCall or FreeCall.
-      values: the values it refers to; of a call its arguments, of a move target and source.
-      operator: of a kernel call the index in the plan's operators, of a delegate's that in its delegates.
-      destination: of a jump the index of an instruction, in all of the method's.
+      values: the values it refers to: a call's arguments, or a move's target and source.
+      operator: the index of a kernel call's operator, or of a delegate, in the plan.
+      destination: the index of a jump's destination among all instructions of the method.
     """
 
     kind: str
@@ -35,15 +35,15 @@ class Instruction:
 
 @dataclass(frozen=True)
 class MethodLayout:
-    """Where a method's values are. All are indices of values of the plan, as the program has them.
+    """The locations of a method's values. All are indices of values in the plan.
 
     Attributes:
       plan: the program's method.
       code: the instructions of all chains.
-      tensors: tensors in RAM, whose shape, memory or both the program or its user may change.
+      tensors: tensors in RAM, whose shape or memory the program or its user may change.
       values: other values in RAM.
-      lists: lists in RAM, as an element is.
-      constants: what else the method refers to.
+      lists: lists in RAM, because an element is.
+      constants: the other values that the method refers to.
     """
 
     plan: Any
@@ -55,17 +55,17 @@ class MethodLayout:
 
     @property
     def in_ram(self) -> tuple[int, ...]:
-        """The values in RAM in their order there."""
+        """The values in RAM, in order."""
         return (*self.tensors, *self.values, *self.lists)
 
     @property
     def argument_count(self) -> int:
-        """The most arguments that one call has."""
+        """The most arguments of a call."""
         return max((len(i.values) for i in self.code if i.kind in ("KernelCall", "DelegateCall")), default=0)
 
     @property
     def shapes_size(self) -> int:
-        """Bytes in RAM of sizes and strides of tensors whose shape may change."""
+        """The bytes in RAM of sizes and strides of tensors whose shape may change."""
         return sum(
             8 * len(self.plan.values[index].val.sizes or [])
             for index in self.tensors
@@ -73,7 +73,7 @@ class MethodLayout:
         )
 
     def lists_size(self, pointer: int) -> int:
-        """Bytes in RAM of the lists, with pointers of that many bytes."""
+        """Returns the bytes in RAM of the lists, with pointers of that many bytes."""
         size = 0
         for index in self.lists:
             value = self.plan.values[index].val
@@ -83,10 +83,7 @@ class MethodLayout:
         return size
 
     def arena_size(self, pointer: int) -> int:
-        """Bytes that loading takes of the method allocator, without what delegates take of it.
-
-        As Method::init() of runtime/prelinked/method.cpp has it.
-        """
+        """Returns the bytes that loading takes from the method allocator, without those of delegates."""
         return (
             EVALUE_SIZE * len(self.in_ram)
             + self.lists_size(pointer)
