@@ -1,4 +1,4 @@
-"""Images for boards: the application's header, compilation and linking, the same for every rule that makes one."""
+"""Makes images for boards: the application's header, compilation and linking, for every rule that makes one."""
 
 load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
 load("//rules:providers.bzl", "NpuInfo")
@@ -6,13 +6,13 @@ load(":cc.bzl", "compile_sources")
 
 visibility(["//rules/..."])
 
-# What npu_device() needs.
+# The attributes that npu_device() needs.
 NPU_ATTRS = {
     "_npu": attr.label(default = "//rules:npu", providers = [NpuInfo]),
 }
 
 def _settings(profiling, watchdog_ms):
-    """What the application gets to know beside the model: the end of `model_program.h`."""
+    """Returns the end of `model_program.h`: the application's settings."""
     return """
 namespace torch_fusion {{
 /// Whether the image measures each operator: --//firmware:profiling=on.
@@ -24,14 +24,14 @@ inline constexpr unsigned kWatchdogMilliseconds = {watchdog_ms};
 """.format(profiling = "true" if profiling else "false", watchdog_ms = watchdog_ms)
 
 def write_model_header(ctx, program, directory, profiling = False, watchdog_ms = 0):
-    """Writes `model_program.h`, which the application includes whatever its program is called.
+    """Writes `model_program.h`, which the application includes independently of its program's name.
 
     Args:
       ctx: rule context.
       program: TorchProgramInfo.
       directory: folder of the header below the package; it becomes an include path.
       profiling: whether the image measures each operator.
-      watchdog_ms: milliseconds in which the application feeds the board's watchdog; 0 for none.
+      watchdog_ms: interval in milliseconds in which the application feeds the board's watchdog; 0 for none.
 
     Returns:
       File
@@ -53,7 +53,7 @@ def write_compiled_model_header(ctx, model, directory, profiling = False, watchd
       model: CompiledModelInfo.
       directory: folder of the header below the package; it becomes an include path.
       profiling: whether the image measures each operator.
-      watchdog_ms: milliseconds in which the application feeds the board's watchdog; 0 for none.
+      watchdog_ms: interval in milliseconds in which the application feeds the board's watchdog; 0 for none.
 
     Returns:
       File
@@ -80,14 +80,15 @@ inline constexpr auto& output_shape = {name}_output_shape;
     return header
 
 def write_chosen_model_header(ctx, models, directory, profiling = False, watchdog_ms = 0):
-    """Writes `model_program.h` for firmware/compiled_models_application.cpp, which runs one of several compiled models at a time.
+    """Writes `model_program.h` for firmware/compiled_models_application.cpp, which runs one of several compiled models
+    at a time.
 
     Args:
       ctx: rule context.
       models: list of CompiledModelInfo.
       directory: folder of the header below the package; it becomes an include path.
       profiling: whether the image measures each operator.
-      watchdog_ms: milliseconds in which the application feeds the board's watchdog; 0 for none.
+      watchdog_ms: interval in milliseconds in which the application feeds the board's watchdog; 0 for none.
 
     Returns:
       File
@@ -125,7 +126,7 @@ inline constexpr size_t kInstanceSize = torch_fusion::arena_offsets({{{sizes}}},
     return header
 
 def write_models_header(ctx, programs, directory):
-    """Writes `model_programs.h`: the headers of several programs, and the arenas that these share.
+    """Writes `model_programs.h`: the headers of several programs, and the arenas that they share.
 
     Args:
       ctx: rule context.
@@ -240,11 +241,11 @@ class Instances final {{
     return header
 
 def npu_device(ctx, name):
-    """The source with the NPU of the board that is built for, as firmware/ethos_u/driver.h declares it.
+    """Returns the source that defines the NPU of the board for firmware/ethos_u/driver.h.
 
     Args:
       ctx: rule context, with NPU_ATTRS.
-      name: what has to be driven, for the message.
+      name: the delegate that needs the driver, for the message.
 
     Returns:
       File
@@ -259,13 +260,13 @@ def compile_application(ctx, cc, name, srcs, data, headers, deps, registry = Non
 
     Args:
       ctx: rule context.
-      cc: what configure_cc returned.
+      cc: result of configure_cc.
       name: name of the compilation, unique in the target.
       srcs: list of source Files of the application.
       data: list of ProgramDataInfo of the programs.
-      headers: list of what write_model_header and write_models_header returned.
+      headers: list of results of write_model_header and write_models_header.
       deps: list of CcInfo.
-      registry: KernelRegistryInfo, where the image has just this one.
+      registry: KernelRegistryInfo, if the image only has this one.
 
     Returns:
       CcCompilationOutputs
@@ -288,11 +289,11 @@ def compile_compiled_application(ctx, cc, name, srcs, models, headers, deps, def
 
     Args:
       ctx: rule context.
-      cc: what configure_cc returned.
+      cc: result of configure_cc.
       name: name of the compilation, unique in the target.
       srcs: list of source Files of the application.
       models: list of CompiledModelInfo.
-      headers: list of what write_compiled_model_header and write_compiled_models_header returned.
+      headers: list of results of write_compiled_model_header and write_compiled_models_header.
       deps: list of CcInfo.
       defines: list of str, preprocessor definitions of application and models.
 
@@ -315,16 +316,16 @@ def compile_compiled_application(ctx, cc, name, srcs, models, headers, deps, def
     return outputs
 
 def link_image(ctx, cc, name, board, outputs, deps, map_file = None):
-    """Links `<name>.elf` by a board's linker script, with nothing of the C library's start-up code.
+    """Links `<name>.elf` by a board's linker script, without the C library's start-up code.
 
     Args:
       ctx: rule context.
-      cc: what configure_cc returned.
+      cc: result of configure_cc.
       name: path of the image below the package, without the extension.
       board: BoardInfo.
       outputs: list of CcCompilationOutputs.
       deps: list of CcInfo: libraries, and the board itself.
-      map_file: File that the linker writes its map to; None: it writes none.
+      map_file: File for the linker's map, or None.
 
     Returns:
       File: the ELF image.

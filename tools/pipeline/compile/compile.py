@@ -1,9 +1,8 @@
 """Compiles a method of a program to C++: NAME.h for C and C++, NAME.hpp for C++, and NAME.cpp.
 
 The generated code calls the same kernels with the same memory as the linked engine, so that the results are equal bit
-by
-bit. Images also need NAME.plan.json, the memory plan of the method; NAME_pte.h, which describes its inputs and outputs;
-and NAME_pte.S with an example of both.
+by bit. Images also need NAME.plan.json, the memory plan of the method; NAME_pte.h, which describes its inputs and
+outputs; and NAME_pte.S with an example of both.
 """
 
 from __future__ import annotations

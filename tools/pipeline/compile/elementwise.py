@@ -1,5 +1,6 @@
 """Makes calls of elementwise inner functions: operations on one tensor or two, with or without broadcast, and
-reductions."""
+reductions.
+"""
 
 from __future__ import annotations
 
@@ -38,8 +39,7 @@ class Dim:
 
 def walk(sizes: Sequence[int], order: Sequence[int], strides: Sequence[Sequence[int]]) -> list[Dim]:
     """Returns a walk over arrays of those strides with as few dimensions as possible, innermost first. It is the order
-    of
-    LoopNest in kernels/util/loop_nest.h, in which elements are summed.
+    of LoopNest in kernels/util/loop_nest.h, in which elements are summed.
 
     Args:
         order: the dims, outermost first.
@@ -58,8 +58,8 @@ def walk(sizes: Sequence[int], order: Sequence[int], strides: Sequence[Sequence[
 
 
 def broadcast_walk(out: Shape, inputs: Sequence[Shape]) -> list[Dim] | None:
-    """Returns the walk over an output in memory order and over inputs that broadcast to it, or None if there is
-    none."""
+    """Returns the walk over an output in memory order and over inputs that broadcast to it, or None if there is none.
+    """
     rank = len(out.sizes)
     if min(out.sizes, default=1) < 1 or any(len(shape.sizes) > rank for shape in inputs):
         return None
@@ -119,8 +119,8 @@ def _number(method: Method, index: int) -> float | None:
 
 
 def _is_map(method: Method, dtype: str, x: int, out: int) -> bool:
-    """Whether each element of an output only depends on the input element at the same address offset, with one
-    dtype."""
+    """Whether each element of an output only depends on the input element at the same address offset, with one dtype.
+    """
     if not all(index in method.shapes and method.shapes[index].dtype == dtype for index in (x, out)):
         return False
     shapes = method.shapes[x], method.shapes[out]

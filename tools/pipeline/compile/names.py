@@ -85,8 +85,7 @@ _KEYWORDS = """
 _MACROS = "EOF NULL linux stderr stdin stdout unix"
 
 # Names that C++ has outside of namespaces, if its own headers or an application include those of C and POSIX.
-# Mathematical
-# functions have variants that end in f and l.
+# Mathematical functions have variants that end in f and l.
 _MATHEMATICS = """
     acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh drem erf erfc exp exp10 exp2 expm1 fabs fdim
     floor fma fmax fmin fmod frexp gamma hypot ilogb j0 j1 jn ldexp lgamma llrint llround log log10 log1p log2 logb

@@ -111,14 +111,12 @@ class Method:
         shared: the data that other methods of the program use, too.
         parameters: the user's names of tensors that are parameters or buffers of the module, by the tensor's index.
         names: the names of values' constants in C++. A value with several names, because several layers write to it,
-        has
-          the first one here.
+          has the first one here.
         layers: the base names of each instruction's constants: its module, and the operator if the module calls
-        several.
+          several.
         layer: the base name for the instruction that named_at() was called for.
         names_at: for each instruction, the names of values that have several, before it and after it, if it writes them
-        in
-          place.
+          in place.
         written: the names after the instruction that named_at() was called for.
         kept: tensors in the instance: their shape or memory changes while the program runs.
         values: other values in the instance, as EValue.
@@ -432,8 +430,7 @@ def _views(method: Method, moved: set[int]) -> Mapping[int, int]:
 
 def _name(method: Method) -> None:
     """Names tensors after the first module that writes them, and constants as the user does, or after the first module
-    that
-    reads them.
+    that reads them.
     """
     names = Names()
     for kind, indices in (("input", method.plan.inputs), ("output", method.plan.outputs)):
@@ -506,8 +503,7 @@ class _Contents:
 
     def can_name(self, index: int) -> bool:
         """Whether a tensor may have a name for each layer that writes to it: it has a known address, and is not an
-        input, an
-        output or one of the user's.
+        input, an output or one of the user's.
         """
         method = self._method
         return (
@@ -577,8 +573,8 @@ class _Contents:
 
 
 def _recurrent_layers(method: Method, calls: Sequence[tuple[Instruction, str, str]]) -> dict[int, str]:
-    """Returns the suffixes of parameter names, such as `_l1_reverse`, for modules with several int8 recurrent
-    layers."""
+    """Returns the suffixes of parameter names, such as `_l1_reverse`, for modules with several int8 recurrent layers.
+    """
     directions: dict[str, list[tuple[int, bool]]] = {}
     for place, (instruction, operator, module) in enumerate(calls):
         position = QUANTIZED_RECURRENT.get(operator.partition(".")[0])
@@ -634,7 +630,8 @@ def _name_constants(
 
 def _recurrent_bias(method: Method, operator: str, position: int, flat: Sequence[int]) -> str:
     """Returns the name of the sum of a recurrent layer's two biases, in the style of its weights; empty for other
-    constants."""
+    constants.
+    """
     if operator not in RECURRENT or role_of(operator, position, [position]) != "bias":
         return ""
     # The weights of the input, weight_ih_l0, are two arguments before.

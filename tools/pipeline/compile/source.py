@@ -225,8 +225,7 @@ class _Source:
 
     def guard(self) -> list[str]:
         """Stops the compilation for a core whose kernels need another layout, as open_packed() of
-        kernels/cortex_m/packed.h does
-        when a program is loaded.
+        kernels/cortex_m/packed.h does when a program is loaded.
         """
         if self.model.lowered == PORTABLE:
             return []
@@ -908,8 +907,8 @@ def _variants(selected: Selected) -> str:
 
 
 def take_objects(call: Call, objects: dict[str, str]) -> Call:
-    """Adds the constants of a call to those of a source, and renames those whose name is taken by a different
-    constant."""
+    """Adds the constants of a call to those of a source, and renames those whose name is taken by a different constant.
+    """
     arguments = list(call.arguments)
     for wanted, definition in call.objects.items():
         name, number, text = wanted, 2, definition

@@ -58,7 +58,8 @@ def windows_name(windows: Sequence[Window]) -> str:
 
 def _parameters(values: Sequence[int], count: int, default: Sequence[int]) -> Sequence[int] | None:
     """Expands parameters to one per dim: a single one holds for all, and none means the default; None for another
-    number."""
+    number.
+    """
     if len(values) in (0, 1):
         return list(values) * count if values else default
     return values if len(values) == count else None

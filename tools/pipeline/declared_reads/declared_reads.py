@@ -98,8 +98,7 @@ class _Guard:
         """Raises UndeclaredRead unless the file is temporary or the action's own.
 
         Bazel's sandbox refuses the others, too, but a worker has no sandbox, and there a name in the workspace leads to
-        a file
-        of the user's.
+        a file of the user's.
         """
         target = os.path.realpath(name)
         is_input = _is_in(name, self._declared) or _is_in(target, self._declared)
@@ -172,7 +171,8 @@ class _Guard:
 
     def _user_place(self) -> str:
         """Returns `file:line` of the code that caused the event if it is the user's own, not a package's; otherwise
-        empty."""
+        empty.
+        """
         frame: FrameType | None = sys._getframe(1)
         while frame is not None:
             file = frame.f_code.co_filename
@@ -232,8 +232,8 @@ def declared_reads(declared: Iterable[Path]) -> Iterator[None]:
       declared: the target's inputs, files or directories. Missing ones are ignored.
 
     Raises:
-      UndeclaredRead, in the code that reads; a package may do without an optional file.
-      UserError at the end, if the user's own code caught it: its fallback would depend on the machine.
+      UndeclaredRead, in the code that reads; a package may do without an optional file. UserError at the end, if the
+      user's own code caught it: its fallback would depend on the machine.
     """
     global _active, _installed
     if not _installed:

@@ -1,6 +1,5 @@
 """Writes the files of a linked image: its flash contents as .bin, .hex and .uf2, the report of its sizes, and the list
-of
-its components.
+of its components.
 
 All are one action, so that an edit of a kernel compiles, links, and runs this. An image that exceeds its board's limits
 only gets a report, and the message lists the largest parts.

@@ -327,7 +327,8 @@ class _Method:
 
     def shape(self, index: int) -> tuple[str, str, str, int, int]:
         """Returns the addresses of sizes, dim order and strides of a tensor, and its numbers of dimensions and of
-        elements."""
+        elements.
+        """
         tensor = self.values[index].val
         sizes = list(tensor.sizes or [])
         order = list(tensor.dim_order or b"")

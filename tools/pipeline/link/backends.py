@@ -57,8 +57,7 @@ def delegate_arenas(
       backends: the image's backends.
       pointer: the bytes of a pointer.
       is_linked: whether the program is linked at build time; otherwise the compile options of delegates are read from
-      the
-        .pte.
+        the .pte.
 
     Raises:
       UserError: a backend is missing, or a delegate is corrupted.

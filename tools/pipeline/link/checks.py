@@ -1,5 +1,6 @@
 """Refuses programs that the runtime would refuse when it loads or executes them, because linked programs are not
-checked."""
+checked.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +24,7 @@ def check_method(file: ProgramFile, layout: MethodLayout, kernels: Mapping[str, 
 
     Raises:
       PrelinkError: an instruction changes a fixed value, writes to a constant, or lacks a constant that its kernel
-      needs; a
-        loop does not end; an output never has memory.
+        needs; a loop does not end; an output never has memory.
     """
     _Checks(file, layout, kernels).run()
 

@@ -2,9 +2,8 @@
 
 ExecuTorch plans memory for a program's inputs and outputs, and the backend copies them to and from its own memory. If
 the program is linked at build time, its only buffer of planned memory becomes the NPU's working memory, with the
-tensors
-at the addresses that the commands use: nothing is copied, and there is one memory instead of two. As with any program,
-inputs are overwritten by an execution, and outputs stay until the next inputs are written.
+tensors at the addresses that the commands use: nothing is copied, and there is one memory instead of two. As with any
+program, inputs are overwritten by an execution, and outputs stay until the next inputs are written.
 """
 
 from __future__ import annotations

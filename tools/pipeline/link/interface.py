@@ -138,8 +138,8 @@ def read_examples(path: Path, interface: Interface, count: int) -> tuple[Example
 
 
 def _suits(lowered: str, core: str) -> bool:
-    """Whether an image for a core supports a program that was lowered for another: the kernels' layouts must be
-    equal."""
+    """Whether an image for a core supports a program that was lowered for another: the kernels' layouts must be equal.
+    """
     if lowered in CORTEX_M and core in CORTEX_M:
         return layout(lowered) == layout(core)
     return lowered in (PORTABLE, core)

@@ -84,8 +84,7 @@ def _copy_operands(program: ExportedProgram) -> None:
     """Copies the operands of delegates to the order that they already have, in place.
 
     A delegate knows the number of bytes of an operand but not their order. The passes may change the order of the
-    operand,
-    and would then give the delegate's results the same order.
+    operand, and would then give the delegate's results the same order.
     """
     for call in _calls(program):
         for operand in call.args[1:]:
@@ -182,8 +181,7 @@ def _leave_in_float(program: ExportedProgram) -> None:
     """Removes the mark of a quantized operator where the passes would compute wrong integers, in place.
 
     The passes fold quantization into every marked operator, because quantizers for the core only mark operators that
-    they
-    can lower.
+    they can lower.
     """
     in_int8: set[Node] = set()
     for node in program.graph.nodes:
