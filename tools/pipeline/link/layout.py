@@ -100,12 +100,12 @@ def _aligned(size: int) -> int:
 
 
 def kind_of(value: Any) -> str:
-    """The schema's name of a value's kind."""
+    """Returns the schema's name of a value's kind."""
     return type(value.val).__name__ if value.val is not None else "Null"
 
 
 def tensor_problem(tensor: Any) -> str | None:
-    """What the loader of .pte files refuses of a tensor, whatever its dtype and shape; None if there is nothing."""
+    """Explains why the loader of .pte files refuses a tensor, regardless of its dtype and shape; None if it doesn't."""
     if tensor.storage_offset:
         return "has a storage offset"
     if int(tensor.shape_dynamism) not in (0, 1):
@@ -116,20 +116,20 @@ def tensor_problem(tensor: Any) -> str | None:
 
 
 def is_constant(value: Any) -> bool:
-    """True if a value is a tensor whose data is in the program for good."""
+    """Whether a value is a tensor whose data stays in the program."""
     return kind_of(value) == "Tensor" and value.val.allocation_info is None and value.val.data_buffer_idx != 0
 
 
 def elements(value: Any) -> list[int]:
-    """The values that a list refers to; -1 for none."""
+    """Returns the values that a list refers to; -1 for None."""
     return list(value.val.items or []) if kind_of(value) in _LISTS else []
 
 
 def method_layout(plan: Any) -> MethodLayout:
-    """Lays out a method of a program as tools.artifacts.program reads it.
+    """Lays out a method of a program from tools.artifacts.program.
 
     Raises:
-      PrelinkError: the method needs what only the loader of .pte files has, or nothing has.
+      PrelinkError: the method needs features of the loader of .pte files, or ones that nothing supports.
     """
     values = plan.values or []
     code = tuple(_instructions(plan))
@@ -139,7 +139,7 @@ def method_layout(plan: Any) -> MethodLayout:
         if instruction.kind == "MoveCall":
             changing.add(instruction.values[0])
         elif instruction.kind == "KernelCall" and instruction.values:
-            # What an operator on numbers writes to comes last.
+            # An operator on numbers has its result last.
             last = instruction.values[-1]
             if kind_of(values[last]) in ("Null", "Int", "Double", "Bool"):
                 changing.add(last)
@@ -162,7 +162,7 @@ def method_layout(plan: Any) -> MethodLayout:
     ram = [index for index in used if is_in_ram(index)]
     tensors = [i for i in ram if kind_of(values[i]) == "Tensor" and not is_constant(values[i])]
     lists = [i for i in ram if kind_of(values[i]) in _LISTS]
-    # Together in the order of the program, in which tensors of one shape are.
+    # In the program's order, in which tensors of the same shape are adjacent.
     return MethodLayout(
         plan=plan,
         code=code,
@@ -205,7 +205,7 @@ def _instructions(plan: Any) -> list[Instruction]:
 
 
 def _without_results(plan: Any, name: str, arguments: Sequence[int]) -> Sequence[int]:
-    """A call's arguments without the results at the end, which repeat its outputs."""
+    """Returns a call's arguments without the results at the end, which repeat its outputs."""
     if name.startswith("executorch_prim::") or len(arguments) < 2:
         return arguments
     last = arguments[-1]

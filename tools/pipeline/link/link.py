@@ -1,8 +1,7 @@
-"""Links a program into an image: where its values are, what memory it takes, and its bytes, in one step.
+"""Links a program into an image: determines its values' locations, its memory, and its bytes, in one step.
 
-Of each method NAME it writes NAME.plan.json, the arenas that loading and running take on the core; NAME_pte.h, the
-header that an application includes; and NAME_pte.S, which has the program itself, or for a further method of it just
-its example.
+For each method NAME it writes NAME.plan.json, the arenas for loading and running on the core; NAME_pte.h, the header
+for applications; and NAME_pte.S, which contains the program, or for a further method only its example.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ class Method:
         method: its name in the program.
         name: the name of its files, a C identifier.
         manifest: its manifest.json.
-        golden: the golden file with its example; None: it has none in the image.
+        golden: the golden file with its example; None: the image has none.
     """
 
     method: str
@@ -55,16 +54,17 @@ def link(
     Args:
         program: the .pte.
         core: the core of the image.
-        methods: forward() first, whose source has the program.
+        methods: the methods, beginning with forward(), whose source contains the program.
         kernels: kernels.json of the image's registry, with which the program is linked at build time; None: it is
           embedded as a .pte, and the runtime loads it.
-        backends: what runs the program's delegates.
+        backends: the backends of the program's delegates.
 
     Returns:
         file name -> text.
 
     Raises:
-        UserError: an input is missing, foreign or does not fit the others, or the runtime can't run the program.
+        UserError: an input is missing, of another kind or does not fit the others, or the runtime can't run the
+          program.
     """
     for method in methods:
         if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", method.name):
@@ -106,7 +106,7 @@ def link(
 
 
 def _layouts(file: ProgramFile) -> list[MethodLayout]:
-    """The layouts of all methods of a program."""
+    """Returns the layouts of all methods of a program."""
     try:
         return [method_layout(plan) for plan in file.program.execution_plan or []]
     except PrelinkError as error:
@@ -120,7 +120,7 @@ def _layout_of(method: Any, layouts: Sequence[MethodLayout]) -> MethodLayout | N
 def _prelinked(
     name: str, file: ProgramFile, layouts: Sequence[MethodLayout], kernels: Path, core: str
 ) -> tuple[list[str], int]:
-    """The assembler lines of a program that is linked at build time, and its size in bytes."""
+    """Returns the assembler lines of a program that is linked at build time, and its size in bytes."""
     table = read_kernel_table(kernels)
     try:
         return program_source(name, file, layouts, table, POINTER_SIZES[core])

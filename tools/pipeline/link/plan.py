@@ -1,8 +1,8 @@
-"""Models what the runtime allocates when it loads a method.
+"""Models the runtime's allocations when it loads a method.
 
-Of a .pte, follows runtime/executor/method.cpp (Builder) and runtime/executor/value_parser.cpp step by step; their
-static_asserts hold the sizes below. What a program takes that was linked at build time is known to layout.py. Tests
-hold the sums, on the host and on the emulated cores.
+For a .pte, it follows runtime/executor/method.cpp (Builder) and runtime/executor/value_parser.cpp step by step; their
+static_asserts check the sizes below. layout.py knows the memory of programs that are linked at build time. Tests check
+the sums, on the host and on the emulated cores.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _SHARED_STRIDES = 4
 
 
 class PlanError(UserError):
-    """A program that the runtime would not load; the message says why."""
+    """A program that the runtime would refuse to load; the message explains why."""
 
 
 class _Arena:
@@ -87,7 +87,7 @@ class _Values:
 
 
 def _pte_arena_size(plan: Any, pointer: int) -> int:
-    """Bytes that loading a method from a .pte takes of the method allocator."""
+    """Returns the bytes that loading a method from a .pte takes from the method allocator."""
     values = plan.values or []
     chains = plan.chains or []
     arena = _Arena()
@@ -119,13 +119,13 @@ def make_plan(
 
     Args:
       file: the program.
-      method: what find_method() returned.
+      method: a result of find_method().
       core: a key of tools.artifacts.core.core.POINTER_SIZES.
-      layout: the method's, if the program is linked at build time; None: it is loaded from its .pte.
-      backends: what runs its delegates.
+      layout: the method's layout, if the program is linked at build time; None: it is loaded from its .pte.
+      backends: the backends of its delegates.
 
     Raises:
-      PlanError: the runtime doesn't load such a method.
+      PlanError: the runtime refuses such a method.
     """
     if core not in POINTER_SIZES:
         raise PlanError(f"core {core} is unknown; the cores are {', '.join(POINTER_SIZES)}")
@@ -137,7 +137,7 @@ def make_plan(
     return MemoryPlan(
         core=core,
         method=arena,
-        # The first buffer stands for the constants, which are in the program.
+        # The first buffer is reserved for the constants, which are in the program.
         planned=tuple((method.non_const_buffer_sizes or [])[1:]),
         temp=temp,
         operators=len(method.operators or []),

@@ -1,4 +1,4 @@
-"""Selects the kernels that programs use and writes the table that the runtime looks them up in."""
+"""Selects the kernels that programs use and writes the table in which the runtime looks them up."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _VALUES = {name: value for value, name in SCALAR_TYPES.items()}
 
 
 class UnsupportedError(UserError):
-    """A program needs what no kernel does."""
+    """No kernel supports an operator or its use in a program."""
 
 
 @dataclass
 class Selected:
-    """A kernel with what is used of it; None stands for all."""
+    """A kernel with its used dtypes and variants; None means all."""
 
     kernel: Kernel
     dtypes: set[str] | None
@@ -35,7 +35,7 @@ class Selected:
 
 
 def select_all(catalog: dict[str, Kernel]) -> list[Selected]:
-    """Every kernel with every dtype and variant."""
+    """Selects every kernel with every dtype and variant."""
     return [Selected(kernel, None, None) for kernel in catalog.values()]
 
 
@@ -44,10 +44,10 @@ def select(
     catalog: dict[str, Kernel],
     origins: dict[str, list[str]],
 ) -> list[Selected]:
-    """The kernels of programs: the union of their dtypes and variants, operators in the first program's order.
+    """Selects the kernels of programs: the union of their dtypes and variants, operators in the first program's order.
 
     Args:
-      origins: places in the user's model by operator, from the manifests.
+      origins: locations in the user's model by operator, from the manifests.
 
     Raises:
       UnsupportedError: names every operator that has no kernel, or none for its dtypes or variants.
@@ -70,7 +70,7 @@ def select(
                 entry.dtypes |= computing_dtypes(kernel, call)
                 problems += [REFUSED_UNLESS_LISTED[v] for v in REFUSED_UNLESS_LISTED if v in needed & ~_listed(kernel)]
                 names = argument_names(kernel)
-                # The exporter appends the result: where it is a list of tensors, the list once more.
+                # The exporter appends the result; if that is a list of tensors, it appends the list.
                 is_repeated = call.arguments[-2:-1] == call.arguments[-1:]
                 if names and len(call.arguments) not in (len(names), len(names) + is_repeated):
                     errors.append(_other_schema(use, kernel, len(call.arguments), names, origins))
@@ -151,7 +151,7 @@ def _places(name: str, origins: dict[str, list[str]]) -> list[str]:
 
 
 def origins_of(manifests: Iterable[Manifest]) -> dict[str, list[str]]:
-    """Places in the user's models by operator."""
+    """Returns the locations in the user's models by operator."""
     origins: dict[str, list[str]] = {}
     for manifest in manifests:
         for operator in manifest.operators:
@@ -171,11 +171,11 @@ class Backend:
 
 
 def select_backends(needed: Iterable[str], given: Iterable[Sequence[str]]) -> list[Backend]:
-    """The backends that programs have delegates of.
+    """Selects the backends of programs' delegates.
 
     Args:
       needed: their names in the programs.
-      given: the image's, as the fields of Backend.
+      given: the image's backends, as the fields of Backend.
 
     Raises:
       UnsupportedError: names those that are missing.
@@ -191,13 +191,13 @@ def select_backends(needed: Iterable[str], given: Iterable[Sequence[str]]) -> li
 
 
 def registry_source(selected: Sequence[Selected], parts: Part | None, backends: Sequence[Backend] | None = ()) -> str:
-    """The C++ source of the kernel table.
+    """Returns the C++ source of the kernel table.
 
     Args:
       selected: the kernels.
-      parts: the parts of the runtime that load the programs; None if these are linked at build time, and call
-        kernels by their index.
-      backends: what runs delegates; None: any that is registered when the image runs.
+      parts: the parts of the runtime that load the programs; None if these are linked at build time, and call kernels
+        by their index.
+      backends: the backends of delegates; None: those that are registered when the image runs.
     """
     headers = sorted({entry.kernel.header for entry in selected} | {backend.header for backend in backends or ()})
     lines = [
@@ -263,7 +263,7 @@ def _function(entry: Selected) -> str:
     native = "torch::executor::native"
     writes = f", {sum(1 << position for position in kernel.writes):#x}" if kernel.writes else ""
     if not kernel.is_template:
-        # A user's own operator: what its schema says is not in the description that the build writes.
+        # A user's own operator, whose schema is not in the description that the build writes.
         own = f"    {native}::boxed<&{kernel.function}, {native}::internal::kAsTaken>,"
         return f"    &{kernel.function}," if kernel.is_boxed else own
     comment = ""
@@ -287,7 +287,7 @@ def _names(variants: Variant) -> list[str]:
 
 
 def kernel_table(selected: Sequence[Selected]) -> list[kernel_tables.Kernel]:
-    """The table of registry_source() as a file says it."""
+    """Returns the table of registry_source() in the format of a file."""
     return [
         kernel_tables.Kernel(
             operator=entry.kernel.operator,
