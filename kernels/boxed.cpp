@@ -89,7 +89,7 @@ bool refers_to(const EValue& value, const TensorImpl* tensor) {
   }
   if (value.tag == Tag::ListTensor) {
     const auto* const list = value.payload.copyable_union.as_tensor_list_ptr;
-    // What is wrong with a list is said when it is unboxed.
+    // Errors in a list are reported when it is unboxed.
     const Result<ArrayRef<Tensor>> elements =
         list == nullptr ? Error::InvalidState : list->tryGet();
     for (size_t i = 0; elements.ok() && i < elements->size(); ++i) {
@@ -140,7 +140,7 @@ bool check_apart(
 ArrayRef<int64_t> int_list(KernelRuntimeContext& ctx, const EValue& value) {
   const BoxedEvalueList<int64_t>* list = value.payload.copyable_union.as_int_list_ptr;
   if (list != nullptr) {
-    // One of a program that was linked at build time has its integers ready.
+    // A list of a program that was linked at build time contains its integers.
     executorch::runtime::internal::PrelinkedIntList prelinked;
     static_assert(sizeof(prelinked) == sizeof(*list));
     __builtin_memcpy(&prelinked, list, sizeof(prelinked));
