@@ -331,8 +331,7 @@ kernels.
 )
 
 def firmware_image(name, **kwargs):
-    """Makes an image for a board. Program, libraries, kernels and runtime are built once for all boards with the same
-    core.
+    """Makes an image for a board. Program, libraries, kernels and runtime are built once for all boards with the same core.
 
     Args:
       name: the image.

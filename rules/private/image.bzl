@@ -80,8 +80,7 @@ inline constexpr auto& output_shape = {name}_output_shape;
     return header
 
 def write_chosen_model_header(ctx, models, directory, profiling = False, watchdog_ms = 0):
-    """Writes `model_program.h` for firmware/compiled_models_application.cpp, which runs one of several compiled models
-    at a time.
+    """Writes `model_program.h` for firmware/compiled_models_application.cpp, which runs one of several compiled models at a time.
 
     Args:
       ctx: rule context.
