@@ -33,6 +33,7 @@ load(
     _TorchPackageInfo = "TorchPackageInfo",
     _TorchProgramInfo = "TorchProgramInfo",
 )
+load(":model_page.bzl", _model_page = "model_page")
 load(":pte_program.bzl", _pte_program = "pte_program")
 load(":quantization_report.bzl", _quantization_report = "quantization_report")
 load(":reproducibility_test.bzl", _reproducibility_test = "reproducibility_test")
@@ -59,6 +60,7 @@ firmware_profile = _firmware_profile
 firmware_test = _firmware_test
 kernel_registry = _kernel_registry
 mbed_firmware = _mbed_firmware
+model_page = _model_page
 npu_port = _npu_port
 program_data = _program_data
 program_hashes = _program_hashes
