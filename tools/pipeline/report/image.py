@@ -140,6 +140,11 @@ class SourceFiles:
         self._addresses = sorted(places)
         self._files = [places[address] for address in self._addresses]
 
+    @property
+    def files(self) -> set[str]:
+        """The files that the image has code of."""
+        return set(self._files)
+
     @classmethod
     def read(cls, image: ELFFile) -> SourceFiles:
         """Those of an image; none without debug information."""
@@ -288,7 +293,7 @@ def measure(
         return _written(region, [section for name, section in allocated.items() if memories[name] == region])
 
     arena_used, arena_parts = written(board.arena)
-    # A program that the NPU computes as a whole works in its planned memory, tools/pipeline/link/in_place.py.
+    # A program that the NPU computes as a whole works in its planned memory, tools/pipeline/compile/in_place.py.
     holder = "arena temp" if arena_parts["arena temp"] >= npu.scratch else "arena planned"
     arena_parts["NPU scratch"] = min(npu.scratch, arena_parts[holder])
     arena_parts[holder] -= arena_parts["NPU scratch"]
