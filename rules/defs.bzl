@@ -17,6 +17,7 @@ load(":firmware_profile.bzl", _firmware_profile = "firmware_profile")
 load(":firmware_test.bzl", _firmware_test = "firmware_test")
 load(":kernel_registry.bzl", _kernel_registry = "kernel_registry")
 load(":mbed_firmware.bzl", _mbed_firmware = "mbed_firmware")
+load(":model_page.bzl", _model_page = "model_page")
 load(":program_data.bzl", _program_data = "program_data")
 load(":program_hashes.bzl", _program_hashes = "program_hashes")
 load(
@@ -33,7 +34,6 @@ load(
     _TorchPackageInfo = "TorchPackageInfo",
     _TorchProgramInfo = "TorchProgramInfo",
 )
-load(":model_page.bzl", _model_page = "model_page")
 load(":pte_program.bzl", _pte_program = "pte_program")
 load(":quantization_report.bzl", _quantization_report = "quantization_report")
 load(":reproducibility_test.bzl", _reproducibility_test = "reproducibility_test")

@@ -13,7 +13,7 @@ from tools.artifacts.graph.graph import Graph, Step, Value, graph_json
 from tools.artifacts.manifest.manifest import Manifest, read_manifest
 from tools.artifacts.program.program import ELEMENT_SIZES, ProgramFile, Tensor, aligned, load
 from tools.artifacts.program.program_schema import DelegateCall, KernelCall, OptionalTensorList, TensorList
-from tools.pipeline.link.in_place import use_in_place
+from tools.pipeline.compile.in_place import use_in_place
 from tools.pipeline.link.interface import find_method
 from tools.quiet.console import UserError
 from tools.quiet.tool import run_tool
