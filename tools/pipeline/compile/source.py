@@ -14,11 +14,11 @@ from tools.artifacts.core.core import PORTABLE, layout
 from tools.artifacts.packed_layer.packed_layer import describe
 from tools.pipeline.compile.call import Call
 from tools.pipeline.compile.inner import inner_call
+from tools.pipeline.compile.layout import Instruction, elements, is_constant, kind_of
 from tools.pipeline.compile.names import module_of, results_of
 from tools.pipeline.compile.program import VIEW, Method, Shape
 from tools.pipeline.compile.values import array, data_array, floating, integer, string
 from tools.pipeline.link.interface import NUMBERS
-from tools.pipeline.link.layout import Instruction, elements, is_constant, kind_of
 from tools.pipeline.registry.calls import SCALAR_TYPES
 from tools.pipeline.registry.registry import Selected
 from tools.pipeline.registry.signature import argument_names
@@ -52,7 +52,7 @@ _DTYPES = {
     "FLOAT": "float32",
     "DOUBLE": "float64",
 }
-# The limit of runtime/prelinked/method.cpp: loops of a program end by themselves.
+# Loops of a program end by themselves.
 _MAX_BACKWARD_JUMPS = 1 << 20
 # Instructions that call the layer hook.
 _LAYERS = ("KernelCall", "DelegateCall")
@@ -506,7 +506,7 @@ class _Source:
             if index not in method.offsets:
                 raise UserError(
                     f"program {method.file.path}: tensor {index} has an initial state, and no planned memory, which "
-                    'compiled models need; use engine = "linked"'
+                    'compiled models need; use engine = "loaded"'
                 )
             offset = self.offset(index)
             if any(state):
@@ -532,7 +532,7 @@ class _Source:
             else:
                 raise UserError(
                     f"program {method.file.path}: value {index}, a {kind_of(value)}, changes, which compiled models "
-                    'can\'t have; use engine = "linked"'
+                    'can\'t have; use engine = "loaded"'
                 )
             lines.append(f"  new (model->values[{place}]) EValue({initial});")
         return [*lines, "  return TORCH_FUSION_OK;", "}"]

@@ -1,9 +1,9 @@
 """Puts inputs and outputs of a program that an NPU computes completely into the NPU's working memory.
 
-ExecuTorch plans memory for a program's inputs and outputs, and the backend copies them to and from its own memory. If
-the program is linked at build time, its only buffer of planned memory becomes the NPU's working memory, with the
-tensors at the addresses that the commands use: nothing is copied, and there is one memory instead of two. As with any
-program, inputs are overwritten by an execution, and outputs stay until the next inputs are written.
+ExecuTorch plans memory for a program's inputs and outputs, and the backend copies them to and from the memory of its
+own. Where the program is compiled, its one buffer of planned memory becomes what the NPU works in, with the tensors
+where its commands expect them: nothing is copied, and there is one memory instead of two. As with any program, what an
+input held is gone after an execution, and an output is there until the next inputs are written.
 """
 
 from __future__ import annotations
@@ -11,13 +11,10 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from tools.abi.layouts.layouts import OFFSET_BITS
-from tools.artifacts.ethos_u.payload import Payload, PayloadError, TensorPlace, parse
+from tools.artifacts.ethos_u.payload import BACKEND, Payload, PayloadError, TensorPlace, parse
 from tools.artifacts.program.program import ELEMENT_SIZES, ProgramFile
 from tools.artifacts.program.program_schema import CompileSpec, DelegateCall, Tensor
 
-BACKEND = "EthosUBackend"
-# The same constant as in firmware/ethos_u/backend.h.
 _IN_PLACE = "torch_fusion.in_place"
 # The index of the only planned buffer besides that of the constants.
 _MEMORY = 1
@@ -66,7 +63,6 @@ def _fits(
         bool(arguments)
         and planned == set(arguments)
         and len(planned) == len(arguments) == len(places)
-        and payload.scratch_size <= 1 << OFFSET_BITS
         and all(
             tensor.allocation_info.memory_id == _MEMORY
             and tensor.data_buffer_idx == 0
