@@ -13,7 +13,7 @@ import torch.nn.functional as functional
 from kernels.tests.case_file import Case, Out
 from kernels.tests.case_values import REALS, case, channels_last, out_like, values
 
-# What matrix products and convolutions take.
+# The dtypes of matrix products and convolutions.
 DTYPES = [*REALS, torch.float64, torch.float16, torch.bfloat16]
 
 # Stride, padding and dilation that change nothing, of two dims.
@@ -78,7 +78,7 @@ def convolution_cases(count: int) -> Iterator[Case]:
         )
         for _ in range(count)
     ]
-    # Rows so long that what lies a stride or a dilation below them is beyond 32 bits.
+    # Rows are so long that offsets of a stride or a dilation exceed 32 bits.
     x, weight = torch.randn(1, 1, 1, 70_000), torch.randn(1, 1, 1, 1)
     for stride, dilation, transposed in itertools.product((1, 32_767), (1, 32_767), (False, True)):
         rest = (None, (stride, 1), (0, 0), (dilation, 1), transposed, (0, 0), 1)
@@ -144,7 +144,7 @@ def transposed_cases(count: int) -> Iterator[Case]:
         dilation = [generator.randint(1, 3) for _ in range(dims)]
         padding = [generator.randint(0, 2) for _ in range(dims)]
         output_padding = [generator.randint(0, max(a, b) - 1) for a, b in zip(stride, dilation, strict=True)]
-        # Of the integers, eager transposes int64 only.
+        # Eager mode only transposes int64 among the integers.
         dtype = generator.choice([torch.int64, torch.float64, torch.float16]) if index % 5 == 0 else torch.float32
         extents = zip(sizes, stride, padding, dilation, kernel, output_padding, strict=True)
         if min((n - 1) * s - 2 * p + d * (k - 1) + e + 1 for n, s, p, d, k, e in extents) < 1:
@@ -235,7 +235,7 @@ def pool_cases() -> Iterator[Case]:
             average = layout(functional.avg_pool2d(last, kernel, stride or None, padding, ceil_mode))
             options = (kernel, stride, (padding,), ceil_mode, True, None)
             yield case("aten::avg_pool2d.out", last, *options, expected=average)
-    # With ceil_mode also the only window may reach beyond the image.
+    # With ceil_mode even the only window may exceed the image.
     for shape, kernel, stride, padding in [
         ((1, 4, 2, 2), (3, 3), (2, 2), 0),
         ((1, 3, 1, 1), (2, 2), (2, 2), 0),
@@ -251,7 +251,7 @@ def pool_cases() -> Iterator[Case]:
     # The lowest integer has no negative.
     lowest = torch.full((1, 2, 2), -(2**63))
     yield case("aten::avg_pool2d.out", lowest, (1, 1), (), (0,), False, True, -1, expected=lowest)
-    # Elements of a window that lie farther apart than an image is large.
+    # Elements of a window that are farther apart than an image is large.
     x = channels_last(torch.randn(1, 70_000, 2, 1))
     arguments = (x, (1, 1), (1, 1), (0, 0), (1, 32_767), False)
     yield case("torch_fusion::max_pool2d.out", *arguments, expected=x)
@@ -309,7 +309,7 @@ def resampling_cases() -> Iterator[Case]:
         nearest = functional.interpolate(x, size, mode="nearest")
         yield case("aten::upsample_nearest2d.vec_out", x, size, None, expected=nearest)
         for corners in (False, True):
-            # Eager rounds places and partial sums of 16-bit floats.
+            # Eager mode rounds positions and partial sums of 16-bit floats.
             wide = x.float() if dtype.itemsize < 4 else x
             expected = functional.interpolate(wide, size, mode="bilinear", align_corners=corners).to(dtype)
             yield case("aten::upsample_bilinear2d.vec_out", x, size, corners, None, expected=expected)
@@ -351,7 +351,7 @@ def resampling_cases() -> Iterator[Case]:
 
 
 def gradient_cases() -> Iterator[Case]:
-    """What flows back through convolutions and pooling."""
+    """Cases of the gradients of convolutions and pooling."""
     generator = random.Random(8)
     for index in range(60):
         dims = 1 + index % 3
@@ -428,7 +428,7 @@ def refused_convolution_cases() -> Iterator[Case]:
     yield Case("aten::max_pool2d_with_indices.out", pool, error="InvalidArgument")
     last = channels_last(torch.randn(1, 2, 4, 4))
     pooled, indices = functional.max_pool2d(last, 2, return_indices=True)
-    # Indices in another order than the result, and images whose rows do not follow one another.
+    # Indices in another order than the result, and images whose rows are not adjacent.
     mixed = [last, (2, 2), (), (0,), (1,), False, out_like(pooled), out_like(indices.contiguous())]
     yield Case("aten::max_pool2d_with_indices.out", mixed, error="NotSupported")
     columns = torch.randn(1, 2, 4, 4).transpose(2, 3)

@@ -1,4 +1,4 @@
-"""Cases of operators that make tensors, or copy them whole."""
+"""Cases of operators that create or copy whole tensors."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def sequence_cases() -> Iterator[Case]:
 
 
 def random_cases() -> Iterator[Case]:
-    """Draws, whose values no one knows; tests of their own say what they are like."""
+    """Random numbers, whose values are unknown; separate tests check their distribution."""
     for dtype, shape in itertools.product(FLOATINGS, [(), (2, 3), (0,)]):
         yield Case("aten::rand.out", [shape, Out(dtype, shape)], [None])
         yield Case("aten::randn.out", [shape, Out(dtype, shape)], [None])
@@ -73,7 +73,7 @@ def random_cases() -> Iterator[Case]:
 
 
 def whole_copy_cases() -> Iterator[Case]:
-    """Copies of whole tensors: as they are, to another dtype, broadcast."""
+    """Copies of whole tensors: unchanged, to another dtype, broadcast."""
     names = "aten::alias_copy aten::detach_copy aten::lift_fresh_copy aten::_conj_physical et_copy::_h2d_copy"
     for dtype, shape in itertools.product(EVERY, [(), (2, 3), (0, 2), (2, 3, 4, 5)]):
         x = values(shape, dtype, True)
@@ -115,7 +115,7 @@ def creation_cases() -> Iterator[Case]:
 
 def refused_creation_cases() -> Iterator[Case]:
     """Numbers that a dtype doesn't hold, and shapes and dtypes that don't fit."""
-    # Shapes without elements whose strides fit no integer.
+    # Shapes without elements whose strides overflow.
     for size in ((0, 2**31 - 1, 2**31 - 1), (2**31 - 1, 2**31 - 1, 0), (0, 2**15, 2**15)):
         out = Out(torch.float32, (2, 3, 4), is_dynamic=True)
         yield Case("aten::full.out", [size, 1.0, out], error="InvalidArgument")

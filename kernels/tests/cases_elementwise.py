@@ -1,4 +1,4 @@
-"""Cases of the elementwise operators, with what eager PyTorch makes of them."""
+"""Cases of the elementwise operators, with the results of eager PyTorch."""
 
 from __future__ import annotations
 
@@ -45,7 +45,9 @@ def unary_cases() -> Iterator[Case]:
 
 
 def _by_doubles(function: Callable[..., Tensor], *tensors: Any) -> Tensor:
-    """A result by way of doubles: without eager's overflows in vectors of float32, and its steps in 16-bit floats."""
+    """Computes a result in doubles, without eager mode's overflows in float32 vectors, and its intermediate rounding in
+    16-bit floats.
+    """
     expected = function(*tensors)
     if not expected.dtype.is_floating_point:
         return expected
@@ -57,7 +59,7 @@ def _by_doubles(function: Callable[..., Tensor], *tensors: Any) -> Tensor:
 def parameter_cases(
     name: str, dtypes: list[torch.dtype], calls: Sequence[tuple[tuple[Any, ...], Callable[[Tensor], Tensor]]]
 ) -> Iterator[Case]:
-    """An elementwise operator of one tensor, with each list of parameters and what it should compute."""
+    """Cases of an elementwise operator of one tensor, with each list of parameters and the expected function."""
     for parameters, function in calls:
         for dtype, shape, special in itertools.product(dtypes, SHAPES, (False, True)):
             x = values(shape, dtype, special)

@@ -113,7 +113,7 @@ def _brackets(x: Tensor) -> Iterator[Case]:
         expected = x[brackets].contiguous()
         yield case("aten::index.Tensor_out", x, index, expected=expected)
         for new in (values(tuple(expected.shape), x.dtype), values((1,), x.dtype), values((), x.dtype)):
-            # Each place once, as eager leaves open which of several values stays.
+            # Each element is written once, because eager mode doesn't specify which of several values stays.
             places = torch.arange(x.numel()).reshape(shape)
             written = places[brackets]
             if new.numel() > 1 and written.unique().numel() < written.numel():

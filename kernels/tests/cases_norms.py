@@ -22,7 +22,7 @@ def softmax_cases() -> Iterator[Case]:
     """Softmax over every dim, and its logarithm."""
 
     def exact(function: Callable[[Tensor, int], Tensor]) -> Callable[[Tensor, int], Tensor]:
-        # Eager rounds steps of 16-bit floats.
+        # Eager mode rounds intermediate results of 16-bit floats.
         return lambda x, dim: function(x.double(), dim).to(x.dtype)
 
     functions = [
@@ -138,7 +138,7 @@ def mixed_norm_cases() -> Iterator[Case]:
 
 
 def channels_last_norm_cases() -> Iterator[Case]:
-    """Images whose channels lie next to each other in memory."""
+    """Images with channels-last order in memory."""
     for dtype in FLOATINGS:
         x = channels_last(values((2, 3, 4, 5), dtype))
         for dim, log in itertools.product(range(4), (False, True)):
@@ -176,7 +176,7 @@ def distance_cases() -> Iterator[Case]:
 
 
 def refused_norm_cases() -> Iterator[Case]:
-    """What does not fit together."""
+    """Arguments that do not match."""
     x = torch.randn(2, 4)
     outs = [Out(torch.float32, (2, 4)), Out(torch.float32, (2, 1)), Out(torch.float32, (2, 1))]
     layer = "aten::native_layer_norm.out"

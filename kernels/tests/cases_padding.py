@@ -11,7 +11,7 @@ import torch.nn.functional as functional
 from kernels.tests.case_file import Case, Out
 from kernels.tests.case_values import EVERY, case, channels_last, values
 
-# One dtype of each size of elements.
+# One dtype for each element size.
 SIZES = [torch.float32, torch.int8, torch.float16, torch.int64]
 
 

@@ -26,13 +26,13 @@ REALS = [torch.float32, torch.float16, torch.bfloat16]
 
 
 def reals(shape: tuple[int, ...], dtype: torch.dtype = torch.float32) -> Tensor:
-    """Numbers of which some lie halfway between quantized values, and some beyond all of them."""
+    """Returns numbers, some of which are halfway between quantized values, and some beyond all of them."""
     x = torch.randint(-80, 80, shape) / 16
     return torch.where(torch.rand(shape) < 0.1, x * 1000, x).to(dtype)
 
 
 def quantized(shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
-    """Values of the whole range of a dtype."""
+    """Returns values from the whole range of a dtype."""
     low, high = RANGES[dtype]
     return torch.randint(low, high + 1, shape, dtype=torch.int64).to(dtype)
 
@@ -84,7 +84,7 @@ def _whole_tensors() -> Iterator[Case]:
     special = torch.tensor([float("inf"), -float("inf"), 3e38, -3e38])
     for dtype in RANGES:
         low, high = RANGES[dtype]
-        # Eager wraps what is beyond an int32's largest float.
+        # Eager mode wraps numbers beyond an int32's largest float.
         expected = torch.tensor([high, low, high, low]).to(dtype)
         arguments = (special, 0.5, 0, low, high, CODES[dtype])
         yield case("quantized_decomposed::quantize_per_tensor.out", *arguments, expected=expected)
@@ -197,7 +197,7 @@ def _products() -> Iterator[Case]:
 
 
 def _grouped(weight: Tensor, scales: Tensor, zero_points: Tensor | None) -> Tensor:
-    """Weights whose rows divide into groups with a scale each."""
+    """Dequantizes weights whose rows divide into groups with a scale each."""
     parts = weight.float().reshape(scales.numel(), -1)
     offsets = 0 if zero_points is None else zero_points.reshape(-1, 1)
     return ((parts - offsets) * scales.reshape(-1, 1)).reshape(weight.shape)

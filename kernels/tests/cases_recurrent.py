@@ -27,7 +27,7 @@ def recurrent_cases() -> Iterator[Case]:
                 dim = 1 if batch_first else 0
                 ordered = x.flip(dim) if reverse else x
                 work = Out(torch.float32, (4 * hidden,))
-                # Eager takes no sequences without steps.
+                # Eager mode refuses sequences without steps.
                 if steps == 0:
                     out, state, cell = x.new_empty(*x.shape[:2], hidden), given[0], given[1]
                 elif gates == 4:

@@ -42,7 +42,7 @@ def multi_case(operator: str, *arguments: Any, expected: tuple[Tensor, ...]) -> 
 
 
 def over_dims(x: Tensor, dim: tuple[int, ...] | None) -> tuple[int, ...]:
-    """The dims that an argument stands for."""
+    """Returns the dims that an argument means."""
     return dim or tuple(range(x.dim()))
 
 
@@ -118,7 +118,7 @@ def _extremes() -> Iterator[Case]:
 
 
 def _first_indices(x: Tensor, extreme: Tensor, dim: int, keepdim: bool) -> Tensor:
-    """Where values come first, which eager leaves open."""
+    """Returns the indices of first occurrences, which eager mode doesn't specify."""
     if x.dim() == 0:
         return torch.zeros((), dtype=torch.int64)
     value = extreme if keepdim else extreme.unsqueeze(dim)
@@ -163,7 +163,7 @@ def _cumulative_sums() -> Iterator[Case]:
 
 
 def refused_reduction_cases() -> Iterator[Case]:
-    """Reductions of what is not there, or to what cannot hold the result."""
+    """Reductions over missing dims, or to an output that cannot hold the result."""
     x, empty = torch.randn(2, 3), torch.zeros(2, 0, 3)
     row, scalar = Out(torch.float32, (3,)), Out(torch.float32, ())
     indices = Out(torch.int64, (3,))

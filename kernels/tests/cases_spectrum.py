@@ -16,7 +16,7 @@ _SIZES = (*range(1, 10), 15, 16, 17, 30, 31, 64, 105, 120, 243, 250, 400, 512)
 
 
 def spectrum_cases() -> Iterator[Case]:
-    """Transforms of frames: many sizes, windows, distances, what lies around the signal, and all forms of results."""
+    """Transforms of frames: many sizes, windows, hops, forms of padding and of results."""
     for size in _SIZES:
         for windowed, onesided in ((False, True), (True, False)):
             window = torch.rand(size) if windowed else None
@@ -77,7 +77,7 @@ def _cases(
 
 
 def _frames(signal: torch.Tensor, size: int, hop: int, pad: int, reflect: bool, count: int) -> torch.Tensor:
-    """[signals, count, size]: what is beyond the signal is mirrored, then zeros."""
+    """Returns [signals, count, size]; beyond the signal, samples are mirrored, then zero."""
     numbers = signal.float()
     if pad and reflect:
         numbers = torch.nn.functional.pad(numbers, (pad, pad), mode="reflect")

@@ -1,4 +1,4 @@
-"""Cases of operators on symbols and on what makes them."""
+"""Cases of operators on symbols and of those that produce them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ UNARY: dict[str, Callable[[Any], Any]] = {
 
 
 def symbol_cases() -> Iterator[Case]:
-    """Numbers against Python's, sizes, and what maps and views write."""
+    """Numbers compared with Python's, sizes, and results of maps and views."""
     for (name, operation), a, b in itertools.product(BINARY.items(), (*INTEGERS, *FLOATS), (-3, -1, 2, 3, 0.5, -2.5)):
         yield Case(f"executorch_prim::{name}.Scalar", [a, b, None], value=operation(a, b))
     for (name, operation), a in itertools.product(UNARY.items(), (*INTEGERS, *FLOATS, 2.5, 3.5, -1.5)):
@@ -73,7 +73,7 @@ def symbol_cases() -> Iterator[Case]:
 
 
 def refused_symbol_cases() -> Iterator[Case]:
-    """What no number or size answers."""
+    """Arguments without a valid number or size."""
     x, row = torch.zeros(2, 3), torch.zeros(3)
     fixed = Out(torch.float32, (2, 3))
     growing = Out(torch.float32, (2, 3), is_dynamic=True)

@@ -12,13 +12,13 @@ from torch import Tensor
 from kernels.tests.case_file import Case, Out
 from kernels.tests.case_values import EVERY, case, channels_last, out_like, values
 
-# One dtype of each size of elements, and bool.
+# One dtype for each element size, and bool.
 SIZES = [torch.float32, torch.int8, torch.int16, torch.int64, torch.bool]
 SHAPE = (2, 3, 4, 5)
 
 
 def dynamic(operator: str, *arguments: Any, expected: Tensor) -> Case:
-    """A call whose output's shape has to shrink to the result's."""
+    """Returns a call whose output must shrink to the result's shape."""
     bound = tuple(size + 2 for size in expected.shape)
     return Case(operator, [*arguments, Out(expected.dtype, bound, is_dynamic=True)], [expected])
 
@@ -180,7 +180,7 @@ def _dynamic_shapes() -> Iterator[Case]:
 
 
 def refused_view_cases() -> Iterator[Case]:
-    """Calls that name what is not there."""
+    """Calls with missing dims or elements."""
     x = torch.randn(2, 3)
     out, row = Out(torch.float32, (2, 3)), Out(torch.float32, (3,))
     for operator, *arguments in [

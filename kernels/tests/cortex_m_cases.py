@@ -1,4 +1,4 @@
-"""Random calls of the int8 operators, with what the dialect's Python implementation makes of them, bit for bit."""
+"""Random calls of the int8 operators, with the exact results of the dialect's Python implementation."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def quantize_cases(count: int) -> Iterator[Case]:
         low, high = (info.min, info.max) if random.random() < 0.8 else (info.min + 1, info.max - 100)
         x = torch.randn(_shape()) * scale * (info.max + 20)
         if x.numel() > 4:
-            # Halves, what is out of range, and what is no number.
+            # Halves, numbers out of range, and NaN.
             x.view(-1)[:4] = torch.tensor([2.5 * scale, float("inf"), -1e30, float("nan")])
         parameters = (scale, point, low, high, dtype)
         yield case("quantize_per_tensor", x, *parameters)
@@ -112,7 +112,7 @@ def _pair() -> tuple[Tensor, Tensor]:
 
 
 def _part(shape: list[int]) -> Tensor:
-    """A tensor that broadcasts to a shape; an image lies in one of two orders."""
+    """Returns a tensor that broadcasts to a shape; an image has one of two orders."""
     sizes = tuple(size if random.random() < 0.6 else 1 for size in shape[random.choice([0, 0, 1, len(shape)]) :])
     return image(*sizes) if len(sizes) == 4 and random.random() < 0.5 else integers(sizes)
 
@@ -120,7 +120,7 @@ def _part(shape: list[int]) -> Tensor:
 def elementwise_cases(count: int) -> Iterator[Case]:
     for _ in range(count):
         a, b = _pair()
-        # As the lowering makes them both inputs' factors are at most a half, and one is.
+        # The lowering makes both inputs' factors at most a half, and one equal to it.
         half = (2**30, 0)
         less = factor(0.01, 0.5)
         first, second = random.choice([(less, half), (half, less), (half, half), (less, factor(0.01, 0.5))])
@@ -129,7 +129,7 @@ def elementwise_cases(count: int) -> Iterator[Case]:
             "quantized_add", a, zero_point(), *first, b, zero_point(), *second, zero_point(), *output, *activation()
         )
         a, b = _pair()
-        # What hardswish adds to its input is in the zero point of a factor.
+        # The zero point of a factor contains the number that hardswish adds to its input.
         wide = random.randint(-2000, 2000)
         yield case("quantized_mul", a, zero_point(), b, random.choice([zero_point(), wide]), zero_point(), *factor())
         x = random.choice([integers(_shape()), image(2, 5, 3, 4)])
@@ -185,7 +185,7 @@ def convolution_cases(count: int) -> Iterator[Case]:
         in_channels = random.choice([1, 2, 3, 4, 5, 8, 12, 16, 19]) * groups
         out_channels = random.choice([1, 2, 3, 4, 5, 8, 16]) * groups
         if random.random() < 0.25:
-            # As networks have them: kernels compute several outputs at a time.
+            # Typical of networks: kernels compute several outputs at a time.
             height, width = random.choice([(5, 5), (4, 9), (3, 14)])
             kh = kw = random.choice([1, 3])
             ph = pw = random.choice([0, kh // 2])
@@ -194,7 +194,7 @@ def convolution_cases(count: int) -> Iterator[Case]:
             in_channels = random.choice([16, 24, 32, 48, 64, 80, 128])
             out_channels = random.choice([4, 8, 12, 16, 18])
         if index == 0:
-            # As of sound: a long kernel and stride, over a sequence or over an image that is one pixel wide.
+            # Typical of sound: a long kernel and stride, over a sequence or over an image that is one pixel wide.
             kh, kw, sh, sw = random.choice([(1, 300, 1, 130), (512, 1, 37, 1)])
             height, width, ph, pw, dh, dw = kh + 3 * (sh - 1) + 5, kw + 3 * (sw - 1) + 5, kh // 2, kw // 2, 1, 1
             groups, in_channels, out_channels = 1, random.choice([1, 4]), random.randint(1, 4)
@@ -209,7 +209,7 @@ def convolution_cases(count: int) -> Iterator[Case]:
 
 def depthwise_cases(count: int) -> Iterator[Case]:
     for _ in range(count):
-        # Also more outputs than are expanded at once.
+        # Includes more outputs than are expanded at once.
         height, width = random.choice([(1, 1), (5, 5), (6, 7), (9, 4), (12, 3), (3, 25), (1, 45), (2, 70)])
         (kh, sh, ph, dh), (kw, sw, pw, dw) = _window(height), _window(width)
         if random.random() < 0.5 and height >= 3 and width >= 3:
@@ -291,7 +291,7 @@ def pool_cases(count: int) -> Iterator[Case]:
 
 
 def softmax_cases(count: int) -> Iterator[Case]:
-    """Where no result is so near a half that rounding depends on the last bit of an exponential."""
+    """No result is so near a half that rounding depends on the last bit of an exponential."""
     while count > 0:
         shape = random.choice([(12,), (1, 12), (3, 5), (2, 3, 4), (1, 1), (1, 256), (1, 6, 3, 5)])
         x = integers(shape)
@@ -309,7 +309,7 @@ def softmax_cases(count: int) -> Iterator[Case]:
 
 
 def softmax_by_table_cases(count: int) -> Iterator[Case]:
-    """Softmax by a table, whose results are within one of the exact ones."""
+    """Softmax by a table, whose results differ from the exact ones by at most one."""
     for _ in range(count):
         shapes = [(12,), (1, 12), (3, 5), (2, 3, 4), (1, 1), (1, 256), (2, 49), (1, 6, 3, 5), (3, 0), (0, 3)]
         shape = random.choice(shapes)
@@ -356,13 +356,13 @@ def _like_fused(name: str, *arguments: Any) -> Case:
     results = [results] if isinstance(results, Tensor) else list(results)
     outs = [Out(result.dtype, tuple(result.shape), dim_order(result)) for result in results]
     if len(results) > 1:
-        # What a recurrent layer leaves in its memory is its own.
+        # The final contents of a recurrent layer's scratch memory are unspecified.
         results[-1] = None
     return Case(f"torch_fusion::{name}.out", [*arguments, *outs], results)
 
 
 def norm_cases(count: int) -> Iterator[Case]:
-    """Layer, RMS and group normalization, now and then of groups whose values are all the same."""
+    """Layer, RMS and group normalization, sometimes of groups whose values are all equal."""
     for _ in range(count):
         channels = random.choice([1, 2, 3, 4, 7, 8, 16, 33, 64])
         weight = torch.randint(-32767, 32768, (channels,), dtype=torch.int16)
@@ -396,7 +396,7 @@ def prelu_cases(count: int) -> Iterator[Case]:
 
 
 def recurrent_cases(count: int) -> Iterator[Case]:
-    """Layers of LSTM and GRU, with and without initial states, some of which are beyond what they can be."""
+    """Layers of LSTM and GRU, with and without initial states, some of which are out of range."""
     for index in range(count):
         steps, batch = random.choice([0, 1, 2, 5]), random.choice([1, 1, 2])
         features, size = random.choice([1, 3, 4, 8, 11]), random.choice([1, 3, 4, 8, 13])
@@ -434,7 +434,7 @@ def layout_cases(count: int) -> Iterator[Case]:
         physical = [tuple(passes_utils.to_physical_order(pads, x)) for pads in (before, after)]
         padded = case("pad", x, *physical, value)
         if passes_utils.is_channels_last(x):
-            # Where a shape leaves the order open, the lowering takes channels last.
+            # If a shape leaves the order open, the lowering uses channels last.
             padded.arguments[-1].dim_order = (0, 2, 3, 1)
         yield padded
 
@@ -591,7 +591,7 @@ def cortex_m_refused_cases(arrangement: int = pack.DSP) -> Iterator[Case]:
 
 
 def _refused_recurrent_cases() -> Iterator[Case]:
-    """An LSTM of 4 features and 8 units over 5 steps of a batch of 2, with one argument wrong."""
+    """Calls of an LSTM of 4 features and 8 units over 5 steps of a batch of 2, with one wrong argument."""
     right = [integers((5, 2, 4)), None, None, integers((8, 48)), torch.ones(8, 12, dtype=torch.int32)]
     right += [0, 15, 8192, 20, 0, False, False]
     right += [Out(dtype, shape) for dtype, shape in ((torch.int8, (5, 2, 8)), *[(torch.float32, (2, 8))] * 2)]
@@ -667,13 +667,13 @@ def _refused_int4_cases(arrangement: int) -> Iterator[Case]:
 
 def cortex_m_huge_cases() -> Iterator[Case]:
     """Calls with tensors that no microcontroller has memory for."""
-    # What lies a dilation below a pixel is beyond 32 bits.
+    # Offsets of a dilation exceed 32 bits.
     x, weight = image(1, 4, 1, 20_000), integers((4, 1, 1, 4), -127)
     bias, multipliers, shifts = _per_channel(4, 4)
     rest = (0, 0, multipliers, shifts, -128, 127, _SCRATCH)
     once, far = ((1, 1), (0, 0), (1, 1)), ((1, 1), (0, 0), (32_767, 1))
     yield case("quantized_conv2d", x, weight, bias, *far, *rest, like=(x, weight, bias, *once, *rest))
-    # Padded rows whose copies need scratch memory of a size beyond 32 bits.
+    # Copies of padded rows would need scratch memory of a size beyond 32 bits.
     channels, width, padding = 1_020, 74_900, 32_767
     ones = torch.full((channels,), 2**30, dtype=torch.int32)
     windows = ((1, padding), (7, padding), (1, 1))
@@ -722,7 +722,7 @@ _LAYERS = {
 
 
 def winograd_cases(count: int) -> Iterator[Case]:
-    """Convolutions of three by three in tiles: sizes that leave a part of the last ones, and all borders."""
+    """3x3 convolutions in tiles: sizes with incomplete last tiles, and all paddings."""
     for _ in range(count):
         channels, out_channels = 4 * random.randint(1, 6), random.randint(1, 9)
         x = image(random.randint(1, 2), channels, random.randint(3, 9), random.randint(3, 9))
@@ -743,7 +743,7 @@ def winograd_cases(count: int) -> Iterator[Case]:
 
 
 def packed_cases(count: int, arrangement: int) -> Iterator[Case]:
-    """Packed layers, for one of the arrangements of weights, with what the dialect makes of the layers unpacked."""
+    """Packed layers, for one of the arrangements of weights, with the dialect's results for the unpacked layers."""
     yield from _packed(
         itertools.chain(convolution_cases(3 * count), depthwise_cases(2 * count), matmul_cases(count)), arrangement
     )

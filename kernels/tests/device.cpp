@@ -1,5 +1,5 @@
-/// The inner functions that have code of their own on a Cortex-M, against plain loops on integers:
-/// the inputs are small whole numbers, so that floats give exactly the same. Writes next to the
+/// Compares the inner functions with Cortex-M code of their own with plain loops on integers. The
+/// inputs are small whole numbers, so that floats give exactly the same results. Writes beside the
 /// outputs count as failures.
 
 #include <cstddef>
@@ -54,7 +54,7 @@ void expect_out(int32_t count, const char* function) {
   }
 }
 
-/// Sets the result's size of an axis; 0 if there is none.
+/// Sets the size of the result along an axis; 0 if there is none.
 void set_out(torch::executor::native::Window& axis, bool transposed, int32_t output_padding) {
   const int32_t reach = axis.dilation * (axis.kernel - 1) + 1;
   if (transposed) {
@@ -115,7 +115,7 @@ void check_max_pool() {
     axis.out = axis.in / 2;
   }
   const int32_t planes = draw(1, 3);
-  // Of both signs; a part of the inputs is not negative.
+  // Some inputs have both signs, others are nonnegative.
   const int32_t start = draw(0, 400);
   clear_out();
   const torch::executor::native::ContiguousPlanes order;
@@ -157,7 +157,7 @@ void check_refused_linear() {
   TensorImpl result(executorch::aten::ScalarType::Float, 1, none, out, order, strides);
   Tensor results(&result);
   executorch::runtime::KernelRuntimeContext context;
-  // Without variants: of a dynamic shape the result would be resized.
+  // Without variants: with a dynamic shape, the result would be resized.
   torch::executor::native::linear_out<torch::executor::native::Selection<~uint64_t{0}, 0>>(
       context, Tensor(&matrix), Tensor(&matrix), {}, results);
   if (context.failure_state() != executorch::runtime::Error::InvalidArgument) {

@@ -97,7 +97,7 @@ EValue* add(Args... args) {
   return new (values[value_count++]) EValue(args...);
 }
 
-/// Each tensor lies right behind a guard, and a guard right behind it.
+/// Allocates a tensor with guards before and after it.
 uint8_t* allocate(size_t size) {
   uint8_t* const begin = memory + memory_used + kGuardBytes;
   std::memset(begin - kGuardBytes, kGuard, kGuardBytes);

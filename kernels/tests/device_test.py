@@ -18,5 +18,5 @@ BOARDS = {path.parent.name: read_board(path) for path in FILES if path.name == "
 def test_inner_functions_equal_plain_loops(board: str) -> None:
     (image,) = [path for path in FILES if path.stem == f"device_{board}"]
     console = Qemu(BOARDS[board], Path(os.environ["QEMU"])).run(image, timeout=120).console
-    # Before it stands why a call was refused.
+    # The output before it contains the reasons for refused calls.
     assert console.endswith("\nPASS\n"), console

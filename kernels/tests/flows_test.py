@@ -1,4 +1,4 @@
-"""Programs whose shapes and ways are known only when they run: dynamic shapes, branches, loops, buffers."""
+"""Tests programs whose shapes and control flow depend on the inputs: dynamic shapes, branches, loops, buffers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CODES = {torch.int64: 4, torch.float32: 6}
 def program(model: torch.nn.Module, example: tuple[Tensor, ...], dynamic: Any = None) -> bytes:
     """A model as the portable flow exports it."""
     exported = export(model.eval(), example, dynamic_shapes=dynamic)
-    # What maps and branches call is checked by nobody else either.
+    # Operators of maps and branches are not checked elsewhere either.
     edge = to_edge(exported, compile_config=EdgeCompileConfig(_check_ir_validity=False))
     return edge.to_executorch().buffer
 
@@ -35,7 +35,7 @@ def run(pte: bytes, calls: Sequence[tuple[Tensor, ...]], board: str) -> list[Cas
 
 
 def check(model: torch.nn.Module, calls: Sequence[tuple[Tensor, ...]], board: str, dynamic: Any = None) -> bytes:
-    """Exports a model by the first of some calls, and compares what all of them give with eager."""
+    """Exports a model with the first of some calls, and compares the results of all with eager mode."""
     pte = program(model, calls[0], dynamic)
     for inputs, result in zip(calls, run(pte, calls, board), strict=True):
         assert result.error == "Ok", f"{[tuple(x.shape) for x in inputs]}: {result.text()}"
@@ -47,7 +47,7 @@ def check(model: torch.nn.Module, calls: Sequence[tuple[Tensor, ...]], board: st
 
 
 class Sequences(torch.nn.Module):
-    """Of as many tokens as there are."""
+    """A model with a variable number of tokens."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -87,7 +87,7 @@ class Symbols(torch.nn.Module):
 
 
 class Parts(torch.nn.Module):
-    """As many rows as an input says."""
+    """Returns a number of rows that an input gives."""
 
     def forward(self, x: Tensor, count: Tensor) -> Tensor:
         number = count.item()
@@ -139,7 +139,7 @@ def test_sizes_that_an_input_says(board: str) -> None:
 
 
 class Sum(torch.nn.Module):
-    """Of all inputs so far."""
+    """Returns the sum of all inputs so far."""
 
     def __init__(self) -> None:
         super().__init__()

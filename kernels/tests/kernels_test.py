@@ -26,11 +26,11 @@ ERRORS = {
     0x14: "OperatorMissing",
     0x23: "InvalidProgram",
 }
-# Two units in the last place: eager rounds some operators' steps, too.
+# Two units in the last place, because eager mode rounds intermediate results of some operators.
 PRECISION = {torch.float16: 2**-9, torch.bfloat16: 2**-6}
 # Sums in another order than PyTorch's; exp and tanh to 2 ulp.
 RELATIVE, ABSOLUTE = 2e-5, 2e-5
-# Of operators that round once, or take a function of one value.
+# For operators that round once, or are functions of one value.
 EXACT_RELATIVE, EXACT_ABSOLUTE = 5e-7, 1e-37
 EXACT = ("abs", "neg", "relu", "exp", "sigmoid", "tanh", "add", "sub", "mul", "div", "copy", "cat", "clone", "full")
 
@@ -46,7 +46,7 @@ def _stored_type(value: float) -> type:
 
 
 def difference(case: Case, result: Result) -> str:
-    """What is wrong with a result; empty if nothing is."""
+    """Describes the difference of a result; empty if there is none."""
     error = ERRORS.get(result.error, hex(result.error))
     if case.error != error:
         return f"error {error}, expected {case.error}"
@@ -128,7 +128,7 @@ def test_functions_of_two_are_accurate(name: str, tmp_path: Path) -> None:
         return torch.cat([bits.view(torch.float32), (torch.rand(400_000, generator=generator) - 0.4) * 10])
 
     x, y = numbers(), numbers()
-    # Powers of what is near 1, with results of all exponents.
+    # Powers of numbers near 1, with results of all exponents.
     base = torch.rand(200_000, generator=generator) + 0.5
     x = torch.cat([x, base])
     y = torch.cat([y, (torch.rand(200_000, generator=generator) * 250 - 125) / base.log2()])
@@ -140,7 +140,7 @@ def test_functions_of_two_are_accurate(name: str, tmp_path: Path) -> None:
 
 
 def assert_accurate(actual: torch.Tensor, exact: torch.Tensor, ulps: int, tiny: float = 0.0) -> None:
-    """Compares floats with exact doubles; what is below `tiny` is not."""
+    """Compares floats with exact doubles; numbers below `tiny` are excluded."""
     assert torch.equal(actual.isnan(), exact.isnan())
     overflows = exact.abs() > torch.finfo(torch.float32).max
     # From half an ulp above the largest float on, rounding overflows.

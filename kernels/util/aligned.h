@@ -7,9 +7,9 @@ namespace executor {
 namespace native {
 
 /**
- * An address as that of values of type T, which it is aligned for: by what plans memory and packs
- * constants, or by a check before. Compilers that are told to warn of casts that need more
- * alignment say nothing of this one.
+ * Casts an address to a pointer to T, for which it is aligned: either the memory planner or the
+ * packing of constants ensures that, or a check. Unlike other casts, it causes no warning about
+ * stricter alignment.
  */
 template <class T>
 inline T* aligned_cast(std::conditional_t<std::is_const_v<T>, const void*, void*> address) {

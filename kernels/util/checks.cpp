@@ -23,7 +23,8 @@ bool is_contiguous(const Tensor& tensor) {
   const auto sizes = tensor.sizes();
   size_t last = 0;
   for (const size_t dim : order) {
-    // One element has no order: with one channel, for one, channels-last is contiguous, too.
+    // A single element has no order: with one channel, for example, channels-last is also
+    // contiguous.
     if (sizes[dim] == 1) {
       continue;
     }

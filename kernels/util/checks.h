@@ -40,10 +40,10 @@ constexpr size_t kMaxDims = executorch::runtime::kTensorDimensionLimit;
 /// Whether two shapes are equal.
 bool same_sizes(ArrayRef<SizesType> a, ArrayRef<SizesType> b);
 
-/// Whether the dims lie in memory in the order 0, 1, 2, ...
+/// Whether the dims are in the order 0, 1, 2, ... in memory.
 bool is_contiguous(const Tensor& tensor);
 
-/// Whether the elements of two tensors of one shape lie in the same order.
+/// Whether the elements of two tensors of one shape have the same order.
 bool same_dim_order(const Tensor& a, const Tensor& b);
 
 /**
@@ -102,9 +102,8 @@ bool shape_like(KernelRuntimeContext& ctx, const Tensor& out, const Tensor& self
 void unsupported_dtype(KernelRuntimeContext& ctx, ScalarType dtype);
 
 /**
- * Fails the context (NotSupported) and returns false if a tensor of the call is
- * not contiguous and the kernel only works on those. Costs nothing in an image
- * whose program has contiguous tensors only.
+ * Fails the context (NotSupported) and returns false if a tensor of the call is not contiguous and
+ * the kernel requires it. Costs nothing in an image whose program only has contiguous tensors.
  */
 bool contiguous_or_fail(KernelRuntimeContext& ctx, const Tensor& tensor);
 
@@ -117,12 +116,12 @@ bool check_contiguous(KernelRuntimeContext& ctx, const Tensors&... tensors) {
   }
 }
 
-/// Fails the context (NotSupported) and returns false if the elements of two tensors of a call lie
-/// in different orders and the kernel takes them in the order of memory.
+/// Fails the context (NotSupported) and returns false if the elements of two tensors of a call have
+/// different orders and the kernel processes them in memory order.
 bool same_order_or_fail(KernelRuntimeContext& ctx, const Tensor& a, const Tensor& b);
 
-/// The same for several tensors and `first`; costs nothing in an image whose program has contiguous
-/// tensors only.
+/// The same for several tensors and `first`; costs nothing in an image whose program only has
+/// contiguous tensors.
 template <class S, class... Tensors>
 bool check_same_order(KernelRuntimeContext& ctx, const Tensor& first, const Tensors&... others) {
   if constexpr (S::has(Variant::DimOrder)) {

@@ -108,9 +108,9 @@ struct DtypeList {
 };
 
 /**
- * Dtypes to compute in. Half and BFloat16 are not among them: what goes through
- * kernels/util/elementwise.h is converted to Float and back. Other kernels visit
- * the Stored lists and compute in ComputeType<T>.
+ * The dtypes of computations. Half and BFloat16 are not among them: kernels/util/elementwise.h
+ * converts them to Float and back. Other kernels use the Stored lists and compute in
+ * ComputeType<T>.
  */
 using FloatTypes = DtypeList<ScalarType::Float, ScalarType::Double>;
 using IntegralTypes = DtypeList<

@@ -28,7 +28,7 @@ const char* at(const void* data, int32_t offset, size_t size) {
   return static_cast<const char*>(data) + offset * static_cast<int32_t>(size);
 }
 
-/// Elements that lie at even distances.
+/// Elements with a constant stride.
 struct Strided {
   int32_t offset;
   int32_t stride;
@@ -51,9 +51,9 @@ bool run_blocks(
   char* const to = static_cast<char*>(out.mutable_data_ptr());
   const bool is_stored = out.scalar_type() == operation.out_dtype;
   const bool is_rounded = common == ScalarType::Half || common == ScalarType::BFloat16;
-  // Of the largest elements, hence aligned for all.
+  // With the type of the largest elements, and so aligned for all.
   uint64_t buffers[LoopNest::kMaxInputs + 1][kBlock];
-  // What needs no buffers is one block.
+  // Without buffers, the whole range is one block.
   bool is_direct = is_stored && !is_rounded;
   for (size_t i = 0; i < count; ++i) {
     is_direct = is_direct && inputs[i]->scalar_type() == operation.dtypes[i];

@@ -60,7 +60,7 @@ __attribute__((noinline)) void map_floats(const float* in, float* out, size_t co
   map(Operation(), in, out, count);
 }
 
-/// map() of an operation with parameters, likewise.
+/// The same for an operation with parameters.
 template <class Operation>
 __attribute__((noinline)) void
 map_floats(const Operation& op, const float* in, float* out, size_t count) {
@@ -99,7 +99,7 @@ struct Walk {
   int32_t strides[2][kDims];
 };
 
-/// out = op(a, b) on such a walk; returns the end of what was written.
+/// out = op(a, b) on such a walk; returns the end of the output.
 template <size_t kDims, class T, class R, class Op, size_t kDim = kDims - 1>
 inline R* map(const Op& op, const T* a, const T* b, R* out, const Walk<kDims>& walk) {
   for (size_t i = walk.sizes[kDim]; i > 0; --i) {
@@ -293,8 +293,8 @@ void map_tensors(
   map(op, inputs[kIndex]->template const_data_ptr<In>()..., out, count);
 }
 
-/// As run(), of tensors of In and R, whose shapes or dim orders differ. Apart, as a nest is large:
-/// what runs it has it on the stack, wherever it is inlined.
+/// Like run(), for tensors of In and R whose shapes or dim orders differ. Not inlined, because a
+/// loop nest takes much stack.
 template <class... In, class Op, class R>
 __attribute__((noinline)) void run_nest(
     KernelRuntimeContext& ctx,
@@ -388,12 +388,7 @@ ScalarType
 compute_dtype(KernelRuntimeContext& ctx, ScalarType common, Compute compute, ScalarType out);
 
 /**
- * out = op(self) elementwise.
- *
- * @tparam Types The dtypes the operation is defined for.
- * @param[in] make_op Called with a TypeTag<T>, returns the operation on T.
- * @param[in] operand The dtype of a Scalar that takes part in the operation and
- *     so in promotion; self's own if there is none.
+ * Computes out = op(self) elementwise.
  */
 template <class S, class Types, Compute kCompute, class MakeOp>
 Tensor& unary(

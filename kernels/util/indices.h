@@ -42,17 +42,13 @@ class Indices {
 };
 
 /**
- * The walk of gather and scatter: over the elements of an index tensor, each of
- * which replaces its own place in one dim of a tensor.
+ * The loop of gather and scatter: over the elements of an index tensor, each of which replaces its
+ * own index in one dim of a tensor.
  */
 class IndexWalk {
  public:
   /**
-   * @param[in] indexed The tensor whose elements the indices choose.
-   * @param[in] other The one that has an element for each index; null for none.
-   *
-   * @returns false after failing the context (InvalidArgument, InvalidType) if
-   *     the shapes do not fit, or for indices of a wrong dtype.
+   * @param[in] indexed The tensor whose elements the indices select.
    */
   bool init(
       KernelRuntimeContext& ctx,

@@ -47,8 +47,8 @@ class LoopNest {
   /// run all offsets but the output's are where they began.
   void init(const SizesType* sizes, const int32_t* const* strides, size_t count, size_t dims);
 
-  /// Makes the longest dim the inner run, and the next one its rows: fewer runs, in an order in
-  /// which the output does not lie.
+  /// Makes the longest dim the inner run, and the next one its rows: fewer runs, but not in the
+  /// output's memory order.
   void sort_dims();
 
   /// Elements of one inner run.
@@ -70,7 +70,7 @@ class LoopNest {
   /// Goes on to the next run; false after the last.
   bool next();
 
-  /// Inner runs that the second dim has, which lie evenly in all arrays.
+  /// The number of inner runs along the second dim, which have constant strides in all arrays.
   size_t rows() const {
     return dims_ > 1 ? static_cast<size_t>(sizes_[1]) : 1;
   }

@@ -134,7 +134,7 @@ class Reduction {
     } while (kept_.next());
   }
 
-  /// Calls body(T) for each element of the result whose first one is `first`.
+  /// Calls body(T) for each element of the result that begins at `first`.
   template <class S, class T, class Body>
   void each_element(const Elements<S, T>& elements, int32_t first, Body&& body) {
     do {
@@ -175,7 +175,7 @@ class Reduction {
   LoopNest kept_;
   LoopNest reduced_;
   size_t count_;
-  // Bit i stands for dim i.
+  // Bit i represents dim i.
   uint32_t gone_;
   bool keepdim_;
 };

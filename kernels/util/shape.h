@@ -19,7 +19,7 @@ struct Split {
 /// Splits a shape at a dim; a zero-dim shape is [1, 1, 1].
 Split split_at(ArrayRef<SizesType> sizes, size_t dim);
 
-/// Splits a tensor at a dim as its elements lie in memory.
+/// Splits a tensor at a dim in its memory order.
 Split split_in_memory(const Tensor& tensor, size_t dim);
 
 /// Splits a tensor of any dim order at a dim; of contiguous ones in an image that has no others.
@@ -55,10 +55,8 @@ struct Shape {
 };
 
 /**
- * The shape `size` of a view of self, with one -1 replaced by what makes it hold
+ * Returns the shape `size` of a view of self, in which one -1 is replaced to match the number of
  * self's elements.
- *
- * @returns false after failing the context (InvalidArgument) if there is none.
  */
 bool infer_view(
     KernelRuntimeContext& ctx,

@@ -22,7 +22,7 @@ void View::slice(size_t dim, int32_t start, int32_t step, int32_t count) {
   if (count > 0) {
     move(start * strides[dim]);
   }
-  // One index has no neighbour, and a step beyond the end may not fit.
+  // The stride of a single index doesn't matter, and the step beyond the end may overflow.
   strides[dim] = count > 1 ? strides[dim] * step : 0;
 }
 
@@ -171,7 +171,7 @@ void copy_strided(
 }
 
 void copy_view(const View& from, const View& to, CopyOrder order) {
-  // Dims in the order in which the target lies in memory, so that runs are dense there.
+  // The dims in the target's memory order, so that its runs are dense.
   SizesType sizes[kMaxDims];
   int32_t from_strides[kMaxDims];
   int32_t to_strides[kMaxDims];

@@ -11,9 +11,9 @@ namespace executor {
 namespace native {
 
 /**
- * Elements of a tensor seen through a shape and strides: what an operator that
- * only moves elements reads or writes. The functions change the view, not the
- * tensor; indices and dims must be in range.
+ * Elements of a tensor seen through a shape and strides: the source or target of an operator that
+ * only moves elements. The functions change the view, not the tensor; indices and dims must be in
+ * range.
  */
 struct View {
   /// The first element.
@@ -38,7 +38,7 @@ struct View {
   void select(size_t dim, int32_t index);
   void flip(size_t dim);
   void transpose(size_t dim0, size_t dim1);
-  /// Moves a dim to another place; those between make way.
+  /// Moves a dim to another index; the dims in between shift.
   void move_dim(size_t from, size_t to);
   /// Replaces a dim by two: its size / inner, and inner, which divides it.
   void split(size_t dim, SizesType inner);
@@ -48,23 +48,22 @@ struct View {
 
 /// The order in which elements are copied.
 enum class CopyOrder : uint8_t {
-  /// As the target lies in memory.
+  /// In the target's memory order.
   Memory,
   /// Where no run is dense in both, along the longest dim: fewer runs, and more code.
   LongestFirst,
 };
 
 /**
- * Copies elements between two views of one shape and element size (1, 2, 4 or 8
- * bytes). If they overlap, as a corrupted program may have it, what is copied
- * is arbitrary.
+ * Copies elements between two views of one shape and element size (1, 2, 4 or 8 bytes). If they
+ * overlap, as in a corrupted program, the result is arbitrary.
  */
 void copy_view(const View& from, const View& to, CopyOrder order = CopyOrder::Memory);
 
 /// Copies bytes that don't overlap; few of them without a call.
 void copy_bytes(const char* from, char* to, size_t bytes);
 
-/// Copies `count` elements of 1, 2, 4 or 8 bytes, whose distances are given in elements.
+/// Copies `count` elements of 1, 2, 4 or 8 bytes, with strides in elements.
 void copy_strided(
     const char* from,
     int32_t from_stride,
@@ -78,9 +77,8 @@ void copy_strided(
 /// fit.
 bool broadcast_view(KernelRuntimeContext& ctx, View& view, ArrayRef<SizesType> sizes);
 
-/// The offset of the next element of a view in the order of its indices, whose
-/// `position` has the indices of the one at `offset`. After the last comes the
-/// first.
+/// Returns the offset of the next element of a view in the order of its indices, where `position`
+/// has the indices of the one at `offset`. The first follows the last.
 int32_t step(const View& view, SizesType* position, int32_t offset);
 
 /// Writes a view of self to out; fails the context if out has not its dtype, or

@@ -32,7 +32,7 @@ bool Window::set_parameters(
   const int64_t wide_stride = parameter(strides, dim, kernel);
   const int64_t wide_padding = parameter(paddings, dim, 0);
   const int64_t wide_dilation = parameter(dilations, dim, 1);
-  // What is below its least has all upper bits, and what is too large some.
+  // A parameter below its minimum has all upper bits set, and one that is too large some of them.
   const uint64_t bits = (static_cast<uint64_t>(kernel) - 1) |
       (static_cast<uint64_t>(wide_stride) - 1) | static_cast<uint64_t>(wide_padding) |
       (static_cast<uint64_t>(wide_dilation) - 1) |
@@ -59,7 +59,7 @@ bool Window::set(
   if (!set_parameters(ctx, strides, paddings, dilations, dim)) {
     return false;
   }
-  // With ceil_mode the last window may reach beyond the padded input, also if it is the only one.
+  // With ceil_mode the last window may exceed the padded input, even if it is the only one.
   const int32_t beyond = ceil_mode ? stride - 1 : 0;
   const int32_t room = in + 2 * padding - dilation * (kernel - 1) - 1 + beyond;
   KERNEL_CHECK(

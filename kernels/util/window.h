@@ -50,8 +50,8 @@ struct Window {
       const ArrayRef<int64_t>& output_paddings,
       size_t dim);
 
-  /// Dilation and stride as far as two elements, or two outputs, lie within the input: what follows
-  /// from them by the length of a row has 32 bits then.
+  /// Dilation and stride, limited to where two elements, or two outputs, are inside the input:
+  /// products with the length of a row then fit in 32 bits.
   int32_t inner_dilation() const {
     return dilation < in ? dilation : in;
   }

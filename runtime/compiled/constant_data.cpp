@@ -4,8 +4,8 @@ namespace executorch {
 namespace runtime {
 namespace internal {
 
-// Of compiled programs the build has checked what they write to. Where a runtime is linked, too,
-// its definition is taken.
+// The build has checked the writes of compiled programs. If a runtime is linked, too, its
+// definition is used.
 [[gnu::weak]] TORCH_FUSION_THREAD_LOCAL ConstantData constant_data = {0, 0};
 
 } // namespace internal

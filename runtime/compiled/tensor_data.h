@@ -22,8 +22,8 @@ struct TensorShape {
 };
 
 /**
- * A tensor as TensorImpl lies in memory, whose fields are private: one that can be a constant in
- * flash, and that costs a few stores to make elsewhere.
+ * A tensor with the memory layout of TensorImpl, whose fields are private: it can be a constant in
+ * flash, and a few stores create it elsewhere.
  */
 struct [[gnu::may_alias]] TensorData {
   const int32_t* sizes;
@@ -39,9 +39,6 @@ struct [[gnu::may_alias]] TensorData {
 
   /**
    * @param[in] shape Its shape.
-   * @param[in] elements Its data; what is const is not written to.
-   * @param[in] own_shape Of a tensor of dynamic shape 2 * shape.dim integers for its sizes and
-   *     strides.
    */
   constexpr TensorData(const TensorShape& shape, const void* elements)
       : sizes(shape.sizes),

@@ -71,12 +71,9 @@ static inline const char* torch_fusion_status_text(torch_fusion_status status) {
 #endif
 
 /**
- * The element of a quantized tensor that stands for a number, as PyTorch computes it: the nearest
- * one, of two as near the even one; of NaN the least. A model's header has a function for each of
- * its inputs that calls it.
- *
- * @param inverse_scale 1 / scale.
- * @param least,greatest The range of the elements, of at most 16 bits.
+ * Returns the element of a quantized tensor that represents a number, as PyTorch computes it: the
+ * nearest one, with halves rounded to even; the minimum for NaN. A model's header has a function
+ * for each of its inputs that calls this one.
  */
 static inline int32_t torch_fusion_quantize(
     float number,

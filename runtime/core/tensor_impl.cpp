@@ -78,8 +78,8 @@ Error TensorImpl::internal_resize_contiguous(ArrayRef<SizesType> new_sizes) {
       "a tensor of %zd dimensions cannot become one of %zu",
       dim_,
       new_sizes.size());
-  // As TensorParser does it, a size of 0 counts as 1: kernels walk along the others, too. A
-  // negative one is too large.
+  // As in TensorParser, a size of 0 counts as 1, because kernels use the strides of the others,
+  // too. A negative size is too large.
   bool is_equal = true;
   bool is_empty = false;
   bool fits = true;

@@ -10,9 +10,8 @@ namespace internal {
 /**
  * Counts and places the allocations of a method within one block of memory.
  *
- * Beyond the block's end it goes on counting and gives null pointers, so that the size that would
- * have been enough is known in the end. tools/pipeline/link models what Method takes of it, step by
- * step.
+ * Beyond the block's end it continues to count and returns null pointers, so that the required size
+ * is known in the end. tools/pipeline/link models Method's allocations step by step.
  */
 class Arena final {
  public:

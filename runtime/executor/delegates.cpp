@@ -37,7 +37,7 @@ T* allocate(MemoryAllocator& allocator, size_t count) {
   return static_cast<T*>(result);
 }
 
-// What a delegate was made with.
+// The compile options of a delegate.
 Error read_specs(
     Verifier& verifier,
     const Specs* tables,

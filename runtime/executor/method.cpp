@@ -65,11 +65,11 @@ TORCH_FUSION_THREAD_LOCAL ConstantData constant_data = {0, 0};
 } // namespace internal
 
 /**
- * A verified list of instructions, and what all chains of a method share; a method without chains
- * has one for that.
+ * A verified list of instructions, and the data that all chains of a method share; a method without
+ * chains has an empty one.
  *
- * Instructions are decoded where they are, in the program, as they are executed: a decoded form
- * would take RAM for each of their arguments.
+ * Instructions are decoded in place, in the program, as they are executed: a decoded form would
+ * take RAM for each of their arguments.
  */
 struct Chain {
   const Vector<Offset<Instruction>>* instructions;
@@ -332,7 +332,7 @@ class Builder final {
     return error;
   }
 
-  // Checks a chain's instructions, every index in them, and what they change; raises
+  // Checks a chain's instructions, all of their indices, and the values that they change; raises
   // *argument_count to the largest number of arguments.
   [[gnu::noinline]] Error check_instructions(
       const Vector<Offset<Instruction>>* instructions,
@@ -342,7 +342,7 @@ class Builder final {
         Instruction::VT_INSTR_ARGS_TYPE == 4 && Instruction::VT_INSTR_ARGS == 6,
         "as open_union() expects");
     // All kinds have at most two fields, and all but a kernel call's arguments are 32-bit numbers:
-    // they are read in one place, which takes less flash than one for each kind.
+    // reading them at one location takes less flash than separately for each kind.
     constexpr uint32_t kFirst = 4;
     constexpr uint32_t kSecond = 6;
     static_assert(
@@ -430,11 +430,10 @@ class Builder final {
     return Error::Ok;
   }
 
-  // Checks what execution relies on and does not look at again: an input's memory stays the
-  // input's, a constant the constant that its kernel has checked, and a tensor a tensor.
-  // Instructions that give values other contents, or tensors other memory, are the only ones that
-  // could change that. What is in constants that kernels rely on is checked, too. `first` and
-  // `second` are the instruction's fields.
+  // Checks conditions that execution relies on: an input keeps its memory, a constant stays the one
+  // that its kernel has checked, and a tensor stays a tensor. Only instructions that give values
+  // other contents, or tensors other memory, could violate them. The contents of constants that
+  // kernels rely on are checked, too. `first` and `second` are the instruction's fields.
   [[gnu::always_inline]] Error
   check_effects(InstructionArguments type, const Indices* args, uint32_t first, uint32_t second) {
     if (type == InstructionArguments::KernelCall) {
@@ -448,7 +447,7 @@ class Builder final {
     }
     const EValue& source = made_values_[first];
     const EValue& target = made_values_[second];
-    // Who reads a tensor relies on what the program declares of it.
+    // Readers of a tensor rely on the program's declaration of it.
     ET_CHECK_OR_RETURN_ERROR(
         !target.isTensor() ||
             (source.isTensor() &&
@@ -485,7 +484,7 @@ class Builder final {
     return error;
   }
 
-  // Notes what becomes of a value: of two different things one would undo what the other relies on.
+  // Records the use of a value: two different uses would contradict each other's assumptions.
   [[gnu::noinline]] Error mark(uint32_t index, Mark mark) {
     EValue& value = made_values_[index];
     const unsigned marks = marks_of(value) | static_cast<unsigned>(mark);
@@ -528,8 +527,7 @@ class Builder final {
   return reference + load<uint32_t>(reference);
 }
 
-// Decodes an instruction whose type and arguments Builder::check_instructions() has verified to be
-// there.
+// Decodes an instruction whose type and arguments Builder::check_instructions() has verified.
 [[gnu::always_inline]] inline const flatbuffers::Table* decode(
     const Instruction* instruction,
     InstructionArguments* type) {
@@ -600,8 +598,8 @@ Error Method::init(
   // Constants are either in their segment or within the flatbuffer.
   const FreeableBuffer& segment = program_->constant_segment_data_;
   const FreeableBuffer& constants = segment.size() != 0 ? segment : program_->program_data_;
-  // Builds in the free memory of the allocator, and claims what that took. Allocators that aren't
-  // one block of memory are asked for what was counted, and the parts made again.
+  // Builds in the free memory of the allocator, and then allocates what that took. Allocators that
+  // aren't one block of memory get the counted requests, and the parts are built again.
   MemoryAllocator* allocator = memory_manager_->method_allocator();
   uint8_t* block = allocator->base_address();
   size_t capacity = 0;
@@ -686,7 +684,7 @@ size_t Method::get_output_index(size_t i) const {
 bool internal::has_own_memory(const ExecutionPlan* plan, size_t index) {
   const auto* value = (*plan->values())[static_cast<uint32_t>(index)];
   if (value->val_type() != executorch_flatbuffer::KernelTypes::Tensor) {
-    // A list, whose element a move made the output.
+    // The output is a list's element after a move.
     return true;
   }
   const auto* tensor = static_cast<const executorch_flatbuffer::Tensor*>(value->val());
@@ -817,7 +815,7 @@ Error Method::execute() {
   do {
     error = step();
   } while (error == Error::Ok);
-  // A kernel may fail with any error, after which nothing is left of the steps.
+  // A kernel may fail with any error, which also resets the steps.
   const bool is_at_end = step_state_.chain_idx >= n_chains_;
   step_state_ = {};
   return error == Error::EndOfMethod && is_at_end ? Error::Ok : error;

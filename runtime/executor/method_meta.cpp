@@ -111,7 +111,7 @@ Result<Tag> MethodMeta::input_tag(size_t index) const {
 
 namespace {
 
-// Arguments of TensorInfo::create(), whose access is MethodMeta's alone.
+// Creates the arguments of TensorInfo::create(), which only MethodMeta may access.
 template <typename Create>
 Result<TensorInfo> tensor_meta(const executorch_flatbuffer::Tensor* tensor, Create create) {
   if (tensor == nullptr) {
@@ -155,7 +155,7 @@ Result<TensorInfo> MethodMeta::attribute_tensor_meta(size_t index) const {
 }
 
 size_t MethodMeta::num_memory_planned_buffers() const {
-  // The first one stands for the constants, which are in the program.
+  // The first one is reserved for the constants, which are in the program.
   const size_t count = length(s_plan_->non_const_buffer_sizes());
   return count == 0 ? 0 : count - 1;
 }

@@ -10,7 +10,7 @@
 
 #include "runtime/backend/delegation.h"
 
-// What is the same for all methods, whatever executes them: their inputs and outputs are values in
+// The common part of all methods, whatever executes them: their inputs and outputs are values in
 // RAM.
 
 namespace executorch {
@@ -228,7 +228,7 @@ Error Method::set_output_data_ptr(void* buffer, size_t size, size_t output_idx) 
       "output %zu has memory already, by the memory plan or as a constant",
       output_idx);
   const Tensor& target = output.payload.as_tensor;
-  // A move has made it another value, whose memory it has.
+  // After a move, it is another value and shares its memory.
   for (size_t i = 0; i < n_value_; ++i) {
     ET_CHECK_OR_RETURN_ERROR(
         i == index || !values_[i].isTensor() ||

@@ -8,20 +8,20 @@ namespace executorch {
 namespace runtime {
 namespace internal {
 
-/// What becomes of a value while a method executes, and what it has to be for that. A value may
-/// have one of these only; constants have the last two.
+/// The use of a value while a method executes, and the resulting requirement. A value may only have
+/// one of these; constants have the last two.
 enum class Mark : uint8_t {
-  /// It is an input of the method, whose memory stays the input's.
+  /// The value is an input of the method, whose memory stays the input's.
   Input = 1,
   /// It gets another content: by a move another value's memory, or a number, by a kernel, which
   /// no tensor may become.
   Replaced = 2,
-  /// Its tensor gets other memory, as views do: after a move that would be another value's, too.
+  /// The value's tensor gets other memory, as views do, which after a move would be another
+  /// value's, too.
   Relocated = 4,
-  /// It has to be a constant: what a kernel has checked, and then reads again, must not change
-  /// meanwhile.
+  /// The value must be a constant: a kernel checks it, and reads it again later.
   Constant = 8,
-  /// It has to be a constant that is a packed layer: check_packed() checks what is in it.
+  /// The value must be a constant that is a packed layer, whose contents check_packed() checks.
   Packed = 16,
 };
 
@@ -67,7 +67,7 @@ struct OptionalParts {
   Span<const CheckedArgument> checked_arguments;
 };
 
-/// Finds where a segment lies in the file.
+/// Finds the offset of a segment in the file.
 Error locate_segment(
     flatbuffers::Verifier& verifier,
     const flatbuffers::View& program,

@@ -12,11 +12,7 @@ namespace internal {
  * Verifies every reference of a method that MethodMeta follows, and the indices of its inputs and
  * outputs.
  *
- * Method doesn't need it, as it verifies what it reads while it reads it.
- *
- * @param[in] data The flatbuffer that holds the plan.
- * @param[in] size Its size in bytes.
- * @param[in] plan The method, a table whose header has been verified.
+ * Method doesn't need it, because it verifies what it reads while reading.
  */
 bool verify_plan(const void* data, size_t size, const executorch_flatbuffer::ExecutionPlan* plan);
 

@@ -30,7 +30,7 @@ constexpr size_t kHeaderOffset = 8;
 constexpr size_t kHeaderMinimumLength = 24;
 constexpr size_t kSmallestProgram = 16;
 
-// What the exporter aligns constants and inline buffers to within the file.
+// The exporter's alignment of constants and inline buffers within the file.
 constexpr uintptr_t kAlignment = 16;
 
 // True if data begin with a magic of four characters.
@@ -50,7 +50,7 @@ size_t load_size(const uint8_t* address) {
   return value < SIZE_MAX ? static_cast<size_t>(value) : SIZE_MAX;
 }
 
-// Reads what stands before the root table, in the first Program::kMinHeadBytes of a file.
+// Reads the header before the root table, in the first Program::kMinHeadBytes of a file.
 Error read_header(
     const FreeableBuffer& head,
     size_t file_size,
@@ -204,7 +204,7 @@ Program::HeaderStatus Program::check_header(const void* data, size_t size) {
       data->data(),
       static_cast<unsigned>(kAlignment));
 
-  // What else there is in the root table is verified where it is used.
+  // Other fields of the root table are verified where they are used.
   Verifier verifier(data->data(), program_size);
   View root;
   const bool has_root = verifier.root(root);

@@ -198,7 +198,7 @@ Error TensorParser::parse_tensor(const View& tensor, EValue* out) {
       "a tensor of unbounded dynamic shape is not supported; export the model with an upper bound "
       "for each dimension");
   View info;
-  // Few tensors have it.
+  // Few tensors have this table.
   const bool has_info = tensor.field(Fields::VT_EXTRA_TENSOR_INFO, sizeof(uint32_t)) != nullptr &&
       verifier_.open(tensor, Fields::VT_EXTRA_TENSOR_INFO, info);
   const Error refused = has_info ? check_info(info) : Error::Ok;
@@ -223,10 +223,10 @@ Error TensorParser::parse_tensor(const View& tensor, EValue* out) {
       "a tensor of %" PRIu32 " dimensions has a dim order of %" PRIu32 ", or misaligned sizes",
       dim,
       length(order_vector));
-  // What the largest stride spans, in bytes, must fit; a size of 0 counts as 1 there.
+  // The span of the largest stride, in bytes, must fit; a size of 0 counts as 1 there.
   uint32_t span = element_size;
   bool is_empty = false;
-  // A bit for each dimension in the dim order; what is none leaves another one's unset.
+  // A bit for each dimension in the dim order; an invalid one leaves another bit unset.
   uint32_t seen = 0;
   for (uint32_t i = 0; i < dim; ++i) {
     seen |= dim_order[i] < kTensorDimensionLimit ? 1u << dim_order[i] : 0;

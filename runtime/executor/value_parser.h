@@ -12,14 +12,14 @@ namespace runtime {
 namespace deserialization {
 
 /**
- * Makes the values of a method from its plan, and verifies what it reads.
+ * Creates the values of a method from its plan, and verifies what it reads.
  *
  * Sizes and dim orders of static tensors, strings, and lists of floating-point numbers and flags
- * stay in the program. A tensor takes a TensorImpl and its strides, unless one of the
- * kSharedStrides shapes before is the same; a tensor of a bounded dynamic shape takes sizes and
- * strides of its own.
+ * stay in the program. A tensor takes a TensorImpl and its strides, unless one of the previous
+ * kSharedStrides shapes is the same; a tensor of a bounded dynamic shape takes sizes and strides of
+ * its own.
  *
- * It has this name because Program lets a class of this name reach its data.
+ * It has this name because Program gives a class of this name access to its data.
  */
 class TensorParser final {
  public:

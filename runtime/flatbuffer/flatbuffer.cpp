@@ -12,7 +12,7 @@ Verifier::Verifier(const void* data, size_t size)
       budget_(static_cast<uint32_t>(size)),
       ok_(size <= INT32_MAX) {}
 
-// Opens the table at a position: table and vtable lie within the buffer.
+// Opens the table at a position: table and vtable must be inside the buffer.
 [[gnu::always_inline]] inline bool Verifier::open_at(uint32_t position, View& view) {
   const uint32_t last = size_ - sizeof(uint32_t);
   if (position <= last) {
@@ -70,7 +70,7 @@ Verifier::open_union_element(const uint8_t* element, uint8_t* type, View& value)
 
 [[gnu::noinline]] bool
 Verifier::vectors(const View& table, const uint16_t* kinds, uint32_t count, const void** vectors) {
-  // Copies, as the compiler cannot know that what is written through `vectors` is none of it.
+  // Copies, because the compiler must assume that writes through `vectors` change the originals.
   const View view = table;
   const uint8_t* const last = base_ + size_ - sizeof(uint32_t);
   uint32_t budget = budget_;

@@ -114,22 +114,22 @@ inline std::string_view view(const String* string) {
 class Table;
 
 /**
- * Bytes by which a table's last field may reach beyond the size that its vtable states.
+ * The number of bytes by which a table's last field may exceed the size in its vtable.
  *
  * FlatBuffers' Python library before 25.12 shares a vtable between tables with fields at the same
  * offsets but of different widths, and the vtable has the size of the one written first. No scalar
- * is wider than 8 bytes. Verifier opens no table that ends less than this before the buffer does,
- * so that whoever reads a table later, through a View or a generated one, reads what was verified.
- * Programs end with text or numbers, whoever writes them: 24 bytes and more are behind their last
+ * is wider than 8 bytes. Verifier refuses tables that end less than this before the buffer does, so
+ * that later reads of a table, through a View or a generated class, only access verified memory.
+ * Programs end with text or numbers, whoever writes them: at least 24 bytes follow their last
  * tables.
  */
 constexpr uint32_t kUnstated = 7;
 
 /**
- * A table whose header has been verified, opened for reading: it holds what every access needs.
+ * A table whose header has been verified, opened for reading: it contains what every access needs.
  *
- * Its accessors are inlined, for the functions that read much of a table. Those of the generated
- * tables are not.
+ * Its accessors are inlined, for functions that read much of a table. Those of the generated tables
+ * are not.
  */
 class View {
  public:
@@ -144,10 +144,8 @@ class View {
         table_size_(load<uint16_t>(vtable_ + sizeof(uint16_t)) + kUnstated) {}
 
   /**
-   * Address of a field, or nullptr if the table doesn't have it or it doesn't lie within the table.
-   *
-   * @param[in] place The field's place in the vtable, in bytes from its start: 4 + 2 * slot.
-   * @param[in] width The field's width in bytes.
+   * Returns the address of a field, or nullptr if the table doesn't have it or it is not inside the
+   * table.
    */
   [[gnu::always_inline]] const uint8_t* field(uint32_t place, uint32_t width) const {
     if (place + 1 >= vtable_size_) {

@@ -46,7 +46,7 @@ def _run(options: argparse.Namespace) -> int:
     )
     print(table(outcome))
     if outcome.interrupted:
-        # What has been counted is told; the rest is as of every tool.
+        # Prints the counts so far; then behaves like every tool.
         raise KeyboardInterrupt
     if outcome.reproducer is not None:
         print(explain(outcome, seeds))

@@ -22,7 +22,7 @@ _LONGEST_PROGRAM = 4 << 20
 _MEMORY_LIMIT_MB = 4096
 """Memory beyond this is taken for a leak or an allocation that trusts its input."""
 _TIME_LIMIT_S = 120
-"""Of one program with its three executions. Large networks take seconds under the sanitizers."""
+"""The limit for a program with its three executions. Large networks take seconds under the sanitizers."""
 _PROGRESS_INTERVAL_S = 30
 _INTERRUPTED = 72
 """libFuzzer's status after Ctrl-C."""
@@ -32,7 +32,7 @@ _PULSE = re.compile(r"^#(\d+)\s+(?:[A-Z]+|pulse)\s.*cov: (\d+)")
 
 @dataclass(frozen=True)
 class Counts:
-    """How many programs came from a seed, how many of them loaded, and how many of them executed three times."""
+    """The numbers of programs from a seed, of those that loaded, and of those that executed three times."""
 
     programs: int
     loaded: int
@@ -41,12 +41,12 @@ class Counts:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a run of the fuzzer gave.
+    """The result of a run of the fuzzer.
 
     Attributes:
       counts: by seed.
-      reproducer: the program that a sanitizer or a check objected to, if there is one.
-      report: what was objected to.
+      reproducer: the program for which a sanitizer or a check failed, if there is one.
+      report: the failure.
       interrupted: whether Ctrl-C ended it.
     """
 
@@ -111,14 +111,14 @@ def fuzz(
             f"-max_total_time={seconds}",
             f"-seed={random_seed}",
             f"-timeout={_TIME_LIMIT_S}",
-            # Earlier, libFuzzer would keep what is only slow, on a busy machine, where it keeps faults.
+            # With a lower limit, libFuzzer would store slow inputs of a busy machine together with faults.
             f"-report_slow_units={_TIME_LIMIT_S}",
             f"-rss_limit_mb={_MEMORY_LIMIT_MB}",
             f"-max_len={_LONGEST_PROGRAM}",
             # Programs keep their length.
             "-len_control=0",
             "-detect_leaks=0",
-            # What takes long is tried less often if there are hours. A count of runs means the same ones each time.
+            # Slow inputs are tried less often in a timed run. A fixed count of runs must repeat the same ones.
             f"-entropic_scale_per_exec_time={int(seconds > 0)}",
             f"-artifact_prefix={output.resolve()}/",
             str(Path(folder, "corpus")),
@@ -177,7 +177,7 @@ def table(outcome: Outcome) -> str:
 
 
 def explain(outcome: Outcome, seeds: Path) -> str:
-    """What to tell of a fault: the report, the seed, and how to run the program again."""
+    """Explains a fault: the report, the seed, and how to run the program again."""
     path = outcome.reproducer
     assert path is not None
     data = path.read_bytes()

@@ -1,4 +1,4 @@
-"""Programs made of the models' break nothing; and what a fault would look like."""
+"""Tests that programs derived from the models' cause no faults, and the report of a fault."""
 
 import os
 import sys
@@ -16,13 +16,13 @@ NAMES = (SEEDS / "names.txt").read_text().split()
 
 RUNS = 20_000
 
-# Programs of the runtime's tests that run, with what no model has: lists, control flow, several methods, named data,
-# state. Most of the others are there to be refused.
+# Programs of the runtime's tests that run, with features that no model has: lists, control flow, several methods, named
+# data, state. Most of the others must be refused.
 _OF_THE_RUNTIME = ("increment", "lists", "loop", "methods", "move", "named_data", "number_input", "state", "view")
 
 
 def runs(name: str) -> bool:
-    """Whether the program is to run as it is."""
+    """Whether the unchanged program must run."""
     return not name.startswith("runtime.") or name.removeprefix("runtime.programs.") in _OF_THE_RUNTIME
 
 
@@ -42,7 +42,7 @@ def test_every_seed_takes_part(outcome: Outcome) -> None:
 
 
 def test_programs_reach_execution_and_validation(outcome: Outcome) -> None:
-    # What validation refuses never gets to the kernels; what it never refuses is no test of it.
+    # Kernels only see programs that pass validation, and validation must refuse some.
     whole = {name: counts for name, counts in outcome.counts.items() if runs(name)}
     total = Outcome(whole, None, "").total
     assert 0.15 <= total.loaded / total.programs <= 0.9
@@ -59,7 +59,7 @@ def test_every_seed_runs_as_it_is(tmp_path: Path) -> None:
 
 
 def fuzzer_with_fault(tmp_path: Path) -> Path:
-    """A program that behaves as a fuzzer does that finds a fault in what it made of the second seed."""
+    """Makes a program that behaves like a fuzzer that finds a fault in an input derived from the second seed."""
     fuzzer = tmp_path / "fuzzer"
     reproducer = tmp_path / "reproducer"
     reproducer.write_bytes(b"program" + TRAILER.pack(b"SEED", 1, 0))
@@ -101,7 +101,7 @@ def test_ctrl_c_ends_it_with_what_has_been_counted(
             told.write_text("told\n")
 
     monkeypatch.setattr("runtime.fuzz.__main__.print", tell, raising=False)
-    # Of which tools/quiet/start.py makes one line and status 130.
+    # tools/quiet/start.py turns it into one line and status 130.
     with pytest.raises(KeyboardInterrupt):
         main(["--minutes", "1", "--output", str(tmp_path / "faults")])
     streams = capsys.readouterr()

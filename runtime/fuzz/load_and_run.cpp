@@ -112,7 +112,7 @@ struct Counts {
 Mutator* mutator = nullptr;
 Counts* counts = nullptr;
 
-/// Maps the file, so that it has what was counted whatever ends the fuzzer.
+/// Maps the file, so that it contains the counts however the fuzzer ends.
 Counts* map_counts(const char* path, size_t seeds) {
   const int file = open(path, O_RDWR);
   const size_t size = seeds * sizeof(Counts);
@@ -126,8 +126,8 @@ Counts* map_counts(const char* path, size_t seeds) {
   return static_cast<Counts*>(memory);
 }
 
-/// Where each input's elements are; nullptr for what is no tensor. Empty if the method doesn't
-/// tell.
+/// Returns the address of each input's elements; nullptr for inputs that are not tensors. Empty if
+/// the method doesn't tell.
 std::vector<const void*> input_memory(Method& method) {
   std::vector<EValue> inputs(method.inputs_size());
 #pragma GCC diagnostic push

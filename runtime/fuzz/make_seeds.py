@@ -1,9 +1,9 @@
-"""Makes what the fuzzer of programs starts from: each program, and where in it which field lies.
+"""Makes the seeds of the fuzzer of programs: each program, and the offsets of its fields.
 
 A seed is a program and a trailer of eight bytes: "SEED", its number (2 bytes) and two zero bytes. The trailer stays
-with what the fuzzer makes of the seed, whose fields keep their places. In `fields.bin` is, for each seed in the order
-of the numbers: the count of fields (4 bytes) and the fields, twelve bytes each as `Field` in mutator.h; then for all of
-them the count of groups. All numbers are little-endian.
+with inputs that the fuzzer derives from the seed, whose fields keep their offsets. `fields.bin` has, for each seed in
+the order of the numbers, the count of fields (4 bytes) and the fields, twelve bytes each as `Field` in mutator.h; then
+for all of them the count of groups. All numbers are little-endian.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ _INDEX_FIELDS = {
     "FreeCall.value_index": "values",
     "Tensor.data_buffer_idx": "constants",
 }
-"""Fields that refer to something by its number, and what it is."""
+"""Fields that refer to an object by its number, and the kind of that object."""
 
 
 class Kind(enum.IntEnum):
-    """What a field is; `extra` says more of it."""
+    """The kind of a field; `extra` has further details."""
 
     SCALAR = 0
     """An integer or a floating-point number."""
@@ -59,11 +59,11 @@ class Kind(enum.IntEnum):
     INDEX = 2
     """A number of a value, an operator, ...; extra: how many there are."""
     OFFSET = 3
-    """Where a table, vector or string lies, from here; extra: number of what it is."""
+    """The offset of a table, vector or string from here; extra: the number of its type."""
     LENGTH = 4
-    """Elements of a vector or string; what follows are its elements. extra: 1 for a string."""
+    """The number of elements of a vector or string, which follow. extra: 1 for a string."""
     TABLE = 5
-    """Where a table's vtable lies, before here."""
+    """The distance of a table's vtable before here."""
     SLOT = 6
     """Entry of a vtable."""
     BYTES = 7
@@ -72,7 +72,7 @@ class Kind(enum.IntEnum):
 
 @dataclass(frozen=True)
 class FieldAt:
-    """A field of a seed: where it lies, what it is, and the name of the group of fields that it belongs to."""
+    """A field of a seed: its offset, its kind, and the name of the group of fields that it belongs to."""
 
     offset: int
     kind: Kind

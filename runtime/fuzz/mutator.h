@@ -21,7 +21,7 @@ enum class Kind : uint8_t {
   Bytes,
 };
 
-/// Where a field lies in a program, as make_seeds.py writes it.
+/// A field's position in a program, as written by make_seeds.py.
 struct Field final {
   uint32_t offset;
   uint32_t extra;
@@ -37,16 +37,16 @@ struct Seed final {
   /// The program and its trailer.
   std::vector<uint8_t> bytes;
   std::vector<Field> fields;
-  /// Indices of `fields` by group, for the groups that the program has: each is as likely to be
-  /// changed. `content` are those of numbers and constants, whose changes validation finds least;
-  /// `groups` has all.
+  /// Indices of `fields` by group, for the groups that the program has: each is changed with the
+  /// same probability. `content` are those of numbers and constants, whose changes validation finds
+  /// least; `groups` has all.
   std::vector<std::vector<uint32_t>> groups;
   std::vector<std::vector<uint32_t>> content;
 };
 
 /**
- * Changes programs field by field: what they hold stays where it is, so that the list of a seed's
- * fields is good for all that becomes of it.
+ * Changes programs field by field without moving anything, so that the list of a seed's fields
+ * stays valid for all inputs derived from it.
  */
 class Mutator final {
  public:

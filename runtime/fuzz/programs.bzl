@@ -1,4 +1,4 @@
-"""The programs of models, without what else their targets make."""
+"""Provides the programs of models, without the other outputs of their targets."""
 
 load("//rules:providers.bzl", "TorchProgramInfo")
 

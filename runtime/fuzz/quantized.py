@@ -1,7 +1,7 @@
-"""Int8 layers in every form that the export packs or leaves to a kernel of its own, small.
+"""Small models with int8 layers in every form that the export packs or leaves to a kernel of its own.
 
-Few channels, groups, strides, dilations, depthwise ones of odd counts; pools, borders and what works element by
-element; norms and recurrent layers.
+They have few channels, groups, strides, dilations, depthwise layers of odd counts; pools, paddings and elementwise
+operators; norms and recurrent layers.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Tiles(nn.Module):
 
 
 class Depthwise(nn.Module):
-    """Depthwise convolutions: packed, with and without padding, and what is not packed."""
+    """Depthwise convolutions: packed, with and without padding, and unpacked ones."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -84,7 +84,7 @@ class Norms(nn.Module):
 
 
 class Int4(nn.Module):
-    """Layers that can have int4 weights: several groups of inputs and what is left over, images and rows."""
+    """Layers that can have int4 weights: several groups of inputs with a remainder, images and rows."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -20,7 +20,7 @@ ReadOnlyCopy::ReadOnlyCopy(const uint8_t* data, size_t size) : memory_size_(size
   data_ = static_cast<uint8_t*>(memory);
   std::copy_n(data, size, data_);
   mprotect(data_, memory_size_, PROT_READ);
-  // What follows the program is nobody's.
+  // The memory after the program must not be accessed.
   ASAN_POISON_MEMORY_REGION(data_ + size, memory_size_ - size);
 }
 

@@ -1,4 +1,4 @@
-"""The `fuzz_seeds` rule: what a fuzzer of programs starts from."""
+"""The `fuzz_seeds` rule: makes the seeds of a fuzzer of programs."""
 
 def _name(prefix, file):
     return "{}{}={}".format(prefix + "." if prefix else "", file.basename.removesuffix(".pte"), file.path)
@@ -23,11 +23,11 @@ def _fuzz_seeds_impl(ctx):
     return [DefaultInfo(files = depset([folder]), runfiles = ctx.runfiles([folder]))]
 
 fuzz_seeds = rule(
-    doc = "A folder with programs and descriptions of their fields; make_seeds.py says what is in it.",
+    doc = "Makes a folder with programs and descriptions of their fields; make_seeds.py documents its contents.",
     implementation = _fuzz_seeds_impl,
     attrs = {
         "programs": attr.label_keyed_string_dict(
-            doc = "Targets with .pte files, or with folders of them, and what to put before their names.",
+            doc = "Targets with .pte files, or with folders of them, and the prefixes of their names.",
             allow_files = True,
             mandatory = True,
         ),

@@ -27,11 +27,11 @@ struct ConstantData {
 extern TORCH_FUSION_THREAD_LOCAL ConstantData constant_data;
 
 /**
- * True if an address lies within the constants of the method that is executing: in flash, where a
- * write faults.
+ * True if an address is inside the constants of the executing method: in flash, where a write
+ * faults.
  *
- * A kernel that writes to a tensor asks this first, as a corrupted program may name a constant as
- * an output.
+ * A kernel that writes to a tensor checks this first, because a corrupted program may name a
+ * constant as an output.
  */
 inline bool is_constant_data(const void* address) {
   return reinterpret_cast<uintptr_t>(address) - constant_data.begin < constant_data.size;

@@ -15,7 +15,7 @@ namespace {
 // A call has at most that many tensors in a kernel key (kKernelKeyBufSize's bound).
 constexpr size_t kMaxKeyTensors = 16;
 
-// What a kernel key begins with.
+// The prefix of a kernel key.
 constexpr char kKeyVersion[] = "v1/";
 
 OpFunction find(

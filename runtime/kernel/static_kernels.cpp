@@ -5,7 +5,7 @@ namespace runtime {
 namespace internal {
 
 // The table of images without a generated registry, whose kernels are registered at run time or
-// given to load_method().
+// passed to load_method().
 ET_WEAK extern const Span<const Kernel> kStaticKernels = {};
 
 } // namespace internal

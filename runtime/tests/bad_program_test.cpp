@@ -34,7 +34,7 @@ Error try_program(const std::vector<uint8_t>& bytes, size_t size, size_t misalig
   std::copy_n(bytes.begin(), size, block.data());
   ProgramRunner runner(block.data(), size);
   Error error = runner.load();
-  // Twice, as what one execution changes the next one finds.
+  // Twice, because the second execution sees the effects of the first.
   for (int i = 0; i < 2 && error == Error::Ok; ++i) {
     error = runner.run();
   }
@@ -121,8 +121,8 @@ size_t first_of(const std::vector<uint8_t>& bytes, size_t table, size_t slot) {
   return target_of(bytes, target_of(bytes, field_of(bytes, table, slot)) + 4);
 }
 
-/// A table at the program's end, whose two numbers lie behind it: they would be absent when they
-/// are checked, and be there when the instruction is executed.
+/// A table at the program's end, whose two numbers follow it: they would be absent when they are
+/// checked, and present when the instruction is executed.
 void test_table_at_end() {
   std::vector<uint8_t> bytes = read_program("move");
   const size_t plan = first_of(bytes, target_of(bytes, 0), 1);

@@ -16,7 +16,7 @@
     }                                                                              \
   } while (0)
 
-/// Ends the test if an expression of type Error is another one than expected.
+/// Ends the test if an expression of type Error differs from the expected one.
 #define CHECK_ERROR(expression, expected)                           \
   do {                                                              \
     const ::executorch::runtime::Error actual_error = (expression); \

@@ -112,7 +112,7 @@ void test_executes() {
   CHECK(backend.living == 0);
 }
 
-/// The program "delegate" whose call has the arguments 0 and 99.
+/// Returns the program "delegate" whose call has the arguments 0 and 99.
 std::vector<uint8_t> corrupted_argument() {
   std::vector<uint8_t> bytes = read_program("delegate");
   const uint32_t arguments[] = {2, 0, 1};

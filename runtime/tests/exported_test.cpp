@@ -65,8 +65,8 @@ void test_outputs(const std::string& name) {
   }
 }
 
-/// A packed layer whose shifts are none is refused when it is loaded: no kernel looks at them
-/// before it computes with them.
+/// A packed layer with invalid shifts is refused when it is loaded, because kernels compute with
+/// them unchecked.
 void test_packed_layer(const std::string& path) {
   std::vector<uint8_t> bytes = read_file(path);
   // The heads of its layers, of which the first one has a column: version, arrangement for DSP, a

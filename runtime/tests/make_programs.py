@@ -64,7 +64,7 @@ from tools.pipeline.link.interface import find_method
 from tools.pipeline.link.plan import make_plan
 from tools.quiet.console import UserError
 
-# Of delegate_test.cpp, and one that is missing there.
+# The backends of delegate_test.cpp, and one that is missing there.
 _BACKENDS = [Backend("SomeBackend", 4, 16), Backend("OtherBackend", 0, 0)]
 
 
@@ -272,7 +272,7 @@ def _lists() -> bytes:
 
 
 def _made() -> dict[str, Callable[[], bytes]]:
-    """Programs by name: what each is for stands in runtime/tests/*_test.cpp."""
+    """Makes programs by name; runtime/tests/*_test.cpp explain the purpose of each."""
     counter = ExtraTensorInfo(fully_qualified_name="counter")
     elsewhere = ExtraTensorInfo(fully_qualified_name="counter", mutable_data_segments_idx=1)
 
@@ -291,7 +291,7 @@ def _made() -> dict[str, Callable[[], bytes]]:
     ]
     increment = [KernelCall(INCREMENT, [0, 1, 1])]
     constant = _tensor([2], None, constant=1)
-    # Of a view: values 3 to 5, a number, the size made of it, and the tensor that becomes the view.
+    # For a view: values 3 to 5, a number, the size made of it, and the tensor that becomes the view.
     view = [Int(2), IntList([3]), _tensor([2], 32)]
 
     def with_constant(instructions: list[object], *values: object, outputs: list[int] | None = None) -> bytes:
@@ -313,14 +313,14 @@ def _made() -> dict[str, Callable[[], bytes]]:
         "increment": lambda: _serialize(_program(_plan(_x_and_y(), increment))),
         "constant": lambda: _serialize(_increment_constant(1)),
         "constant_output": lambda: _serialize(_increment_constant(2)),
-        # As ExecuTorch wrote programs before release 0.4: constants within the flatbuffer, no extended header.
+        # ExecuTorch's format before release 0.4: constants within the flatbuffer, no extended header.
         "inline_constant": lambda: bytes(_program_to_flatbuffer(_increment_constant(1)).data),
         "loop": lambda: _serialize(_program(_plan([*_x_and_y(), _tensor([1], 32, ScalarType.BOOL)], loop))),
         "endless": lambda: _serialize(_program(_plan([*_x_and_y(), Bool(False)], [JumpFalseCall(2, 0)]))),
         "move": lambda: _serialize(_program(_plan([*_x_and_y(), Null()], [MoveCall(0, 2)], outputs=[2]))),
         "chains": lambda: _serialize(_program(_plan(_x_and_y(), increment, chains=3))),
         "jump_outside": lambda: _serialize(_program(_plan([*_x_and_y(), Bool(False)], [JumpFalseCall(2, 9)]))),
-        # What an instruction may not change: an input, a constant, what another value shares.
+        # Values that an instruction must not change: an input, a constant, a value that shares another one's memory.
         "move_to_input": lambda: with_constant([*increment, MoveCall(2, 0)]),
         "move_to_constant": lambda: with_constant([*increment, MoveCall(1, 2)]),
         "free_input": lambda: _serialize(_program(_plan(_x_and_y(), [*increment, FreeCall(0)]))),
@@ -339,11 +339,11 @@ def _made() -> dict[str, Callable[[], bytes]]:
         "move_dtype": lambda: _serialize(
             _program(_plan([*_x_and_y(), _tensor([2], 32, ScalarType.INT)], [*increment, MoveCall(2, 1)]))
         ),
-        # What may be moved, viewed and counted.
+        # Values that may be moved, viewed and counted.
         "number": lambda: _serialize(_program(_plan([*_x_and_y(), Int(7)], [*increment, KernelCall(NUMEL, [0, 2])]))),
         "view": lambda: with_constant([KernelCall(VIEW, [0, 4, 5]), KernelCall(INCREMENT, [5, 1, 1])], *view),
         "move_tensor": lambda: with_constant([KernelCall(INCREMENT, [0, 5, 5]), MoveCall(5, 1)], *view),
-        # A constant that a move makes what a kernel writes to.
+        # A move makes a constant the output of a kernel.
         "moved_constant_output": lambda: with_constant([MoveCall(2, 5), KernelCall(INCREMENT, [0, 5, 5])], *view),
         # Outputs without memory.
         "free_output": lambda: _serialize(_program(_plan(_x_and_y(), [*increment, FreeCall(1)]))),
@@ -412,7 +412,7 @@ def make_programs(folder: Path) -> None:
     for name, data in programs.items():
         path = folder / f"{name}.pte"
         path.write_bytes(data)
-        # There is no plan for what the runtime refuses to load.
+        # Programs that the runtime refuses to load have no plan.
         with contextlib.suppress(UserError):
             file = load(path)
             plan = memory_plan_json(make_plan(file, find_method(file), "host", backends=_BACKENDS))

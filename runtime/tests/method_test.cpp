@@ -1,4 +1,4 @@
-// Loads and runs programs on the host: what works, and what is refused by name.
+// Loads and runs programs on the host: valid ones, and ones that are refused by name.
 
 #include <cmath>
 #include <cstring>
@@ -132,7 +132,7 @@ void test_refused() {
   for (const char* name : {"move_number", "move_dtype"}) {
     check_refused(name, Error::InvalidProgram, "moves what is no such tensor to a tensor");
   }
-  // What is a tensor when the program is loaded is one after each execution.
+  // Tensors stay tensors after each execution.
   for (const char* name : {"number_as_input", "number_as_output"}) {
     check_refused(name, Error::InvalidProgram, "it makes a tensor, value ");
   }
@@ -190,8 +190,8 @@ void test_outputs_without_memory() {
   check_output(*unplanned.runner, {0.5f, 0.75f});
 }
 
-/// An output that a move has made another value has that one's memory: what the caller gives would
-/// become the memory of an input, or of a constant.
+/// An output that a move has replaced has the other value's memory: memory from the caller would
+/// become that of an input, or of a constant.
 void test_moved_outputs() {
   for (const char* name : {"moved_output", "moved_constant"}) {
     Test test(name);
@@ -230,7 +230,7 @@ void test_instruction_limit() {
   check_limit("chains", 2, Error::InvalidProgram);
   check_limit("endless", 1000, Error::InvalidProgram);
 
-  // By steps the jumps count.
+  // The limit counts jumps of an execution by steps.
   Test test("endless");
   CHECK_ERROR(test.runner->load(), Error::Ok);
   CHECK_ERROR(test.runner->set_inputs(), Error::Ok);

@@ -1,4 +1,4 @@
-// Tests of what stands for the C library's stdio, of platform hooks and of names.
+// Tests the replacements of the C library's stdio, platform hooks and names.
 
 #include <cinttypes>
 #include <cstring>
@@ -13,7 +13,7 @@
 #include <executorch/runtime/platform/platform.h>
 #include <executorch/runtime/platform/runtime.h>
 
-// After ExecuTorch's, which leave them to those who want them.
+// After ExecuTorch's headers, which leave them to their users.
 #include <c10/util/complex.h>
 
 #include <sstream>

@@ -18,7 +18,7 @@ using executorch::runtime::TensorInfo;
 
 namespace {
 
-// What corrupted programs ask for beyond this they don't get.
+// The limit for memory that corrupted programs request.
 constexpr size_t kLargestBlock = 1 << 20;
 constexpr size_t kTempArenaSize = 4096;
 

@@ -48,13 +48,13 @@ class Block final {
 std::vector<uint8_t> read_file(const std::string& path);
 
 /**
- * Loads a program from memory and runs a method of it, with memory as an application has it.
+ * Loads a program from memory and runs a method of it, with memory like an application's.
  *
- * Planned memory has the sizes that the program asks for, as far as they are sane.
+ * Planned memory has the sizes that the program requests, within limits.
  */
 class ProgramRunner final {
  public:
-  /// Arena of methods whose size a test doesn't care for, in bytes.
+  /// The arena size for methods whose size doesn't matter to a test, in bytes.
   static constexpr size_t kLargeArena = 1 << 16;
 
   /// @param[in] data The program. Must outlive the runner.
@@ -65,8 +65,8 @@ class ProgramRunner final {
       const char* method_name = "forward",
       size_t method_arena_size = kLargeArena);
 
-  /// Sets every input: tensors to what make_programs.py's fill() gives, others to the value they
-  /// have.
+  /// Sets every input: tensors to the result of make_programs.py's fill(), others to their present
+  /// value.
   executorch::runtime::Error set_inputs();
 
   /// Gives memory to the outputs that have none.

@@ -26,8 +26,8 @@ executorch::aten::Tensor& sum(
     const executorch::aten::Tensor& b,
     executorch::aten::Tensor& out);
 
-/// out[0]: 1 if all arguments are those of program `lists`; out[1]: elements of all lists. Takes
-/// the values as they are, as no operator of a model has all kinds.
+/// out[0]: 1 if all arguments are those of program `lists`; out[1]: elements of all lists. It takes
+/// boxed values, because no operator of a model has all kinds.
 void inspect(
     executorch::runtime::KernelRuntimeContext& ctx,
     executorch::runtime::Span<executorch::runtime::EValue*> arguments);

@@ -11,10 +11,10 @@ namespace executorch {
 namespace extension {
 
 /**
- * A DataLoader of a program in memory, such as flash. What it loads points into that memory.
+ * A DataLoader of a program in memory, such as flash. Loaded data points into that memory.
  *
- * Has the name and the place of ExecuTorch's class, whose header is not in the wheel:
- * `#include <executorch/extension/data_loader/buffer_data_loader.h>`.
+ * It has the name and the path of ExecuTorch's class, whose header is not in the wheel: `#include
+ * <executorch/extension/data_loader/buffer_data_loader.h>`.
  */
 class BufferDataLoader final : public executorch::runtime::DataLoader {
  public:
@@ -25,7 +25,7 @@ class BufferDataLoader final : public executorch::runtime::DataLoader {
    */
   BufferDataLoader(const void* data, size_t size) : data_(data), size_(size) {}
 
-  /// Points into the memory; InvalidArgument if [offset, offset + size) doesn't lie within it.
+  /// Points into the memory; InvalidArgument if [offset, offset + size) is not inside it.
   ET_NODISCARD executorch::runtime::Result<executorch::runtime::FreeableBuffer>
   load(size_t offset, size_t size, ET_UNUSED const SegmentInfo& segment_info) const override {
     if (!contains(offset, size)) {
@@ -35,7 +35,7 @@ class BufferDataLoader final : public executorch::runtime::DataLoader {
         static_cast<const uint8_t*>(data_) + offset, size, nullptr);
   }
 
-  /// Copies from the memory; InvalidArgument if [offset, offset + size) doesn't lie within it.
+  /// Copies from the memory; InvalidArgument if [offset, offset + size) is not inside it.
   ET_NODISCARD executorch::runtime::Error load_into(
       size_t offset,
       size_t size,
