@@ -1,5 +1,6 @@
 """Calls of operators as plain C++: writes the sources of many into one program, and compares what that gives with what
-the loaded programs give, to the bit."""
+the loaded programs give, to the bit.
+"""
 
 from __future__ import annotations
 

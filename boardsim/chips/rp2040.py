@@ -34,7 +34,7 @@ _STAGE, _STAGE_SIZE = 0x20041F00, 252
 
 
 def _checksum(data: bytes) -> int:
-    """ "Flash Second Stage", "Checksum": polynomial 0x04c11db7, begun with ones, nothing reflected or inverted."""
+    """Returns the checksum of "Flash Second Stage": polynomial 0x04c11db7, initial ones, not reflected or inverted."""
     remainder = 0xFFFFFFFF
     for bit in (byte >> 7 - i & 1 for byte in data for i in range(8)):
         remainder = (remainder << 1 & 0xFFFFFFFF) ^ (0x04C11DB7 if remainder >> 31 ^ bit else 0)

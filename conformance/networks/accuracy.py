@@ -1,4 +1,6 @@
-"""How far int8 is from floating point on held-out inputs: bazel run //conformance/networks:accuracy [-- NAME...]
+"""Measures how far int8 is from floating point on held-out inputs.
+
+Usage: bazel run //conformance/networks:accuracy [-- NAME...]
 
 The networks of trained.py are exported as `torch_program` does it, with everything in int8 that can be, and the program
 is run in Python on inputs that were not used for calibration. Printed are the signal-to-noise ratio of the worst output

@@ -1,4 +1,6 @@
-"""Measures what operators cost in int8 and in floating point: bazel run //conformance/networks:costs -- --output FILE
+"""Measures what operators cost in int8 and in floating point.
+
+Usage: bazel run //conformance/networks:costs -- --output FILE
 
 With --check it says how far the prices of costs.json are from what is measured, and fails where that is 15 % or more.
 

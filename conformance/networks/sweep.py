@@ -1,4 +1,6 @@
-"""Many networks in float32 and in int8: bazel run //conformance/networks:sweep [-- NAME...]
+"""Runs many networks in float32 and in int8.
+
+Usage: bazel run //conformance/networks:sweep [-- NAME...]
 
 Those of networks.py; :published does the same with those of published.py.
 

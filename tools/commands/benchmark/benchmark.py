@@ -1,9 +1,9 @@
 """Measures images: flash from the ELF, arenas, stack and instructions from a run in the board's emulator.
 
-flash counts every byte that is programmed, weights included, in an image without console. arena is all the memory that
-runtime and kernels allocate, stack the deepest use. load (Program::load, load_method) and inference (Method::execute)
-are instructions, counted by QEMU with -icount. cycles are those of an inference, estimated for cores whose manuals say
-what an instruction takes. Images for boards with an NPU have a table of their own.
+flash counts every programmed byte, weights included, in an image without console. arena is all the memory that runtime
+and kernels allocate, stack the deepest use. load (Program::load, load_method) and inference (Method::execute) are
+instructions, counted by QEMU with -icount. cycles are those of an inference, estimated for cores whose manuals document
+the cycles of instructions. Images for boards with an NPU have a table of their own.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tools.quiet.tool import run_tool
 from tools.verify.cycles.cycles import MEANING, QemuWithCycles, qemu_with_cycles
 from tools.verify.emulate.emulate import run_golden
 
-# By column of the table its heading.
+# The heading of each column.
 _COLUMNS = {
     "flash": "flash, bytes",
     "arena": "arena, bytes",
@@ -46,8 +46,8 @@ _ROW = re.compile(r"^\| (\w+) \| (\w+) \| (\w+) \|" + r" ([\d,]*) \|" * len(_COL
 
 @dataclass(frozen=True)
 class Row:
-    """One image: bytes of flash, arena and stack, instructions of load and inference, and estimated cycles of that
-    on cores that have them.
+    """One image: bytes of flash, arena and stack, instructions of load and inference, and estimated cycles of an
+    inference for cores with such estimates.
     """
 
     model: str
@@ -116,7 +116,7 @@ def measure(image: Image, qemu: Path, objdump: Path | None, timeout: float) -> R
 
 
 def table(rows: Sequence[Row | Failed]) -> str:
-    """The rows as a Markdown table, as the README shows it; one that failed says so in place of its numbers."""
+    """Formats the rows as a Markdown table for the README; a failed image's row says so instead of numbers."""
     lines = [
         f"| model | variant | board | {' | '.join(_COLUMNS.values())} |",
         "|---|---|---|" + "--:|" * len(_COLUMNS),
@@ -143,7 +143,7 @@ def documented(text: str) -> set[tuple[str, str, str]]:
 
 
 def update(text: str, rows: Sequence[Row]) -> tuple[str, list[str]]:
-    """A document with rows as they are now, and a line for each number that is higher than it was."""
+    """Returns a document with updated rows, and a line for each number that has increased."""
     measured = {(row.model, row.variant, row.board): row for row in rows}
     higher = []
 
@@ -229,7 +229,7 @@ def _status(rows: Sequence[Row | NpuRow | Failed]) -> int:
 
 
 def _document(arguments: argparse.Namespace) -> str:
-    """The document that is to be updated; empty if there is none."""
+    """Returns the document to update; empty if there is none."""
     if not arguments.update:
         return ""
     with reading("document", arguments.update, "name a Markdown file with rows of this table"):

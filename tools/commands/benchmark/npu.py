@@ -17,7 +17,7 @@ from tools.verify.emulate.emulate import run_golden
 from tools.verify.environment.npu import QemuWithNpu
 from tools.verify.environment.qemu import Qemu
 
-# Of the table in docs/ethos_u.md.
+# The head of the table in docs/ethos_u.md.
 NPU_TABLE_HEAD = (
     "| model | on | delegated | flash | runtime and driver | RAM | NPU cycles (Vela) | instructions | bit-exact |"
 )
@@ -28,14 +28,15 @@ class NpuRow:
     """One image.
 
     Attributes:
-      model, variant: what it is.
+      model, variant: the model.
       board, accelerator: where it runs; the latter is empty without an NPU.
-      delegated: how many of the model's parts the NPU computes, and what not.
-      flash, arena: bytes, weights and commands included, and memory that runtime, kernels and NPU work in.
+      delegated: the number of the model's parts that the NPU computes, and the operators that it doesn't.
+      flash, arena: bytes of flash, including weights and commands, and of the memory that runtime, kernels and NPU work
+        in.
       code: bytes of runtime, driver and delegate.
-      cycles: the NPU's, as Vela estimates; None without one.
-      inference: instructions of the core; None where it computes, too, beside the NPU, which is not counted.
-      exact: whether the outputs are the golden ones, to the bit.
+      cycles: the NPU's cycles, estimated by Vela; None without one.
+      inference: instructions of the core; None if it also computes beside the NPU, which is not counted.
+      exact: whether the outputs equal the golden ones bit for bit.
     """
 
     model: str
@@ -77,7 +78,7 @@ def measure_with_npu(image: Image, qemu: Path, timeout: float) -> NpuRow:
 
 
 def delegated(path: Path | None) -> tuple[str, int | None]:
-    """What an NPU computes of a program, for people, and in how many cycles."""
+    """Describes the part of a program that an NPU computes, and returns its cycles."""
     if path is None:
         return "", None
     report = read_npu_report(path)
@@ -108,7 +109,7 @@ def npu_table(rows: Sequence[NpuRow]) -> str:
 
 
 def update_npu_table(text: str, rows: Sequence[NpuRow]) -> str:
-    """A document with the table's head, in which the rows of these models are as they are now, new ones at its end."""
+    """Returns a document in whose table the rows of these models are updated, and new ones appended."""
     lines = text.split("\n")
     start = lines.index(NPU_TABLE_HEAD)
     end = start
@@ -116,7 +117,7 @@ def update_npu_table(text: str, rows: Sequence[NpuRow]) -> str:
         end += 1
     head, dashes, *now = npu_table(rows).split("\n")
     by_model: dict[str, list[str]] = {}
-    # After the head comes the line of dashes.
+    # The line of dashes follows the head.
     for line in lines[start + 2 : end]:
         by_model.setdefault(_model(line), []).append(line)
     by_model |= {model: [line for line in now if _model(line) == model] for model in map(_model, now)}

@@ -1,4 +1,4 @@
-"""Writes the pictures of docs/: what flash, monitor, infer and plot show, run on the simulated NUCLEO-WB55RG."""
+"""Writes the pictures of docs/: the output of flash, monitor, infer and plot on the simulated NUCLEO-WB55RG."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _START = datetime(2026, 1, 1, 12, 0, 0)
 
 
 class _Terminal(io.StringIO):
-    """Takes what a command prints as a terminal would."""
+    """Captures a command's output like a terminal."""
 
     def isatty(self) -> bool:
         return True
@@ -48,7 +48,7 @@ def _captured() -> Iterator[_Terminal]:
 
 
 def visible(text: str) -> str:
-    """What is left on the screen: lines that were drawn over again, and screens that were cleared, are gone."""
+    """Returns the text that stays on the screen, without overwritten lines and cleared screens."""
     screen = text.rpartition("\x1b[H\x1b[J")[2]
     return "\n".join(line.rpartition("\r")[2] for line in screen.replace("\r\n", "\n").split("\n"))
 
@@ -59,7 +59,7 @@ def svg(command: str, output: str, name: str) -> str:
     console.print(Text(f"$ {command}", style="bold"))
     console.print(Text.from_ansi(visible(output).rstrip("\n")))
     text = console.export_svg(title="Torch Fusion", theme=MONOKAI, unique_id=name)
-    # One line break at the end of each line and of the file, as in every text file.
+    # Lines and the file end with one line break, as in every text file.
     return "\n".join(line.rstrip() for line in _WEB_FONT.sub("", text).splitlines()) + "\n"
 
 
@@ -133,7 +133,7 @@ def _run(arguments: argparse.Namespace) -> None:
         ),
     }
     for name, (command, output) in pictures.items():
-        # Where this very run keeps its files says nothing to a reader.
+        # The folder of this run's files is irrelevant to readers.
         shown = output.replace(str(folder / "plot.png"), "plot.png")
         replace_text(folder / f"{name}.svg", svg(command, shown, name))
         print(f"wrote {folder / name}.svg")

@@ -37,7 +37,7 @@ def _run(options: argparse.Namespace, workspace: Path) -> None:
     def ask(*command: str) -> str:
         return subprocess.run([bazel, *command], cwd=workspace, check=True, stdout=subprocess.PIPE, text=True).stdout
 
-    # deps() reaches what a firmware's transition compiles for its board.
+    # deps() includes what a firmware's transition compiles for its board.
     expression = f'mnemonic("CppCompile", deps({" + ".join(options.targets)}))'
     try:
         graph = ask("aquery", "--noshow_progress", "--output=jsonproto", "--keep_going", expression)

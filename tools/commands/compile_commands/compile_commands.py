@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-# What GCC knows and Clang refuses; it changes nothing that an editor shows.
+# Options that GCC supports and Clang refuses; they don't affect editors.
 _GCC_ONLY = re.compile(
     r"-fno-(?:canonical-system-headers|if-conversion2|ipa-modref|tree-.*|gcse.*)|-flto.*|-frandom-seed=.*"
     r"|--specs=.*|-MD|-MMD|-fstack-usage|-fconserve-stack"
@@ -16,7 +16,7 @@ _GCC_ONLY = re.compile(
 
 @dataclass(frozen=True)
 class Roots:
-    """Where the paths of actions lead: the workspace, the other repositories, and what gets built (bazel-out)."""
+    """The roots of paths in actions: the workspace, the other repositories, and build outputs (bazel-out)."""
 
     workspace: Path
     external: Path
@@ -33,15 +33,15 @@ class Roots:
 
 
 def compile_commands(graph: dict[str, Any], roots: Roots) -> list[dict[str, Any]]:
-    """The compilation database of an action graph.
+    """Returns the compilation database of an action graph.
 
     Args:
-      graph: what `bazel aquery --output=jsonproto` prints, with compile actions.
-      roots: where the files are.
+      graph: the output of `bazel aquery --output=jsonproto`, with compile actions.
+      roots: the roots of the files.
 
     Returns:
-      One entry for each source file, sorted: the first of its actions in the order of their arguments, those of the
-      machine's own compiler last.
+      One entry for each source file, sorted: the first of its actions in the order of their arguments, with those of
+      the machine's own compiler last.
     """
     entries: dict[str, dict[str, Any]] = {}
     commands = [action["arguments"] for action in graph.get("actions", []) if action.get("arguments")]
@@ -58,7 +58,7 @@ def _source(arguments: list[str]) -> str | None:
     return arguments[arguments.index("-c") + 1] if "-c" in arguments[:-1] else None
 
 
-# An option with a path behind it in the same word, and such options whose path is a word of its own.
+# An option and its path in one word, and options whose path is a separate word.
 _JOINED = re.compile(r"(-I|-iquote|-isystem|--sysroot=|-include)(?=external/|bazel-out/)")
 
 
@@ -67,7 +67,7 @@ def _command(arguments: list[str], roots: Roots) -> list[str]:
     words = iter(arguments)
     for word in words:
         if word in ("-MF", "-o"):
-            # Where dependencies and objects go is Bazel's business.
+            # Only Bazel needs the paths of dependencies and objects.
             next(words, None)
         elif not _GCC_ONLY.fullmatch(word):
             option = _JOINED.match(word)

@@ -1,4 +1,4 @@
-"""The compilation database names the files that the user edits, and what clangd understands."""
+"""Tests that the compilation database names the files that the user edits, in a form that clangd understands."""
 
 from pathlib import Path
 

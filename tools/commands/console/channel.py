@@ -31,16 +31,16 @@ class Channel(Protocol):
     """A board's console.
 
     Attributes:
-        name: what it is, for people.
+        name: its description.
     """
 
     name: str
 
     def read(self, timeout: float) -> bytes:
-        """What has come, at least a byte; nothing if nothing comes within `timeout` seconds.
+        """Returns at least one received byte; nothing if none arrives within `timeout` seconds.
 
         Raises:
-            ChannelClosed: the other end is gone.
+            ChannelClosed: the other end is closed.
         """
 
     def write(self, data: bytes) -> None:
@@ -89,7 +89,7 @@ class SerialChannel:
 
 
 def explain_port(port: Path, error: serial.SerialException) -> str:
-    """Why a port cannot be opened, and what to do."""
+    """Explains why a port cannot be opened, and what to do."""
     if not port.exists():
         return f"{port}: No such port; connect the board, or name another with --port"
     if not os.access(port, os.R_OK | os.W_OK):
@@ -170,10 +170,10 @@ class MachineChannel:
 
 
 def simulate(elf: Path, board: Board) -> MachineChannel:
-    """An image on the simulated board.
+    """Runs an image on the simulated board.
 
     Raises:
-        UserError: the board has no simulator, or the image is none of it.
+        UserError: the board has no simulator, or the image is not for it.
     """
     # Costs half a second, and only the simulator needs it.
     from boardsim.boards import simulated

@@ -17,7 +17,7 @@ _VENDORS = {0x0483, 0x0D28, 0x1366, 0x2E8A, 0x1209}
 
 
 class PortInfo(Protocol):
-    """What pyserial tells of a port."""
+    """pyserial's information about a port."""
 
     device: str
     vid: int | None
@@ -26,7 +26,7 @@ class PortInfo(Protocol):
 
 
 def find_port(board: Board, probe: str | None = None, ports: Iterable[PortInfo] | None = None) -> Path:
-    """The port of the board's console.
+    """Returns the port of the board's console.
 
     Args:
         board: the board.

@@ -1,6 +1,6 @@
-"""Copies an image, and what was written about it, into a folder: ELF, raw bytes, Intel HEX, UF2, map and reports.
+"""Copies an image and its reports to a folder: ELF, raw bytes, Intel HEX, UF2, map and reports.
 
-What lies in a build's own folders moves with its configuration; a copy stays where it was put.
+The paths of Bazel's outputs change with the configuration; a copy stays in its folder.
 """
 
 from __future__ import annotations
@@ -18,13 +18,12 @@ from tools.quiet.tool import run_tool
 
 
 def copy_files(files: Sequence[Path], folder: Path) -> list[Path]:
-    """Copies files into a folder, which is made if it is not there; returns the copies.
+    """Copies files to a folder, which is created if it is missing; returns the copies.
 
-    What is there under the same name is replaced whole: nobody sees half a file. The copies can be written to and are
-    not executable.
+    Files with the same name are replaced atomically. The copies are writable and not executable.
 
     Raises:
-        UserError: the folder cannot be made or written to.
+        UserError: the folder cannot be created or written to.
     """
     copies = []
     with writing(folder):

@@ -1,6 +1,4 @@
-"""What there is to know of a chip that is programmed, and whether the one on the probe is it and lets itself be
-programmed.
-"""
+"""Describes chips that can be programmed, and checks that the one on the probe is the right one and unlocked."""
 
 from __future__ import annotations
 
@@ -30,7 +28,7 @@ class OwnTarget(Protocol):
         """Raises UserError unless an image may end at an address of this very chip."""
 
     def explain(self, code: int | None) -> str:
-        """What the algorithm's return value says, in words; empty if it is none of its own."""
+        """Explains the algorithm's return value; empty if it is not one of its own."""
 
     def made(self, flash: object) -> bool:
         """Whether a flash of pyOCD's is this target's: it can also verify, by verify(address, data)."""
@@ -44,14 +42,14 @@ class Chip:
         name: for messages.
         target: pyOCD's name for it.
         simulator: its name in boardsim.
-        register, mask, identity: the bits of a register that have one value in this chip alone.
-        debug_port: what a simulated probe meets.
+        register, mask, identity: the bits of a register that identify this chip.
+        debug_port: the debug port that a simulated probe sees.
         protection: option register with the read-out protection, of an STM32.
         protection_shift: lowest of its 8 bits there.
         openocd_config, unlock: OpenOCD's configuration and command that remove the protection.
-        uf2_family: family ID of its UF2 files; None if its boot loader takes none.
-        uf2_board: what Board-ID of its UF2 drive begins with.
-        own_target: makes its target, where pyOCD brings none.
+        uf2_family: family ID of its UF2 files; None if its boot loader doesn't support UF2.
+        uf2_board: the prefix of Board-ID on its UF2 drive.
+        own_target: creates its target, if pyOCD has none.
     """
 
     name: str

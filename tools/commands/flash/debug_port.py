@@ -1,4 +1,4 @@
-"""The debug port of a chip, as a probe meets it: what the simulated probe answers.
+"""Models the debug port of a chip, as the simulated probe answers for it.
 
 Arm Debug Interface Architecture Specification ADIv5.2 (IHI 0031C), ADIv6 (IHI 0074).
 """
@@ -44,19 +44,19 @@ def entries(table: int, components: Iterable[int]) -> dict[int, int]:
 
 @dataclass(frozen=True)
 class DebugPort:
-    """What differs between chips at the end of the wire.
+    """The differences between chips as a probe sees them.
 
     Attributes:
         dp: read-only registers of the debug port: bank -> word at address 0.
         adi_v6: whether access ports have addresses (ADIv6) instead of numbers (ADIv5).
         ap: base of the core's access port, by address or number.
         ap_idr: its IDR.
-        csw: bits that are always set in its CSW: accesses are possible (DeviceEn), secure ones too (SDeviceEn).
-        increment: addresses count within so many bytes.
-        words: ROM table and identification of components, where the core's bus does not have them.
-        ap_words: registers of other access ports; of ADIv6 also the ROM table in the space of access ports.
+        csw: bits that are always set in its CSW: accesses are possible (DeviceEn), also secure ones (SDeviceEn).
+        increment: the block size within which addresses are incremented.
+        words: ROM table and identification of components that the core's bus doesn't have.
+        ap_words: registers of other access ports; for ADIv6 also the ROM table in the space of access ports.
         dp_identity: further registers of a debug port that shares its wire with others (IHI 0031C B2.2, TARGETID and
-            DLPIDR): bank -> word at address 4. Empty for one that has its wire alone.
+          DLPIDR): bank -> word at address 4. Empty for a port with its own wire.
     """
 
     dp: dict[int, int]
@@ -73,13 +73,14 @@ class DebugPort:
 def cortex_m4_port(
     part: int, dpidr: int = 0x2BA01477, ap_words: dict[int, int] | None = None, designer: int = ST
 ) -> DebugPort:
-    """SW-DP and AHB-AP of a Cortex-M4 (DDI 0439, table of debug components), with SCS, DWT and FPB (DDI 0403E C1.2.3).
+    """Returns SW-DP and AHB-AP of a Cortex-M4 (DDI 0439, table of debug components), with SCS, DWT and FPB (DDI 0403E
+    C1.2.3).
 
     Args:
-        part: an STM32's device id, which is in its ROM table, too.
-        dpidr: identification of the SW-DP, of version 1 if not given.
-        ap_words: registers of access ports that the core's is not.
-        designer: whose chip it is.
+        part: an STM32's device id, which is also in its ROM table.
+        dpidr: identification of the SW-DP; by default of version 1.
+        ap_words: registers of access ports other than the core's.
+        designer: the chip's designer.
     """
     parts = {0xE000E000: 0x00C, 0xE0001000: 0x002, 0xE0002000: 0x003}
     words = component(ROM_TABLE, part, designer, ROM_CLASS) | entries(ROM_TABLE, parts)

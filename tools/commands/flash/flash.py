@@ -30,7 +30,7 @@ from tools.quiet.tool import run_tool
 
 
 def check_fit(chunks: Chunks, board: Board) -> None:
-    """Raises UserError unless the image lies within the board's flash: nothing else is ever written."""
+    """Raises UserError unless the image is inside the board's flash: nothing else is ever written."""
     for address, data in chunks:
         if not (board.flash.contains(address) and address + len(data) <= board.flash.end):
             raise UserError(
@@ -182,12 +182,12 @@ def _program(arguments: argparse.Namespace, board: Board) -> None:
 
 
 def follow(channel: Channel, *, simulated: bool, reopen: Callable[[], Channel] | None = None) -> None:
-    """Shows what a console says until Ctrl-C, or until it is gone, or a simulated board has nothing more to say.
+    """Shows a console's output until Ctrl-C, or until the console is closed or a simulated board is idle.
 
     Args:
         channel: the console.
         simulated: whether it is a simulated board's.
-        reopen: opens the console again, where it goes when the board restarts, which its own USB port does.
+        reopen: opens the console again, if it disconnects when the board restarts, as its own USB port does.
 
     Raises:
         UserError: the console does not come back.
@@ -217,10 +217,10 @@ def follow(channel: Channel, *, simulated: bool, reopen: Callable[[], Channel] |
 
 
 def wait_for_console(open_console: Callable[[], Channel], seconds: float = 10) -> Channel:
-    """Opens a console as soon as it is there.
+    """Opens a console as soon as it exists.
 
     Raises:
-        UserError: it is not there in time.
+        UserError: it does not appear in time.
     """
     end = time.monotonic() + seconds
     while True:
@@ -266,7 +266,7 @@ def _run(arguments: argparse.Namespace) -> None:
 
         machine = simulated(board)
         arguments.probe = simulated_probe.connect(machine).unique_id
-        # Takes what the image prints from its start on.
+        # Captures the image's output from its start.
         channel = MachineChannel(machine)
         _program(arguments, board)
         if arguments.follow:

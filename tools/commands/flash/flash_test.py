@@ -1,4 +1,4 @@
-"""What needs no target; simulated_test.py has the rest."""
+"""Tests that need no target; simulated_test.py has the rest."""
 
 from __future__ import annotations
 
@@ -249,7 +249,7 @@ def test_follow_waits_for_the_port_of_a_board_that_restarts(
         time.sleep(0.5)
         far_end, near_end = pty.openpty()
         port.symlink_to(os.ttyname(near_end))
-        # What was sent before the port was opened is not seen.
+        # Data that was sent before the port was opened is lost.
         for _ in range(20):
             os.write(far_end, b"hello\r\n")
             time.sleep(0.1)

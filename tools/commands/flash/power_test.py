@@ -1,4 +1,4 @@
-"""Power is lost, or the cable pulled, at any step of programming: the next run repairs what is left."""
+"""Tests that after a loss of power or a pulled cable at any step of programming, the next run repairs the flash."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tools.commands.flash.simulated_probe import SimulatedProbe
 from tools.commands.flash.testing import BoardUnderTest, nucleo, pico
 
 _BOARDS = {"nucleo_wb55rg": nucleo(), "pico2_w": pico()}
-# Of the steps of the flash controller every eighth is tried, the rest by `power_every_step_test`.
+# The test tries every eighth step of the flash controller; `power_every_step_test` tries all.
 _EVERY = int(os.environ["EVERY"])
 # Flash that the small images use, and some behind it.
 _WINDOW = 4 * 4096
@@ -104,7 +104,7 @@ def test_a_run_of_a_larger_image_that_was_cut_anywhere_is_repaired_by_the_next(
 def _interrupt_and_repair(
     board: BoardUnderTest, old: Path, new: Path, after: int, capsys: pytest.CaptureFixture[str]
 ) -> bool:
-    """As _cut_and_repair(), by Ctrl-C, after which the command tidies up with the probe as it is."""
+    """Like _cut_and_repair(), with Ctrl-C, after which the command cleans up with the probe."""
     machine, probe = _programmed(board, old)
 
     def interrupt(probe: SimulatedProbe) -> None:
@@ -144,8 +144,8 @@ def _small_images(board: BoardUnderTest, folder: Path) -> tuple[Path, Path]:
 
 
 def _states(board: BoardUnderTest, old: Path, new: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, bytes]:
-    """What flash holds if power is lost at any step of a run: each access to the flash controller, each operation begun
-    and each ended, by digest.
+    """Returns the contents of flash if power is lost at any step of a run: each access to the flash controller, and
+    each start and end of an operation, by digest.
     """
     machine, _ = _programmed(board, old)
     flash = machine.chip.flash

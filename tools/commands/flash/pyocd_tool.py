@@ -30,12 +30,12 @@ Chunks = Sequence[tuple[int, bytes]]
 
 @dataclass(frozen=True)
 class Selection:
-    """Which probe to use, and what pyOCD needs to know of the chip.
+    """The probe to use, and information about the chip for pyOCD.
 
     Attributes:
         probe: unique id of a probe, or its start; None if there is only one.
         pack: the chip vendor's CMSIS pack, for a chip that neither pyOCD nor this project knows.
-        algorithm: the board's flash algorithm, an ELF file, where this project brings one.
+        algorithm: the board's flash algorithm, an ELF file, if this project has one.
         uf2: whether the board can be programmed without a probe, through its UF2 boot loader.
     """
 
@@ -95,7 +95,7 @@ def target_name(board: Board) -> str:
 
 
 def own_target(name: str) -> OwnTarget | None:
-    """What makes a target of pyOCD's, by its name, where pyOCD does not bring it; else None."""
+    """Returns the constructor of a target that pyOCD lacks, by its name; otherwise None."""
     chip = chip_of_target(name)
     return chip.own_target() if chip is not None and chip.own_target is not None else None
 
@@ -118,7 +118,7 @@ def open_session(board: Board, selection: Selection) -> Iterator[Session]:
         if selection.algorithm is None:
             raise UserError(f"board {board.name} needs its flash algorithm: give it with --algorithm")
         own.register(selection.algorithm)
-    # What pyOCD has to say beyond its exceptions is for those who debug it.
+    # Only developers need pyOCD's messages beyond its exceptions.
     logging.getLogger("pyocd").setLevel(logging.CRITICAL)
     probes = ConnectHelper.get_all_connected_probes(blocking=False, print_wait_message=False)
     probe = choose_probe(probes, selection.probe, uf2=selection.uf2)
@@ -128,7 +128,8 @@ def open_session(board: Board, selection: Selection) -> Iterator[Session]:
             raise UserError(f"CMSIS pack {selection.pack}: No such file")
         options["pack"] = [str(selection.pack)]
     try:
-        # Its own context manager closes a session that fails to open, but not one that Ctrl-C interrupts meanwhile.
+        # Session's own context manager closes a session that fails to open, but not one that Ctrl-C interrupts
+        # meanwhile.
         with contextlib.closing(Session(probe, options=options)) as session:
             session.open()
             yield session
@@ -177,21 +178,21 @@ def program(
     erase_all: bool,
     progress: Callable[[float], None],
 ) -> str:
-    """Programs what differs, verifies everything, and starts the image.
+    """Programs the differences, verifies everything, and starts the image.
 
     Args:
         chunks: the image: (address, bytes).
         image: the same as an Intel HEX file.
         board: the board.
         selection: probe and chip.
-        erase_all: whether the board's whole flash is erased first.
-        progress: called with the share that is done.
+        erase_all: whether to erase the board's whole flash first.
+        progress: called with the completed share.
 
     Returns:
-        What was done, in a few words.
+        A short summary.
 
     Raises:
-        UserError: see open_session(), or it does not fit, or verification failed.
+        UserError: see open_session(), or the image does not fit, or verification failed.
     """
     from pyocd.flash.file_programmer import FileProgrammer
 
@@ -205,7 +206,7 @@ def program(
         target.reset_and_halt()
         flash = target.memory_map.get_region_for_address(chunks[0][0]).flash
         is_own = own is not None and own.made(flash)
-        # What is known of no chip is left to pyOCD.
+        # pyOCD handles chips that this project doesn't know.
         if chip is not None:
             check_chip(chip, target)
         if own is not None and is_own:
@@ -227,17 +228,17 @@ def program(
 
 
 class _Released:
-    """pyOCD's delegate of a core that has been let go: the end of the session leaves it alone."""
+    """Replaces pyOCD's delegate of a released core, so that the end of the session leaves the core alone."""
 
     def stop_debug_core(self, core: CortexM) -> bool:
         return True
 
 
 def start_image(target: SoCTarget) -> None:
-    """Resets a board and lets go of it before the first instruction of its image; the session has to end then.
+    """Resets a board and releases it before the first instruction of its image; the session must end then.
 
-    pyOCD lets go when the session ends, and clears DEMCR then: an image that runs already would find its cycle counter,
-    which DEMCR.TRCENA powers (DDI 0403E C1.6.5), stopped in the middle of what it measures.
+    pyOCD releases the core when the session ends, and then clears DEMCR: a running image would find its cycle counter,
+    which DEMCR.TRCENA powers (DDI 0403E C1.6.5), stopped in the middle of a measurement.
     """
     from pyocd.coresight.cortex_m import CortexM
 
@@ -253,7 +254,7 @@ class _Written:
     """Counts what a flash erases and programs from now on.
 
     Attributes:
-        sectors, pages: how many.
+        sectors, pages: the numbers.
     """
 
     def __init__(self, flash: Flash) -> None:
@@ -288,7 +289,7 @@ def _erase_all_sectors(flash: Flash, board: Board, progress: Callable[[float], N
 
 
 def verify_on_device(flash: Flash, chunks: Chunks) -> None:
-    """As verify(), with the comparison on the device."""
+    """Like verify(), comparing on the device."""
     for address, data in chunks:
         for at in range(0, len(data), _VERIFY_SIZE):
             part = data[at : at + _VERIFY_SIZE]
@@ -303,7 +304,7 @@ def verify_on_device(flash: Flash, chunks: Chunks) -> None:
 
 
 def verify(read: Callable[[int, int], Sequence[int]], chunks: Chunks) -> None:
-    """Compares what is in flash with what should be.
+    """Compares flash with the image.
 
     Args:
         read: reads bytes: (address, count).

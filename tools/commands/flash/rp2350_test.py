@@ -20,7 +20,7 @@ def machine() -> Machine:
 
 
 def test_the_uf2_file_has_the_image_for_the_boot_loader(machine: Machine) -> None:
-    # As the boot loader reads it: UF2 specification, "File format"; the family is that of secure Arm images.
+    # The boot loader's view: UF2 specification, "File format"; the family is that of secure Arm images.
     data = _PICO.uf2.read_bytes()
     blocks = [data[i : i + 512] for i in range(0, len(data), 512)]
     for number, block in enumerate(blocks):
@@ -34,7 +34,7 @@ def test_the_uf2_file_has_the_image_for_the_boot_loader(machine: Machine) -> Non
     assert "\nPASS\n" in machine.console.text
 
 
-# The boot ROM by itself: what it refuses, so that the tests above prove that the algorithm does it right.
+# Tests what the boot ROM itself refuses, so that the tests above prove that the algorithm is correct.
 
 
 def _lookup(machine: Machine, code: str, mask: int = 4) -> int:

@@ -1,8 +1,8 @@
 """A debug probe for pyOCD whose target is the board simulator: everything above the wire is real.
 
 It answers at the level of debug port and access port registers (Arm Debug Interface Architecture Specification ADIv5.2,
-IHI 0031C, chapters B2 and C2; ADIv6, IHI 0074, the same chapters), so pyOCD's whole stack and the flash algorithm on
-the simulated core are exercised.
+IHI 0031C, chapters B2 and C2; ADIv6, IHI 0074, the same chapters), which exercises pyOCD's whole stack and the flash
+algorithm on the simulated core.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class SimulatedProbe(DebugProbe):
     Attributes:
         machine: the board.
         accesses: accesses to the target so far.
-        trip: called before each access; what it raises ends the access. For cutting cables.
+        trip: called before each access; an exception ends the access, to simulate cut cables.
     """
 
     #: What get_all_connected_probes() finds.
@@ -191,9 +191,11 @@ class SimulatedProbe(DebugProbe):
         return [known.get(register, self._registers.get(register, 0))] * count
 
     def _register(self, addr: int) -> int | None:
-        """The register of the core's AP that an access reaches, by its offset in ADIv5; None for any other place."""
+        """Returns the register of the core's AP that an access reaches, by its offset in ADIv5; None for other
+        addresses.
+        """
         place = self._select & ~0xF | addr & 0xC
-        # In an access port of ADIv6 the registers are at 0xD00.
+        # In an access port of ADIv6, registers begin at 0xD00.
         offset = place - (self._port.ap + 0xD00 if self._port.adi_v6 else self._port.ap << 24)
         return offset if 0 <= offset < 0x100 else None
 
@@ -207,7 +209,7 @@ class SimulatedProbe(DebugProbe):
                 self._registers[register] = value | self._port.csw if register == _CSW else value
 
     def _transfer(self, value: int | None) -> int:
-        """One access of the AP to memory, of the size and with the increment that CSW says."""
+        """Performs one memory access of the AP, with size and increment according to CSW."""
         address = self._registers[_TAR]
         size = 1 << (self._registers[_CSW] & 3)
         shift = 8 * (address & 3)
@@ -226,7 +228,7 @@ class SimulatedProbe(DebugProbe):
 
 
 def _ports() -> dict[str, DebugPort]:
-    """By the chip of the simulator."""
+    """Returns the ports by the simulator's chip name."""
     return {chip.simulator: chip.debug_port for chip in chips()}
 
 

@@ -1,4 +1,4 @@
-"""The whole command, through pyOCD, against a simulated probe: the flash algorithm runs on the simulated core."""
+"""Tests the whole command, through pyOCD, with a simulated probe: the flash algorithm runs on the simulated core."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def probe(machine: Machine) -> SimulatedProbe:
     return simulated_probe.connect(machine, "SIM1")
 
 
-# What both boards do: our algorithm on the NUCLEO-WB55RG, pyOCD's own, which calls the boot ROM, on the Pico 2 W.
+# Tests with both boards: our algorithm on the NUCLEO-WB55RG, pyOCD's own, which calls the boot ROM, on the Pico 2 W.
 
 
 @pytest.fixture(params=[nucleo(), pico()], ids=lambda board: board.name)
@@ -73,7 +73,7 @@ def test_only_changed_sectors_are_written(
     assert "0 sectors erased and 0 pages written" in capsys.readouterr().out
     changed = board.small(tmp_path, 2)
     assert board.run(image=changed) == 0
-    # Of four sectors, the second is the same in both; the last has one page.
+    # The second of four sectors is the same in both; the last one has one page.
     pages = 2 * (board.sector // board.page) + 1
     assert f"3 sectors erased and {pages} pages written" in capsys.readouterr().out
     assert board.holds(empty, changed)
@@ -159,7 +159,7 @@ def test_what_lies_behind_the_image_stays(machine: Machine, probe: SimulatedProb
     assert machine.debugger.read(behind, 11) == b"radio stack"
 
 
-# What goes wrong.
+# Failures.
 
 
 def test_flash_that_is_write_protected(
@@ -257,16 +257,17 @@ def test_another_stm32_is_programmed_by_pyocds_algorithm(
         image = board.small(tmp_path, seed)
         assert board.run("--erase", erase, image=image) == 0, capsys.readouterr().err
         assert board.holds(other, image)
-    # Of four sectors, the second is the same in both.
+    # The second of four sectors is the same in both.
     assert f"{3 if erase == 'sector' else 0} sectors erased" in capsys.readouterr().out.splitlines()[-2]
 
 
-# A Pico, whose boot ROM does it, an nRF52840, whose flash takes words, and an STM32H743, whose sectors are large.
+# A Pico, whose boot ROM programs it, an nRF52840, whose flash is programmed by words, and an STM32H743, whose sectors
+# are large.
 
 
 @pytest.mark.parametrize(
     ("board", "sectors", "erased"),
-    # Of three sectors and a bit, the second stays; of the large ones, a bit is enough.
+    # The second of three sectors and a part stays; of the large ones, a part is enough.
     [(first_pico(), 3, 3), (nordic(), 3, 3), (nucleo_144(), 0, 1)],
     ids=lambda value: value.name if isinstance(value, BoardUnderTest) else None,
 )

@@ -18,7 +18,7 @@ from pyocd.target import TARGET
 
 from tools.quiet.console import UserError
 
-# Where the algorithm lies in SRAM1: code, stack, two buffers of a page each.
+# The algorithm's memory in SRAM1: code, stack, two buffers of a page each.
 _LOAD_ADDRESS = 0x20000000
 _STACK_END, _STACK_START = 0x20000800, 0x20001000
 _BUFFERS = (0x20001000, 0x20002000)
@@ -26,7 +26,7 @@ _FLASH, _FLASH_SIZE, _PAGE = 0x08000000, 0x100000, 0x1000
 
 # FLASH_SFR: page where the radio core's secure flash starts (SFSA), and FSD, without which all of it is.
 _SFR = 0x58004080
-# FLASH_SR: what the algorithm returns.
+# FLASH_SR, which the algorithm returns.
 _ERRORS = {
     0: "the flash controller stays locked; power the board off and on",
     1: "operation error",
@@ -101,7 +101,7 @@ class Stm32Wb55Target:
     """The target, as an OwnTarget.
 
     Args:
-        name: what pyOCD is to know it by.
+        name: its name in pyOCD.
     """
 
     def __init__(self, name: str) -> None:
@@ -146,7 +146,7 @@ class Stm32Wb55Target:
         return ", ".join(text for bit, text in _ERRORS.items() if code >> bit & 1)
 
     def check_room(self, target: CoreSightTarget, end: int) -> None:
-        """Raises UserError unless an image that ends at `end` leaves the radio core's flash alone."""
+        """Raises UserError if an image that ends at `end` overlaps the radio core's flash."""
         secure = target.read32(_SFR)
         pages = _FLASH_SIZE // _PAGE if secure & 0x100 else secure & 0xFF
         start = _FLASH + pages * _PAGE

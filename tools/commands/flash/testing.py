@@ -1,4 +1,4 @@
-"""Simulated boards for tests of the whole flash command, from the files that BOARDS, IMAGES and ALGORITHM name."""
+"""Simulated boards for tests of the whole flash command, from the files in BOARDS, IMAGES and ALGORITHM."""
 
 from __future__ import annotations
 
@@ -74,17 +74,18 @@ class BoardUnderTest:
             machine.debugger.write(address, data)
 
     def small(self, folder: Path, seed: int, sectors: int = 3, used: int | None = None) -> Path:
-        """An image of rubbish, of some sectors and a bit; it has no image block, so an RP2350 does not start it.
+        """Makes an image of arbitrary bytes, of some sectors and a part; it has no image block, so an RP2350 does not
+        start it.
 
         Args:
-            seed: what tells images apart; the second sector is the same in all of them.
+            seed: distinguishes images; the second sector is the same in all of them.
             used: bytes at the start of each sector that are not blank; all if not given.
         """
         size = self.sector
         data = bytearray((i * 7 + i // 256 * seed + seed) & 0xFF for i in range(sectors * size + 24))
         if sectors > 1:
             data[size : 2 * size] = bytes(i % 251 for i in range(size))
-        # Stack pointer, reset vector, and there a loop in place: b .
+        # Stack pointer, reset vector, and an endless loop at its address: b .
         data[:8] = (0x20030000).to_bytes(4, "little") + (self.flash + 0x11).to_bytes(4, "little")
         data[0x10:0x12] = b"\xfe\xe7"
         for start in range(0, len(data), size):
@@ -106,7 +107,7 @@ def nucleo() -> BoardUnderTest:
 
 
 def pico() -> BoardUnderTest:
-    """Pico 2 W, on pyOCD's built-in target, whose algorithm calls the boot ROM."""
+    """Returns a Pico 2 W, with pyOCD's built-in target, whose algorithm calls the boot ROM."""
     return BoardUnderTest("pico2_w", 0x10000000, 4096, 256, 1023, ("--tool", "pyocd"))
 
 

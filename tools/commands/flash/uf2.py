@@ -18,12 +18,12 @@ _STEP = 16 * 1024
 # UF2 specification, "File format": where the family ID of a block is.
 _FAMILY = slice(28, 32)
 
-#: Where the kernel lists what is mounted.
+# The kernel's list of mounts.
 MOUNTS = Path("/proc/mounts")
 
 
 def uf2_drives(mounts: Path | None = None) -> list[Path]:
-    """Where such drives are mounted, of what `mounts` lists (MOUNTS if not given)."""
+    """Returns the mount points of such drives from the list `mounts` (MOUNTS if not given)."""
     try:
         lines = (mounts or MOUNTS).read_text(encoding="utf-8").splitlines()
     except OSError:
@@ -34,7 +34,7 @@ def uf2_drives(mounts: Path | None = None) -> list[Path]:
 
 
 def board_id(drive: Path) -> str:
-    """What a drive says that its board is; empty if it does not."""
+    """Returns the board ID of a drive; empty if it has none."""
     try:
         lines = (drive / _MARK).read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
@@ -43,7 +43,7 @@ def board_id(drive: Path) -> str:
 
 
 def find_drive(image: bytes, mounts: Path | None = None) -> Path:
-    """Where the only drive that takes an image is mounted.
+    """Returns the mount point of the only drive that accepts an image.
 
     Raises:
         UserError: there is none, or more than one.
@@ -55,7 +55,7 @@ def find_drive(image: bytes, mounts: Path | None = None) -> Path:
             "(desktops do that by themselves)"
         )
     family = int.from_bytes(image[_FAMILY], "little")
-    # What Board-ID in INFO_UF2.TXT begins with; of other families it is not known.
+    # The prefix of Board-ID in INFO_UF2.TXT, which is unknown for other families.
     name, wanted = next(((chip.name, chip.uf2_board) for chip in chips() if chip.uf2_family == family), ("", ""))
     fitting = [drive for drive in drives if board_id(drive).startswith(wanted)]
     if not fitting:
@@ -73,8 +73,8 @@ def copy_uf2(image: Path, mounts: Path | None = None, progress: Callable[[float]
 
     Args:
         image: the .uf2.
-        mounts: where what is mounted is listed, MOUNTS if not given.
-        progress: called with the share that is written.
+        mounts: the list of mounts, MOUNTS if not given.
+        progress: called with the written share.
 
     Raises:
         UserError: there is no image or drive, or it cannot be written.

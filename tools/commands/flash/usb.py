@@ -1,4 +1,4 @@
-"""Debug probes on the USB bus that this user may not open, which therefore nothing else lists."""
+"""Finds debug probes on the USB bus that this user may not open, which nothing else lists."""
 
 from __future__ import annotations
 

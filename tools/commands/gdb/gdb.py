@@ -24,12 +24,12 @@ from tools.quiet.console import UserError, user_path
 from tools.quiet.tool import run_tool
 
 _LAST_PORT = 65535
-# What can debug an Arm image, the best first.
+# Debuggers for Arm images, the best first.
 _GDBS = ("arm-none-eabi-gdb", "gdb-multiarch", "gdb")
 
 
 def find_gdb(wanted: str | None) -> str:
-    """The gdb to start.
+    """Returns the gdb to start.
 
     Args:
         wanted: a path, or a name to look for on the PATH; None: one for Arm from there.
@@ -108,15 +108,15 @@ def openocd_server(board: Board, probe_id: str | None, port: int) -> list[str]:
 
 
 def debug_with_openocd(arguments: argparse.Namespace, board: Board, gdb: str | None) -> None:
-    """As debug_with_pyocd(), with OpenOCD.
+    """Like debug_with_pyocd(), with OpenOCD.
 
     Raises:
-        UserError: OpenOCD is not installed, or ended.
+        UserError: OpenOCD is not installed, or it ended.
     """
     command = openocd_server(board, arguments.probe, arguments.port)
     if not shutil.which(command[0]):
         raise UserError("openocd is not on the PATH: install it, or leave --tool out to use pyOCD")
-    # Its messages would disturb gdb.
+    # OpenOCD's messages would disturb gdb.
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as server:
         try:
             time.sleep(1)

@@ -24,7 +24,7 @@ def _file(variable: str, suffix: str) -> Path:
     return path
 
 
-# Where flash begins.
+# The start of flash.
 _FLASH = {"nucleo_wb55rg": 0x08000000, "pico2_w": 0x10000000}
 
 
@@ -37,7 +37,7 @@ def _definition(board: str) -> Path:
 
 
 class Remote:
-    """One end of the protocol."""
+    """A client of the protocol."""
 
     def __init__(self, port: int) -> None:
         self._socket = socket.create_connection(("localhost", port), timeout=60)
@@ -94,7 +94,7 @@ def test_the_image_is_debugged_over_the_probe(remote: Remote, board: str) -> Non
     with elf.open("rb") as file:
         (text,) = [segment.data() for segment in ELFFile(file).iter_segments() if segment["p_paddr"] == flash]
     assert bytes.fromhex(remote.ask(f"m{flash:x},8")) == text[:8]
-    # From the start to main.
+    # Run from reset to main.
     assert b"halted" in bytes.fromhex(remote.ask("qRcmd," + b"reset halt".hex()))
     main_address = _address(elf, "main")
     assert remote.ask(f"Z1,{main_address:x},2") == "OK"
@@ -167,7 +167,7 @@ def test_without_a_gdb_for_arm(
         find_gdb(None)
     assert main(["--elf", str(_elf("pico2_w")), "--board", str(_definition("pico2_w"))]) == 1
     assert capsys.readouterr().err.startswith("gdb: error: no gdb for Arm is on the PATH")
-    # One that knows other cores only does not do.
+    # A gdb without support for Arm is not enough.
     (tmp_path / "gdb").write_text("#!/bin/sh\nexit 1\n", encoding="utf-8")
     (tmp_path / "gdb").chmod(0o755)
     with pytest.raises(UserError, match="install gdb-multiarch"):

@@ -45,10 +45,10 @@ def numbered(arrays: dict[str, np.ndarray], prefix: str) -> list[np.ndarray]:
 
 
 def load_samples(path: Path, device: Device) -> tuple[dict[str, np.ndarray], list[np.ndarray], int]:
-    """A data set: its arrays by name, the samples of each input, and how many there are.
+    """Loads a data set: its arrays by name, the samples of each input, and their number.
 
     Raises:
-        UserError: the file is none for the device's program.
+        UserError: the file does not fit the device's program.
     """
     arrays = load_arrays(path)
     inputs = numbered(arrays, "input")
@@ -97,7 +97,7 @@ def confusion_matrix(labels: np.ndarray, predictions: np.ndarray) -> np.ndarray:
 
 
 def matrix_text(matrix: np.ndarray) -> str:
-    """A confusion matrix as a table; the diagonal is what was right."""
+    """Formats a confusion matrix as a table; the diagonal counts correct predictions."""
     width = max(len(str(matrix.max())), len(str(len(matrix) - 1))) + 2
     lines = ["label \\ predicted" + "".join(f"{i:>{width}}" for i in range(len(matrix)))]
     for i, row in enumerate(matrix):
@@ -106,7 +106,7 @@ def matrix_text(matrix: np.ndarray) -> str:
 
 
 def describe(device: Device) -> str:
-    """One line about the device's program."""
+    """Describes the device's program in one line."""
 
     def shapes(specs: Sequence[TensorSpec]) -> str:
         return ", ".join(f"{spec.dtype}{list(spec.shape)}" for spec in specs)
@@ -118,7 +118,7 @@ def describe(device: Device) -> str:
 
 
 def run_input(client: Client, path: Path, output: Path | None) -> None:
-    """One sample: prints the outputs, or writes them as .npy or .npz."""
+    """Runs one sample: prints the outputs, or writes them as .npy or .npz."""
     named = load_arrays(path)
     arrays = numbered(named, "input")
     specs = client.device.inputs

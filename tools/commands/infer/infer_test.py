@@ -77,10 +77,11 @@ class Noise:
 
 
 def _answers(channel: Channel, payload: bytes, sequence: int) -> list[bytes]:
-    """Those to a request: what comes before the answer to a hello behind it, however long the device takes.
+    """Returns the answers to a request: everything before the answer to a following hello, however long the device
+    takes.
 
     Args:
-        sequence: the last number that the device has taken then, which hello leaves as it is.
+        sequence: the last sequence number of the device, which hello doesn't change.
     """
     hello = protocol._HEADER.pack(protocol._HELLO, 0, sequence & 0xFFFF)
     channel.write(encode_frame(payload) + encode_frame(hello))
@@ -204,7 +205,7 @@ def test_frames_survive_any_stream() -> None:
     rng = random.Random(1)
     payloads = [rng.randbytes(rng.choice([1, 2, 253, 254, 255, 600])) for _ in range(60)]
     reader = FrameReader()
-    # In pieces, with rubbish in between.
+    # In pieces, with arbitrary bytes in between.
     stream = b"".join(encode_frame(payload) + bytes(rng.randrange(1, 256) for _ in range(5)) for payload in payloads)
     found = [frame for at in range(0, len(stream), 7) for frame in reader.feed(stream[at : at + 7])]
     assert found == payloads
@@ -289,7 +290,7 @@ def test_a_data_set_that_does_not_fit(
 def test_the_command_over_a_serial_port(
     channel: Channel, tmp_path: Path, golden: dict[str, np.ndarray], capsys: pytest.CaptureFixture
 ) -> None:
-    # A pseudo terminal, at whose other end the emulated board's console is.
+    # The emulated board's console is at the other end of a pseudo terminal.
     far_end, port = pty.openpty()
     ended = threading.Event()
 

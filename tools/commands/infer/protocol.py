@@ -1,8 +1,8 @@
-"""The host's side of the inference protocol that firmware/inference_server.h describes: frames on a board's console.
+"""Implements the host's side of the inference protocol in firmware/inference_server.h: frames on a board's console.
 
-The host asks, the device answers, one at a time. A request without an answer is sent again with the same sequence
-number, which the device recognises. So bytes may be lost, doubled and changed on the way: a frame arrives whole or not
-at all, and nothing is executed twice.
+The host asks and the device answers, one request at a time. A request without an answer is sent again with the same
+sequence number, which the device recognises. So bytes may be lost, duplicated and changed on the way: a frame arrives
+intact or not at all, and nothing is executed twice.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _HELLO, _DESCRIBE, _WRITE, _EXECUTE, _READ, _BYE = range(1, 7)
 _HEADER = struct.Struct("<BBH")
 _STATUS = {1: "malformed request", 2: "outside the tensors"}
 
-# How often a model's name is sent, of which a noisy line may lose some.
+# How often a model's name is sent, because a noisy line may lose some.
 _CHOICES = 3
 
 # Seconds until a request is sent again are doubled each time, up to this.
@@ -38,7 +38,7 @@ _LONGEST_WAIT = 3.0
 # Data bytes of a frame, when so many get lost that only short ones have a chance.
 _SMALLEST_CHUNK = 16
 
-# What is kept of a stream in which no frame ends: more than the longest frame.
+# The limit for buffered data without the end of a frame: more than the longest frame.
 _LONGEST_STRETCH = 1 << 18
 _LONGEST_CHUNK = 1 << 16
 # Bytes of all inputs, and of all outputs: more than a microcontroller has memory.
@@ -62,8 +62,8 @@ class FrameReader:
     """Finds the intact frames in a stream of bytes.
 
     Attributes:
-        dropped: stretches between zeros that are no intact frame.
-        text: the last of what such stretches hold, as far as it is text: what a program says that ends.
+        dropped: stretches between zeros that are not intact frames.
+        text: the end of such stretches, as far as it is text, such as the last words of a program.
     """
 
     def __init__(self) -> None:
@@ -88,7 +88,7 @@ class FrameReader:
             del self._pending[: -_SMALLEST_CHUNK]
 
     def unframed(self) -> str:
-        """Text that came, including what no zero has ended yet."""
+        """Returns received text, including a stretch that no zero has ended yet."""
         self._keep_text(bytes(self._pending))
         return self.text
 
@@ -108,7 +108,7 @@ class FrameReader:
 
 @dataclass(frozen=True)
 class TensorSpec:
-    """An input or output of the running program; `offset` is its place in all of them."""
+    """An input or output of the running program; `offset` is its offset among all of them."""
 
     dtype: np.dtype
     shape: tuple[int, ...]
@@ -118,7 +118,7 @@ class TensorSpec:
 
 @dataclass(frozen=True)
 class Device:
-    """What the device says of itself."""
+    """The device's description of itself."""
 
     name: str
     program_size: int
@@ -143,15 +143,15 @@ class Client:
 
     Args:
         channel: its console.
-        patience: seconds without an answer after which the device counts as gone.
+        patience: seconds without an answer after which the device is considered lost.
         first_wait: seconds until a request is sent again; longer than a frame takes to the device and back.
-        model: which of an image's models answers; empty: the one that runs.
+        model: the model of the image that answers; empty: the running one.
 
     Raises:
         UserError: the device does not answer, or has no such model.
 
     Attributes:
-        device: what the device said of itself.
+        device: the device's description of itself.
         repeated: requests that were sent again.
     """
 
@@ -233,7 +233,7 @@ class Client:
         self._ask(_BYE, lambda _: b"")
 
     def _meet(self) -> Device:
-        # The line feed ends what may be on the device's line of text.
+        # The line feed ends a partial line of text on the device.
         answer = self._ask(_HELLO, lambda _: b"", before=b"\n")
         self._expect(len(answer) >= 3, "the answer to hello is too short")
         version, inputs, outputs = struct.unpack_from("<BBB", answer)
@@ -325,13 +325,13 @@ class Client:
                 if status:
                     raise UserError(f"the device refused request {kind}: {_STATUS.get(status, f'status {status}')}")
                 return answer[_HEADER.size :]
-            # Where something comes all the time that is no answer, it took longer.
+            # Longer than `wait` if data other than an answer arrives all the time.
             waited += max(wait, time.monotonic() - begin)
             if waited >= self._patience:
                 raise UserError(self._silence())
             self.repeated += 1
             wait = min(2 * wait, _LONGEST_WAIT)
-            # What is lost again and again may be too long for the noise on the line.
+            # A frame that is lost repeatedly may be too long for the noise on the line.
             chunk = self._chunk = max(_SMALLEST_CHUNK, chunk // 2)
 
     def _answer(self, kind: int, sequence: int, wait: float) -> bytes | None:

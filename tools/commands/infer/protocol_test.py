@@ -1,4 +1,4 @@
-"""A device may answer anything: what comes of it is a result of the right shape, or one error that names the device."""
+"""Tests arbitrary answers of a device: they give a result of the right shape, or one error that names the device."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ Change = Callable[[bytes], bytes]
 
 
 class Device:
-    """A device with one float32 input of two elements, which it returns; and what becomes of its answers on the way.
+    """A device with one float32 input of two elements, which it returns, and faults of its answers on the way.
 
     Args:
-        payload: changes an answer's payload: its checksum is right.
-        frame: changes the bytes that go over the line.
+        payload: changes an answer's payload, with a valid checksum.
+        frame: changes the bytes on the line.
     """
 
     name = "the device"

@@ -1,4 +1,4 @@
-"""Finds the source lines of what a fault handler prints."""
+"""Finds the source lines in a fault handler's output."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tools.quiet.console import UserError
 
-# What firmware/cortex_m/fault.c prints of the registers that hold code addresses.
+# The registers with code addresses, as firmware/cortex_m/fault.c prints them.
 _REGISTERS = re.compile(r"\bpc 0x([0-9a-f]{8}) lr 0x([0-9a-f]{8})\b")
 
 
@@ -62,5 +62,5 @@ class FaultDecoder:
 
 
 def _chain(how: str, places: Sequence[str]) -> list[str]:
-    """A place, and the functions that it was inlined into."""
+    """Formats a location, and the functions that it was inlined into."""
     return [f"{how} {places[0]}", *(f"  inlined into {place}" for place in places[1:])]

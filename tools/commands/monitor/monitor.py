@@ -26,10 +26,10 @@ _RETRY, _IDLE = 0.5, 0.2
 
 
 class LinePrinter:
-    """Prints what comes, line by line.
+    """Prints received data line by line.
 
     Args:
-        decoder: explains faults; None without.
+        decoder: explains faults; None to skip that.
         write: prints text.
         now: the time.
     """
@@ -44,7 +44,7 @@ class LinePrinter:
         self._write = write
         self._now = now
         self._line = ""
-        # Of the current line, how much has been printed.
+        # The length of the printed part of the current line.
         self._printed = 0
 
     def feed(self, data: bytes) -> None:
@@ -64,7 +64,7 @@ class LinePrinter:
             self._show(self._line)
 
     def end_line(self) -> None:
-        """Ends a line that has begun: what follows is not the board's."""
+        """Ends a partial line, because the following text is not the board's."""
         self.flush()
         if self._printed:
             self._write("\n")
@@ -89,13 +89,13 @@ def monitor(
 
     Args:
         open_it: opens the console.
-        printer: shows what it says.
-        say: prints what the monitor itself has to say.
-        reconnect: whether to wait for a console that is gone, and open it again.
+        printer: prints its output.
+        say: prints the monitor's own messages.
+        reconnect: whether to wait for a disconnected console, and open it again.
         seconds: ends after so many without a byte.
 
     Raises:
-        UserError: it cannot be opened at first, or is gone and `reconnect` is not set.
+        UserError: it cannot be opened at first, or is disconnected and `reconnect` is not set.
     """
     channel = open_it()
     say(f"-- {channel.name}")

@@ -26,7 +26,7 @@ _NOON = datetime(2026, 1, 2, 12, 0, 0, 345678)
 
 
 class Console:
-    """What comes from a board in pieces; None is a pause, an exception what reading raises."""
+    """A board's output in pieces; None is a pause, an exception is raised by reading."""
 
     name = "a board"
 

@@ -1,6 +1,6 @@
-"""Writes the folder of a new board: its definition, and a board.c with what is left to do.
+"""Writes the folder of a new board: its definition, and a board.c with the remaining tasks.
 
-A board of Torch Fusion itself also comes into the list of them, firmware/boards/boards.bzl.
+A board of Torch Fusion itself is also added to the list of boards, firmware/boards/boards.bzl.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tools.quiet.files import replace_text, writing
 from tools.quiet.tool import run_tool
 
 _NUMBER = re.compile(r"0x[0-9a-fA-F]+|[0-9]+[KM]?")
-# Of the folder's BUILD file.
+# Targets in the folder's BUILD file.
 _TARGETS = ("files", "support")
 # BoardClock counts ticks per second in 32 bits.
 _HIGHEST_CLOCK = 2**32 - 1
@@ -117,7 +117,7 @@ int board_console_read(void) {{
 
 
 def _workspace(folder: Path) -> Path | None:
-    """The Bazel workspace that a folder, which need not exist, lies in."""
+    """Returns the Bazel workspace that contains a folder, which need not exist."""
     markers = ("MODULE.bazel", "REPO.bazel", "WORKSPACE.bazel", "WORKSPACE")
     candidates = (folder, *folder.parents)
     return next((path for path in candidates if any((path / marker).is_file() for marker in markers)), None)
@@ -195,7 +195,7 @@ def _quoted(text: str) -> str:
 
 
 def _core(text: str) -> str:
-    # As Arm, GCC and board() spell it.
+    # The spelling of Arm, GCC and board().
     return text.lower().replace("_", "-")
 
 
@@ -243,7 +243,7 @@ def _run(arguments: argparse.Namespace) -> None:
         if after != before:
             replace_text(boards, after)
     except BaseException:
-        # Half of a board would be in the way of the next attempt, after Ctrl-C as well.
+        # An incomplete board would prevent the next attempt, also after Ctrl-C.
         for name in contents:
             (folder / name).unlink(missing_ok=True)
         raise

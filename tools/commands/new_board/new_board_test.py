@@ -39,7 +39,7 @@ def test_a_board_of_torch_fusion_is_listed(
     assert boards.read_text() == '_BOARDS = {\n    "one": ["simulated"],\n    "two": [],\n}\n\nOTHER = {\n}\n'
     assert "//firmware/boards:update_readme" in capsys.readouterr().out
     assert sorted(path.name for path in (boards.parent / "two").iterdir()) == ["BUILD.bazel", "board.c"]
-    # Who has the line already gets no other one; a list that is none is left as it is, and no folder is written.
+    # A board that is already listed is not added again; an invalid list is not changed, and no folder is written.
     shutil.rmtree(boards.parent / "two")
     assert main(["--name", "two", *_ARGUMENTS]) == 0
     assert boards.read_text().count("two") == 1

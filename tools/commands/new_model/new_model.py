@@ -1,7 +1,7 @@
-"""Writes a Bazel workspace that makes firmware of a model file; examples/own_model is what comes out.
+"""Writes a Bazel workspace that makes firmware of a model file; examples/own_model is an example of the result.
 
-The model file is loaded and its model run once before anything is written. What it imports and reads from its own
-folder is copied with it.
+The model file is loaded and its model run once before anything is written. Files that it imports and reads from its own
+folder are copied.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tools.quiet.console import Console, UserError, run_quietly, system_error, u
 
 _ROOT = Path(__file__).parents[3]
 _TEMPLATES = Path(__file__).parent / "template"
-# Of the workspace's BUILD file, besides the model's.
+# Targets in the workspace's BUILD file, besides the model's.
 _TARGETS = ("nucleo_wb55rg", "pico2_w")
 
 
@@ -103,7 +103,9 @@ def check_model(path: Path) -> Model:
 
 
 def _named(path: Path) -> list[str]:
-    """What a model file may name of the files in its folder: not all that reads files opens them by Python."""
+    """Returns the files in its folder that a model file may name: not all functions that read files open them by
+    Python.
+    """
     strings = (node.value for node in ast.walk(ast.parse(path.read_bytes())) if isinstance(node, ast.Constant))
     return [str(path.parent.absolute() / name) for name in strings if isinstance(name, str) and _may_be_a_file(name)]
 
@@ -125,7 +127,7 @@ def _files_read() -> list[str]:
 
 
 def _beside(path: Path, read: Sequence[str]) -> tuple[Path, ...]:
-    """The files that were read, and those of imported modules, that lie in the model file's folder or below it."""
+    """Returns the files that were read, and those of imported modules, in the model file's folder or below it."""
     folder = path.parent.resolve()
     # Some of PyTorch's modules give a relative path, which is no file's.
     modules = {name: getattr(module, "__file__", None) for name, module in list(sys.modules.items())}
@@ -149,7 +151,7 @@ def workspace_files(model: Model, checkout: Path) -> dict[str, str]:
         model: the model.
         checkout: this project's folder, which the workspace refers to.
     """
-    # As buildifier formats it.
+    # In buildifier's format.
     options = ""
     if model.beside:
         folder = model.path.parent.resolve()
@@ -199,7 +201,7 @@ def write_workspace(model: Model, output: Path, checkout: Path) -> None:
             shutil.copyfile(source, copy)
     except BaseException as error:
         if is_ours:
-            # Half of a workspace would be in the way of the next attempt, after Ctrl-C as well.
+            # An incomplete workspace would prevent the next attempt, also after Ctrl-C.
             shutil.rmtree(output, ignore_errors=True)
         if isinstance(error, OSError):
             raise UserError(system_error(error, error.filename or output)) from error

@@ -1,4 +1,4 @@
-"""What a file is that somebody takes for a model file, and what to write instead: nothing of it is loaded."""
+"""Identifies files that are mistaken for model files, and explains what to write instead, without loading them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pickletools
 import zipfile
 from pathlib import Path
 
-# Of a state dict's pickle, all that is named.
+# All names in a state dict's pickle.
 _OF_TENSORS = (
     "collections",
     "torch",
@@ -22,7 +22,7 @@ _PICKLES = (".pt", ".pth", ".bin", ".ckpt", ".pkl", ".pickle", ".tar")
 
 
 def advice(path: Path) -> str:
-    """What a file is that is no Python file, and what to write."""
+    """Explains what a file is that isn't a Python file, and what to write."""
     wanted = f"a model file must be a Python file, named *.py, and this is {_kind(path)}"
     if path.suffix in _OTHERS:
         return f"{wanted}: bring the PyTorch module that it was made of: docs/models.md"
@@ -53,7 +53,7 @@ def _kind(path: Path) -> str:
 
 
 def _line(path: Path) -> str | None:
-    """The body of model() for a file; None for what none is known for."""
+    """Returns the body of model() for a file; None if none is known."""
     name = repr(path.name)
     if _is_exported(path):
         return f"      return torch.export.load({name}).module()\n"
@@ -89,7 +89,7 @@ def _is_script(path: Path) -> bool:
 
 
 def _foreign(path: Path) -> str | None:
-    """The first class in a pickle that no state dict has, empty if there is none; None for what is no pickle."""
+    """Returns the first class in a pickle that no state dict has, empty if there is none; None if it isn't a pickle."""
     pickles = [name for name in _members(path) if name.endswith("/data.pkl")]
     if pickles:
         with zipfile.ZipFile(path) as archive:

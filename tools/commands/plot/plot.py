@@ -1,8 +1,9 @@
-"""Plots what a running image computes, live in the terminal or a window: on a board, in QEMU or on the board simulator.
+"""Plots the outputs of a running image, live in the terminal or a window: on a board, in QEMU or on the board
+simulator.
 
-A program with one number as input is run over a range of it; another on the samples of --dataset. For the model
-`sine`, sin(x) is drawn beside the outputs. --window draws in a window of the browser. --save writes the finished plot
-as a picture.
+A program with one number as input is run over a range of it; others on the samples of --dataset. For the model `sine`,
+sin(x) is drawn beside the outputs. --window draws in a window of the browser. --save writes the finished plot as a
+picture.
 """
 
 from __future__ import annotations
@@ -41,14 +42,14 @@ _REFERENCES = {"sine": ("sin(x)", np.sin)}
 
 @dataclass
 class Curves:
-    """What has been computed so far.
+    """The results so far.
 
     Attributes:
         title: the program and where it runs.
-        label: what `x` is.
+        label: the label of the x axis.
         x: inputs, or numbers of samples.
-        outputs: per point the first output's elements.
-        reference: name and values of what the output should be; None if that is not known.
+        outputs: the first output's elements for each point.
+        reference: name and values of the expected output; None if it is unknown.
     """
 
     title: str
@@ -83,7 +84,7 @@ def text_plot(curves: Curves, width: int, height: int) -> str:
         return f"{curves.title}{note}"
     for name, points in finite:
         figure.draw(figure.signal(*map(list, zip(*points, strict=True))).lines().label(name))
-    # In the upper right corner, by the curves' own units.
+    # In the upper right corner, in the curves' units.
     figure.legend(x=max(curves.x), y=max(y for _, points in finite for _, y in points), ha="right", relative=True)
     return f"{figure.build()}{note}"
 
@@ -118,7 +119,7 @@ def save_plot(curves: Curves, path: Path) -> None:
     """
     try:
         with replacing(path) as file:
-            # Without the time of day and the library's version in it.
+            # Omits the time and the library's version.
             kind = path.suffix[1:] or "png"
             _figure(curves).savefig(file, format=kind, metadata={"Software": None} if kind == "png" else None)
     except ValueError as error:
@@ -133,7 +134,7 @@ def svg_plot(curves: Curves) -> bytes:
 
 
 def points(device: Device, arguments: argparse.Namespace) -> tuple[str, list[float], list[list[np.ndarray]]]:
-    """What to run: the name of the x axis, x and inputs of every point.
+    """Returns the points to run: the name of the x axis, x and inputs of every point.
 
     Raises:
         UserError: the data set does not fit, or is needed.
@@ -156,12 +157,12 @@ def points(device: Device, arguments: argparse.Namespace) -> tuple[str, list[flo
     return "x", x.tolist(), [[np.full(spec.shape, value, spec.dtype)] for value in x]
 
 
-# In a file they are noise.
+# Terminal codes, which are noise in a file.
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def run(client: Client, arguments: argparse.Namespace, where: str, window: Window | None = None) -> Curves:
-    """Runs all points, drawing on the way if there is a terminal or a window."""
+    """Runs all points, drawing progress if there is a terminal or a window."""
     label, x, samples = points(client.device, arguments)
     curves = Curves(f"{client.device.name}: {where}", label)
     if label == "x" and client.device.name in _REFERENCES:
@@ -176,7 +177,7 @@ def run(client: Client, arguments: argparse.Namespace, where: str, window: Windo
         if window is not None:
             window.show(svg_plot(curves))
         elif live:
-            # To the top left corner, and clear from there.
+            # Moves to the top left corner, and clears the screen.
             print("\x1b[H\x1b[J" + text_plot(curves, arguments.width, arguments.height), flush=True)
     if window is not None:
         window.show(svg_plot(curves), last=True)

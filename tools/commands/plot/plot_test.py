@@ -31,7 +31,7 @@ def test_the_prediction_is_plotted_against_sine(tmp_path: Path, capsys: pytest.C
     assert main([*_RUN, "--points", "12", "--save", str(picture)]) == 0
     out = capsys.readouterr().out
     assert "sin(x)" in out and "prediction" in out
-    # A file gets no colours, and fits into a terminal as it is.
+    # A file gets no colours, and fits into a terminal.
     assert "\x1b" not in out and max(map(len, out.splitlines()[:24])) <= 80
     # The model was trained to a mean error of about 0.01.
     match = re.search(r"mean \|prediction - sin\(x\)\| (\d\.\d+), largest (\d\.\d+)", out)
@@ -53,7 +53,7 @@ def test_a_data_set_that_does_not_fit(tmp_path: Path, capsys: pytest.CaptureFixt
 
 
 class Browser:
-    """A browser that does what the page's script does: asks for pictures until the last one."""
+    """A browser that behaves like the page's script: it asks for pictures until the last one."""
 
     def __init__(self) -> None:
         self.page = ""
@@ -101,7 +101,7 @@ def test_without_a_browser_the_address_is_named(
         monkeypatch.delenv(name, raising=False)
     if display:
         monkeypatch.setenv("DISPLAY", display)
-    # Without a display, no browser may be looked for: it could be one in this very terminal.
+    # Without a display, no browser may be started: it could be one in this very terminal.
     monkeypatch.setattr("webbrowser.open", lambda url: not display)
     with pytest.raises(KeyboardInterrupt), Window() as window:
         raise KeyboardInterrupt

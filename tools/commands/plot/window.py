@@ -1,4 +1,4 @@
-"""A window with a picture that changes: a page in the browser, served on this machine alone."""
+"""A window with a changing picture: a page in the browser, served on this machine only."""
 
 from __future__ import annotations
 
@@ -46,16 +46,16 @@ def _open(url: str) -> bool:
 
 
 class Window:
-    """Opens a window; a context manager, whose end waits until the window has the last picture.
+    """Opens a window; a context manager, which waits at its end until the window has the last picture.
 
     Args:
-        port: of the page; 0 takes any.
+        port: the page's port; 0: any.
 
     Raises:
         UserError: the port is taken.
 
     Attributes:
-        url: where the page is.
+        url: the page's address.
     """
 
     def __init__(self, port: int = 0) -> None:

@@ -13,7 +13,7 @@ _COLOR = "#0072B2"
 
 @dataclass(frozen=True)
 class Bar:
-    """A bar: what it is of, its length, and what is written behind it."""
+    """A bar: its label, its length, and the text after it."""
 
     label: str
     length: int

@@ -1,4 +1,4 @@
-"""What an NPU does of a program: its compiler's estimate of each layer beside what the modelled NPU counted."""
+"""Compares the estimate of an NPU's compiler for each layer with the counts of the modelled NPU."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ _HEADINGS = (
     "weights",
     "written",
 )
-# Region of the weights and scales in a delegate's commands; the others are what the NPU works in.
+# The region of weights and scales in a delegate's commands; the others are the NPU's working memory.
 _WEIGHTS = 0
 
 
 @dataclass
 class NpuRow:
-    """A layer, with Vela's estimates, and what the NPU executed for it; one of both may be missing.
+    """A layer, with Vela's estimates, and the operations that the NPU executed for it; either may be missing.
 
     Attributes:
-      operator, layer: as Vela calls them; of an operation that belongs to no layer its own name, and nothing.
+      operator, layer: Vela's names; for an operation without a layer its own name, and an empty string.
       cycles, macs: Vela's estimates; None without a layer.
-      operations: how many the NPU executed, DMA included; None where they can't be told apart by layer.
-      counted_macs: multiply-accumulates of these.
-      read: bytes of the memory to work in.
+      operations: the number of executed operations, DMA included; None if they can't be assigned to layers.
+      counted_macs: their multiply-accumulates.
+      read: bytes read from working memory.
       weights: bytes of weights and scales.
-      written: bytes of the memory to work in, and by DMA.
+      written: bytes written to working memory, and by DMA.
     """
 
     operator: str
@@ -54,7 +54,7 @@ class NpuRow:
     written: int = 0
 
     def add(self, operations: Sequence[Operation]) -> None:
-        """Counts what the NPU executed."""
+        """Counts executed operations."""
         self.operations = (self.operations or 0) + len(operations)
         for operation in operations:
             self.counted_macs += operation.macs
@@ -67,10 +67,11 @@ class NpuRow:
 
 
 def npu_rows(report: NpuReport, runs: Sequence[Sequence[Operation]]) -> list[NpuRow]:
-    """A row for each layer, with its operations; of a delegate whose operations Vela has mixed, a row for each of both.
+    """Returns a row for each layer with its operations; if Vela has mixed a delegate's operations, separate rows for
+    both.
 
     Args:
-      runs: what the NPU executed of each delegate, in order.
+      runs: the executed operations of each delegate, in order.
     """
     rows = []
     for delegate, operations in zip(report.delegates, runs, strict=True):
@@ -89,13 +90,13 @@ def npu_rows(report: NpuReport, runs: Sequence[Sequence[Operation]]) -> list[Npu
 
 
 def operations_by_layer(delegate: Delegate, operations: Sequence[Operation]) -> list[list[Operation]] | None:
-    """Splits what the NPU executed by layer.
+    """Splits executed operations by layer.
 
-    Vela cuts a layer into several operations, which have its multiply-accumulates together, and puts a layer without
-    any into the operation before it, or makes one of its name. DMA belongs to what comes next.
+    Vela splits a layer into several operations, which have its multiply-accumulates together, and fuses a layer without
+    any into the previous operation, or makes one of its name. DMA belongs to the following operation.
 
     Returns:
-      The operations of each layer, or None if they don't add up so, as of layers that take turns.
+      The operations of each layer, or None if they don't add up, such as for interleaved layers.
     """
     groups: list[list[Operation]] = []
     rest = list(operations)
@@ -139,7 +140,7 @@ def npu_table(rows: Sequence[NpuRow]) -> str:
 
 
 def npu_picture(report: NpuReport, board: str, rows: Sequence[NpuRow], path: Path) -> None:
-    """Draws a bar per layer, Vela's cycles, with what was counted, into a PNG; the same rows give the same bytes."""
+    """Draws a bar per layer, Vela's cycles, with the counts, into a PNG; the same rows give the same bytes."""
     layers = [(row, row.cycles) for row in rows if row.cycles is not None]
     total = sum(cycles for _, cycles in layers)
     bars = []

@@ -1,4 +1,4 @@
-"""What the NPU executed is told apart by layer, or listed where that can't be."""
+"""Tests that executed operations are assigned to layers, or listed if that is impossible."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Measures each operator of an image that was built with //firmware:profiling=on.
 
-In an emulator the numbers are instructions, with cycles beside that are estimated for the core, where its manual says
-what an instruction takes. Of a program that an NPU computes they are its compiler's estimates, and
-what the modelled NPU counted. On hardware they are cycles of the core's counter: flash an image with
---//firmware:profiling=on, save what its console prints, and give that to --console.
+In an emulator the numbers are instructions, with estimated cycles for cores whose manuals document the cycles of
+instructions. For a program of an NPU they are its compiler's estimates, and the counts of the modelled NPU. On hardware
+they are cycles of the core's counter: flash an image with --//firmware:profiling=on, save its console output, and pass
+it to --console.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _LINE = re.compile(r"^profile (?P<index>\d+): (?P<count>\d+) (?P<unit>\w+),", re
 
 @dataclass(frozen=True)
 class Row:
-    """One operator call: its position in the program, operator, place in the model, count, multiply-accumulates and
+    """One operator call: its index in the program, operator, location in the model, count, multiply-accumulates and
     estimated cycles.
     """
 
@@ -48,7 +48,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Profile:
-    """What an image measured: a row per operator call, in `unit` (instructions or cycles)."""
+    """An image's measurements: a row per operator call, in `unit` (instructions or cycles)."""
 
     name: str
     board: str
@@ -67,7 +67,7 @@ class Profile:
 
 
 def parse(console: str, manifest: Path, board: str) -> Profile:
-    """The profile in what an image printed, with the places that the manifest of its program knows.
+    """Parses the profile in an image's output, with the locations from the manifest of its program.
 
     Raises:
         UserError: there is none, or it is another program's.
@@ -169,7 +169,7 @@ def _choose(images: list[Image], board: str | None, model: str | None) -> Image:
 
 
 def _of_model(console: str, name: str) -> str:
-    """What an image with several models printed of one; all that one with a single model did."""
+    """Returns the part of an image's output for one of several models; all of it for an image with one model."""
     sections = re.split(r"^model (\w+)$", console, flags=re.MULTILINE) if name else []
     return next((text for title, text in zip(sections[1::2], sections[2::2], strict=True) if title == name), console)
 
@@ -190,7 +190,7 @@ def _profile_npu(image: Image, report: Path, arguments: argparse.Namespace) -> N
 
 
 def _emulate(image: Image, arguments: argparse.Namespace) -> tuple[Profile, str]:
-    """The profile of an image in its board's emulator, and what to know of its estimates."""
+    """Returns the profile of an image in its board's emulator, and a note on its estimates."""
     board = read_board(image.description)
     environment = qemu_with_cycles(board, arguments.qemu, arguments.objdump)
     console = environment.run(image.elf, timeout=arguments.timeout, model=image.choice).console

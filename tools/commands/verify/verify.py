@@ -18,13 +18,13 @@ from tools.quiet.console import UserError, user_path
 from tools.quiet.files import reading
 from tools.quiet.tool import run_tool
 
-# Between and behind an image's pieces: what fills the gaps, and erased flash.
+# The bytes that fill gaps between and after an image's pieces, and erased flash.
 _EMPTY = (0x00, 0xFF)
 _ADVICE = "pass the .elf, .hex, .uf2 or .bin of an image"
 
 
 def _pieces(path: Path) -> list[tuple[int | None, bytes]]:
-    """What a file puts into flash: addresses and bytes. A raw file has no address."""
+    """Returns the addresses and bytes that a file programs. A raw file has no address."""
     with reading("image", path, _ADVICE):
         if path.suffix == ".elf":
             return [*ElfImage(path).segments]

@@ -20,8 +20,8 @@ from tools.verify.environment.qemu import Qemu, command_line
 #: What the numbers hold for, for people.
 MEANING = "estimated for memory without wait states, no caches and no interrupts"
 
-# A stretch is what lies between two reads of the time without what lies between the second and a third; none of them
-# is exact to more than a tick.
+# A stretch is the time between two reads less that between the second and a third one; none of them is exact to more
+# than a tick.
 _READS = 3
 _TICKS = 2
 
@@ -33,7 +33,7 @@ class _Part:
 
 
 def _sum(executed: Executed, image: dict[int, Instruction], timing: Timing) -> list[_Part]:
-    """Of each part that was executed, its instructions and cycles."""
+    """Returns instructions and cycles of each executed part."""
     parts = []
     for part in executed.parts:
         instructions = cycles = 0
@@ -53,8 +53,8 @@ class QemuWithCycles(Qemu):
     """The emulated machine of a board whose core has a Timing.
 
     Attributes:
-        objdump: of the Arm GNU toolchain.
-        timing: the core's.
+        objdump: the Arm GNU toolchain's objdump.
+        timing: the core's timing.
     """
 
     objdump: Path
@@ -66,7 +66,7 @@ class QemuWithCycles(Qemu):
         with tempfile.TemporaryDirectory(prefix="executed-") as folder, ThreadPoolExecutor(1) as threads:
             log = Path(folder) / "log"
             os.mkfifo(log)
-            # Held open for writing until QEMU has ended, so that the reader waits for what it writes.
+            # Kept open for writing until QEMU has ended, so that the reader waits for QEMU's output.
             writer = os.open(log, os.O_RDWR)
             with log.open("rb") as lines:
                 executed = threads.submit(read_log, lines)
@@ -82,13 +82,13 @@ class QemuWithCycles(Qemu):
         return result
 
     def estimate(self, counts: Sequence[int]) -> list[int]:
-        """Estimated cycles of what the last image measured last.
+        """Estimates the cycles of the last measurements of the last image.
 
         Args:
-            counts: the instructions of each stretch that it measured, in order.
+            counts: the instructions of each measured stretch, in order.
 
         Raises:
-            UserError: the log of QEMU has other instructions.
+            UserError: QEMU's log has other instructions.
         """
         # Applications read the time again behind the last stretch, some once, some as of one stretch more.
         for end in range(len(self._parts), _READS * len(counts), -1):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tools.quiet.console import UserError
 
-# An address, one or two halfwords, a mnemonic, operands, and what objdump adds for people.
+# An address, one or two halfwords, a mnemonic, operands, and objdump's comments.
 _LINE = re.compile(r"^\s*([0-9a-f]+):\s+([0-9a-f]{4}(?: [0-9a-f]{4})?)\s+(\S+)(?:\s+([^@<;\n]*))?", re.MULTILINE)
 _CONDITION = "(?:eq|ne|cs|hs|cc|lo|mi|pl|vs|vc|hi|ls|ge|lt|gt|le|al)"
 _CONDITIONAL = re.compile(
@@ -26,7 +26,7 @@ class Instruction:
     """An instruction.
 
     Attributes:
-        address: where it lies.
+        address: its address.
         size: its bytes.
         name: its mnemonic without width, type and condition.
         text: its operands.

@@ -1,5 +1,5 @@
-"""What an image executed in QEMU, of QEMU's own log: blocks of instructions, which block followed which, and where in
-between the image read the board's time.
+"""Reads from QEMU's log what an image executed: blocks of instructions, their order, and the image's reads of the
+board's time in between.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
-#: What QEMU is to log: each block as it is translated and each time that it is executed, and reads of the timers
-#: behind board_ticks() of the emulated boards.
+# QEMU's log options: each translated block, each execution, and reads of the timers behind board_ticks() of the
+# emulated boards.
 LOGGED = "op,exec,nochain,trace:cmsdk_apb_timer_read,trace:nrf51_timer_read"
 
 _READ = re.compile(rb"(?:cmsdk_apb|nrf51)_timer_read ")
@@ -24,12 +24,12 @@ _STOPPED = b"Stopped execution of TB chain before"
 
 @dataclass(frozen=True)
 class Executed:
-    """What was executed.
+    """The executed instructions.
 
     Attributes:
         blocks: the addresses of the instructions of each block, by its name.
-        parts: between reads of the time, how often a block was executed before another, by both their names; the
-            first part ends with the first read. The block that reads belongs to what comes after it.
+        parts: between reads of the time, how often a block was executed before another, by both their names; the first
+          part ends with the first read. The block that reads belongs to the following part.
     """
 
     blocks: dict[bytes, tuple[int, ...]]
@@ -44,7 +44,7 @@ def _addresses(trace: bytes, translated: list[int]) -> tuple[int, ...]:
 
 
 def read_log(lines: Iterable[bytes]) -> Executed:
-    """What QEMU's log says, with LOGGED; all lines are read, whatever they are, as QEMU waits for that."""
+    """Parses QEMU's log with LOGGED; reads all lines, even invalid ones, because QEMU waits for that."""
     lines = iter(lines)
     try:
         return _read(lines)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from tools.verify.cycles.executed import read_log
 
-# A read of the time, for which QEMU goes back, and a loop, before whose second round it stops once.
+# A read of the time, for which QEMU steps back, and a loop that stops once before its second iteration.
 _LOG = b"""OP:
  ld_i32 loc3,env,$0xfffffffffffffff0
 

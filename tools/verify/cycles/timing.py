@@ -1,8 +1,8 @@
-"""How many cycles a core takes for instructions, by the tables of its technical reference manual.
+"""Estimates the cycles of instructions on a core, by the tables of its technical reference manual.
 
-All of them are of memory without wait states. What the manuals leave open is decided here: a branch whose target the
-core knows early refills its pipeline in one cycle, or in two before a wide instruction that crosses a word, any other
-branch in three; divisions, and multiplications of Cortex-M3 to 64 bits, take the most cycles of their range;
+All of them assume memory without wait states. Where the manuals are ambiguous, this module assumes: a branch whose
+target the core knows early refills its pipeline in one cycle, or in two before a wide instruction that crosses a word,
+any other branch in three; divisions, and 64-bit multiplications of Cortex-M3, take the most cycles of their range;
 instructions that a condition skips count as executed.
 """
 
@@ -49,7 +49,7 @@ def _crosses_word(target: Instruction | None) -> bool:
 
 
 def _consumed(name: str, registers: Sequence[str]) -> Sequence[str]:
-    """The registers whose values a floating-point instruction needs at its start."""
+    """Returns the registers whose values a floating-point instruction needs at its start."""
     if name in _ACCUMULATE or name in _FLOAT_ARITHMETIC or name in ("vldr", "vabs", "vneg"):
         return registers[1:]
     return registers
@@ -68,7 +68,7 @@ def _armv7_m(slow: dict[str, int]) -> Cycles:
         return 1 + _crosses_word(target) if early else 3
 
     def alone(instruction: Instruction, before: Instruction | None) -> int:
-        """Without what it waits for."""
+        """Returns the cycles without stalls."""
         name = instruction.name
         follows_load = (
             before is not None and before.name in _LOADS and before.registers[0] not in instruction.address_registers
@@ -156,5 +156,5 @@ _TIMINGS = {
 
 
 def timing_of(core: str) -> Timing | None:
-    """The cycles of a core, by its name in board.json; None of one whose maker documents none."""
+    """Returns the cycles of a core, by its name in board.json; None if its maker doesn't document them."""
     return _TIMINGS.get(core)

@@ -1,4 +1,4 @@
-"""Loops whose cycles were counted by hand, with the manuals' tables."""
+"""Tests loops whose cycles were counted by hand, with the manuals' tables."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import pytest
 from tools.verify.cycles.disassembly import Instruction, parse_instruction
 from tools.verify.cycles.timing import timing_of
 
-# What all of these lines are long, unless their mnemonic says `.n`.
+# The size of all of these instructions, unless their mnemonic says `.n`.
 _WIDE = 4
 
-# Of Cortex-M4, where a second number is there also of Cortex-M3.
+# The cycles of Cortex-M4, and if there is a second number, of Cortex-M3.
 _SEQUENCES = {
     # DDI 0439, 3.3.2: neighbours of loads and stores.
     "ldr r0, [r1]; ldr r1, [r2]": (3, 3),
@@ -30,7 +30,7 @@ _SEQUENCES = {
     "cmp r0, r1; it.n eq; moveq r0, r1": (3, 3),
     "mla r0, r1, r2, r3; smull r0, r1, r2, r3; smlal r0, r1, r2, r3": (3, 14),
     "sdiv r0, r1, r2": (12, 12),
-    # 7.2.3: what the next instruction consumes, and an addend, which is needed later.
+    # 7.2.3: an operand of the next instruction, and an addend, which is needed later.
     "vmul.f32 s0, s1, s2; vadd.f32 s3, s4, s5": (2, None),
     "vmul.f32 s0, s1, s2; vadd.f32 s3, s4, s0": (3, None),
     "vmul.f32 s0, s1, s2; vfma.f32 s0, s4, s5": (4, None),
@@ -42,7 +42,7 @@ _SEQUENCES = {
     "smlad r5, fp, sl, r5; smlad r2, fp, r9, r2": (10, None),
 }
 
-# Loops with what a round of them takes, of Cortex-M4, M0+ and M0.
+# Loops with the cycles of an iteration on Cortex-M4, M0+ and M0.
 _LOOPS = {
     "subs.n r0, #1; bne.n 100": (3, 3, 4),
     "ldr.n r1, [r2, #0]; str.n r1, [r3, #0]; cmp.n r0, r3; bne.n d4": (6, 7, 8),

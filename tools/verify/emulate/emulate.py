@@ -32,11 +32,11 @@ def run_golden(
 
 
 def check_arenas(result: Result, plan: Path, has_npu: bool = False) -> list[str]:
-    """One message per arena that is not used to the planned byte.
+    """Returns one message per arena whose use differs from the plan.
 
     Args:
-      has_npu: whether the board has an NPU, whose memory to work in the planned arena may be. That ends with a tensor
-        that may have room for 16 channels in each pixel, and nothing writes those that there aren't.
+      has_npu: whether the board has an NPU, which may work in the planned arena. Its last tensor may have room for 16
+        channels per pixel, and missing channels are never written.
     """
     memory = read_memory_plan(plan)
     unwritten = {"planned": sys.maxsize if has_npu else memory.unwritten}
@@ -67,9 +67,9 @@ class HostedImage:
     Attributes:
         environment: where it runs.
         elf: the image.
-        plan: its plan.json, whose arenas must be used to the planned byte; None if that does not matter.
+        plan: its plan.json, which the use of arenas must match exactly; None to skip the check.
         timeout: seconds until a run counts as hung.
-        model: which of several models it runs; empty for the only one.
+        model: the model that runs, of several; empty for the only one.
         kind: see Environment.
     """
 
@@ -83,7 +83,7 @@ class HostedImage:
     def run_example(self) -> Run:
         """See Environment.run_example()."""
         result = self.environment.run(self.elf, timeout=self.timeout, model=self.model)
-        # Without an embedded example there is nothing to measure.
+        # Without an embedded example there are no measurements.
         if not result.report.samples:
             return Run(result.console, (), ())
         return Run(result.console, tuple(_measurements(result)), self._problems(result))

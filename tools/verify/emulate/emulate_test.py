@@ -103,7 +103,7 @@ def test_a_wrong_output_fails_the_test_and_is_named(setup: Setup, capsys: pytest
     captured = capsys.readouterr()
     assert "output 0: 1 of 12 elements differ" in captured.err and "sample 1 at [2]" in captured.err
     assert not captured.out.endswith("PASS\n")
-    # Without --test it is shown, not an error.
+    # Without --test, the difference is shown, but is not an error.
     assert setup.run() == 0
 
 

@@ -21,18 +21,18 @@ def differences(actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
 
 
 def outside_tolerance(actual: np.ndarray, expected: np.ndarray, atol: float, rtol: float) -> np.ndarray:
-    """Where |actual - expected| > atol + rtol * |expected|, elementwise."""
+    """Returns where |actual - expected| > atol + rtol * |expected|, elementwise."""
     magnitude = np.nan_to_num(np.abs(expected.astype(np.float64)), nan=0.0, posinf=0.0, neginf=0.0)
     return differences(actual, expected) > atol + rtol * magnitude
 
 
 def accuracy(outputs: np.ndarray, labels: np.ndarray) -> float:
-    """Share of samples whose largest output is at the label's index."""
+    """Returns the share of samples whose largest output is at the label's index."""
     return float(np.mean(outputs.reshape(len(labels), -1).argmax(axis=1) == labels))
 
 
 def table(name: str, actual: np.ndarray, expected: np.ndarray) -> Iterator[str]:
-    """What a user sees of an output: its first elements on the device and in PyTorch."""
+    """Formats an output for the user: its first elements on the device and in PyTorch."""
     yield f"{name}: {expected.dtype} {list(expected.shape[1:])}"
     yield f"  {'sample, index':<18}{'device':>14}{'PyTorch':>14}{'difference':>14}"
     difference = differences(actual, expected)
@@ -44,7 +44,7 @@ def table(name: str, actual: np.ndarray, expected: np.ndarray) -> Iterator[str]:
 
 
 def compare(outputs: Sequence[np.ndarray], golden: Golden, atol: float, rtol: float) -> list[str]:
-    """One message per output with elements outside the tolerance; empty if all are inside."""
+    """Returns one message per output with elements outside the tolerance; empty if all are inside."""
     problems = []
     for i, (actual, expected) in enumerate(zip(outputs, golden.outputs, strict=True)):
         bad = outside_tolerance(actual, expected, atol, rtol)
@@ -59,7 +59,7 @@ def compare(outputs: Sequence[np.ndarray], golden: Golden, atol: float, rtol: fl
 
 
 def check_accuracy(device: float, expected: float, eager: float, minimum: float | None, drop: float) -> list[str]:
-    """What is wrong with the accuracy of the device beside that of its expected outputs and of the user's module."""
+    """Compares the device's accuracy with that of its expected outputs and of the user's module; returns problems."""
     problems = []
     if device != expected:
         problems.append(f"accuracy on the device, {device:.4f}, is not that of the expected outputs, {expected:.4f}")

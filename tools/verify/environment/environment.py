@@ -1,7 +1,7 @@
-"""An execution environment: somewhere an image runs, so that its outputs can be set beside PyTorch's.
+"""Defines execution environments: where an image runs, so that its outputs can be compared with PyTorch's.
 
-QEMU and the board simulator are environments; a command line for one is verify_main() with what makes it. All have the
-same options, messages and exit status: 0 if the image could be run and, with --test, nothing is wrong.
+QEMU and the board simulator are environments; verify_main() provides the command line of one. All have the same
+options, messages and exit status: 0 if the image ran and, with --test, there are no problems.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ class Run:
     """One run of an image.
 
     Attributes:
-        console: what it printed.
-        lines: what was measured, for the user to read.
-        problems: what is wrong with it, one sentence each.
-        comparable: whether it ended so that further runs make sense.
+        console: its output.
+        lines: measurements, for the user to read.
+        problems: problems, one sentence each.
+        comparable: whether it ended in a way that further runs make sense.
     """
 
     console: str
@@ -42,12 +42,12 @@ class Run:
 
 @dataclass(frozen=True)
 class SampleRun:
-    """What an image made of samples of a golden file.
+    """The results of an image for samples of a golden file.
 
     Attributes:
-        samples: their indices, of all that there are.
-        outputs: an array per output with a leading axis of these samples, as Golden.outputs_in_memory(); empty if the
-            image failed.
+        samples: their indices among all samples.
+        outputs: an array per output with a leading axis of these samples, as from Golden.outputs_in_memory(); empty if
+          the image failed.
         lines, problems: see Run.
     """
 
@@ -62,10 +62,10 @@ class Environment(Protocol):
 
     @property
     def kind(self) -> str:
-        """What becomes of the board there: `emulated`, `simulated`."""
+        """How the board runs there: `emulated`, `simulated`."""
 
     def run_example(self) -> Run:
-        """Runs the image as it is, on the example that it embeds: it compares by itself, and prints what a user sees.
+        """Runs the image on its embedded example: it compares the results itself, and prints its output.
 
         Raises:
             UserError: it cannot be run, or it failed so that there is nothing to show.
@@ -83,7 +83,7 @@ class Environment(Protocol):
         """
 
 
-#: Makes an environment of the options, the board, and what is compared with, if anything is.
+# Makes an environment from the options, the board, and the golden data, if there is any.
 MakeEnvironment = Callable[[argparse.Namespace, Board, Golden | None], Environment]
 
 
@@ -152,7 +152,7 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _compare(result: SampleRun, golden: Golden, arguments: argparse.Namespace) -> list[str]:
-    """Shows outputs beside PyTorch's. Returns what is wrong."""
+    """Compares outputs with PyTorch's and prints them. Returns problems."""
     part = golden.part(result.samples)
     outputs = part.outputs_from_memory(result.outputs)
     for i, (actual, expected) in enumerate(zip(outputs, part.outputs, strict=True)):
@@ -172,7 +172,7 @@ def _compare(result: SampleRun, golden: Golden, arguments: argparse.Namespace) -
 
 
 def _models(arguments: argparse.Namespace) -> Iterator[argparse.Namespace]:
-    """The arguments for each model that is to run: of an image with one as they are."""
+    """Yields the arguments for each model to run; unchanged for an image with one model."""
     names = [entry[0] for entry in arguments.one_of]
     if arguments.model and arguments.model not in names:
         known = f"there are {', '.join(names)}" if names else "it has one"
@@ -226,8 +226,8 @@ def verify_main(
 
     Args:
         prog: the command's name.
-        description: what it is for.
-        add_options: adds what this environment has beside the options of all.
+        description: its description.
+        add_options: adds the environment's own options.
         make: makes the environment.
         argv: the arguments; None for the process's.
 

@@ -48,7 +48,7 @@ class GdbRemote:
         self.stopped_by_watch = False
         # Sent along with the next packet.
         self._acknowledge = b""
-        # Registers of a core can be read one by one only by who has read what they are.
+        # Single registers of a core can only be read after its description.
         self._ask("qSupported:xmlRegisters=arm")
         self._ask("qXfer:features:read:target.xml:0,ffb")
 
@@ -135,7 +135,7 @@ class GdbRemote:
         self._expect("OK", f"P{index:x}={value.to_bytes(4, 'little').hex()}")
 
     def read(self, address: int, length: int) -> bytes:
-        """Bytes of memory; raises GdbError where there is none."""
+        """Reads bytes of memory; raises GdbError for invalid addresses."""
         parts = []
         for start in range(address, address + length, _CHUNK):
             size = min(_CHUNK, address + length - start)
@@ -146,7 +146,7 @@ class GdbRemote:
         return b"".join(parts)
 
     def write(self, address: int, data: bytes) -> None:
-        """Writes bytes to memory; raises GdbError where there is none."""
+        """Writes bytes to memory; raises GdbError for invalid addresses."""
         for start in range(0, len(data), _CHUNK):
             part = data[start : start + _CHUNK]
             self._expect("OK", f"M{address + start:x},{len(part):x}:{part.hex()}")

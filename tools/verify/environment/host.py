@@ -1,4 +1,4 @@
-"""This machine as an environment: an image is a program of it, and instructions are not counted."""
+"""Runs images as programs of the build machine; instructions are not counted."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tools.verify.environment.hosted import Result, run_hosted
 
 
 class Host:
-    """This machine."""
+    """The build machine."""
 
     def run(self, image: Path, inputs: bytes | None = None, timeout: float = 120, model: str = "") -> Result:
         """See Hosted.run()."""

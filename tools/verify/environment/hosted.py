@@ -1,6 +1,5 @@
-"""Environments whose images talk to a host by files, as firmware/host.h describes: an image reads its inputs from one,
-writes its outputs and a report to others, and exits with a status that says how it ended. QEMU is one, this machine
-another.
+"""Environments whose images communicate with a host by files, as firmware/host.h describes: an image reads its inputs
+from one, writes its outputs and a report to others, and exits with a status. QEMU is one, this machine another.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from tools.quiet.console import UserError
 
 @dataclass(frozen=True)
 class Report:
-    """What an image measured: HostReport of firmware/host.h, in its order."""
+    """An image's measurements: HostReport of firmware/host.h, in its order."""
 
     passed: int
     error: int
@@ -54,20 +53,20 @@ class Result:
 
 
 class Hosted(Protocol):
-    """An environment whose images talk to a host by files."""
+    """An environment whose images communicate with a host by files."""
 
     def run(self, image: Path, inputs: bytes | None = None, timeout: float = 120, model: str = "") -> Result:
         """Runs an image until it exits.
 
         Args:
             image: the image.
-            inputs: what join_inputs() made of the inputs of all samples, or what else the image takes; None runs the
-                example that it embeds.
+            inputs: the inputs of all samples from join_inputs(), or other input for the image; None runs the embedded
+              example.
             timeout: seconds of this machine's time after which the image counts as hung.
-            model: which of several models it runs; empty: the image decides.
+            model: the model to run, of several; empty: the image decides.
 
         Raises:
-            EmulationError: the image crashed, hung, met an error or did not report PASS.
+            EmulationError: the image crashed, hung, had an error or did not report PASS.
             UserError: image or emulator cannot be started.
         """
 
@@ -76,13 +75,13 @@ class Hosted(Protocol):
 
 
 class EmulationError(UserError):
-    """An image that did not end as it should.
+    """An image did not end properly.
 
     Attributes:
-        name: `Timeout`, `Fault`, `Abort`, `Mismatch`, `Crash`, `MissingPass`, `StackOverflow`, `Host`, or the name
-            of ExecuTorch's error.
+        name: `Timeout`, `Fault`, `Abort`, `Mismatch`, `Crash`, `MissingPass`, `StackOverflow`, `Host`, or the name of
+          ExecuTorch's error.
         reason: one line.
-        console: what the image printed until then.
+        console: the image's output until then.
     """
 
     def __init__(self, name: str, reason: str, console: str) -> None:
@@ -99,7 +98,7 @@ def error_name(code: int) -> str:
 
 
 def _fault_place(elf: Path, console: str) -> str:
-    """Where a fault happened, from the fault handler's output."""
+    """Returns the location of a fault, from the fault handler's output."""
     places = []
     image = ElfImage(elf)
     for register in ("pc", "lr"):
@@ -140,7 +139,7 @@ def run_hosted(
 
 
 def finish(environment: Hosted, command: Sequence[str], image: Path, folder: Path, timeout: float) -> Result:
-    """Runs an image to its end and collects what it wrote.
+    """Runs an image to its end and collects its outputs.
 
     Args:
         environment: where it runs.

@@ -1,7 +1,7 @@
-"""QEMU with a modelled NPU: the very image that a board would get, whose driver finds an Ethos-U behind its registers.
+"""Runs QEMU with a modelled NPU: the same image as on a board, whose driver finds an Ethos-U behind its registers.
 
-QEMU's machines have no such device. So it stops at the two functions of firmware/ethos_u/driver.h that access a
-register, and //npu answers for it, working on the emulated core's memory.
+QEMU's machines have no such device. So QEMU stops at the two functions of firmware/ethos_u/driver.h that access a
+register, and //npu answers in its place, working on the emulated core's memory.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from tools.verify.environment.qemu import Qemu, command_line
 _WRITE, _READ = "ethos_u_write", "ethos_u_read"
 _LR, _PC = 14, 15
 _CONNECT_SECONDS = 30
-# What board_ticks() of the machine mps3-an547 reads, and which of its reads begins an execution: loading has three, one
-# at its start and the two of board_ticks_since().
+# The register that board_ticks() of the machine mps3-an547 reads, and the index of the read that begins an execution:
+# loading has three, one at its start and the two of board_ticks_since().
 _COUNTER = 0x58100008
 _BEGIN = 4
 # A core that computes beside the NPU is not counted: stepping takes its time.
 _MOST_INSTRUCTIONS = 100_000
-# Of either function that accesses a register: the access and the return.
+# The instructions of either function that accesses a register: the access and the return.
 _INSTRUCTIONS_OF_ACCESS = 2
 
 
@@ -43,7 +43,7 @@ class _CoreMemory:
 
     def __init__(self, gdb: GdbRemote, image: ElfImage, board: Board) -> None:
         self._gdb = gdb
-        # What nobody writes to is not asked for.
+        # Constant memory is not requested from QEMU.
         self._constant = [(start, data) for start, data in image.segments if board.flash.contains(start)]
 
     def read(self, address: int, length: int) -> Bytes:
@@ -70,9 +70,9 @@ class _Attached(threading.Thread):
 
     Attributes:
       device: the NPU, once the emulator is connected.
-      instructions: of the core's first execution, if they are to be counted and are few.
-      runs: what the NPU did each time that it was started.
-      error: what ended it early; the emulator was ended then, as it would wait forever.
+      instructions: of the core's first execution, if they are counted and few.
+      runs: the NPU's operations each time that it was started.
+      error: the error that ended it early; the emulator was ended then, because it would wait forever.
     """
 
     def __init__(self, path: Path, image: ElfImage, board: Board, accelerator: str, counts: bool) -> None:
@@ -109,7 +109,7 @@ class _Attached(threading.Thread):
             self._answer(gdb, self.device)
 
     def _answer(self, gdb: GdbRemote, device: Device) -> bool:
-        """Does what the function does that the core is about to enter. Returns False if it is none of the driver's."""
+        """Performs the function that the core is about to enter. Returns False if it is none of the driver's."""
         function = self._places.get(gdb.register(_PC))
         if function is None:
             return False
@@ -151,7 +151,7 @@ class _Attached(threading.Thread):
             if not gdb.step():
                 return False
             if gdb.stopped_by_watch:
-                # Else it was something else that was counted, such as the copy of an input.
+                # Otherwise something else was counted, such as the copy of an input.
                 assert accesses or not self._places, "an execution without an access to the NPU's registers"
                 self.instructions = instructions
                 break
@@ -180,16 +180,16 @@ class QemuWithNpu(Qemu):
     """The emulated machine of a board that has an Ethos-U.
 
     Attributes:
-        counts: whether to count the core's instructions of the first execution, step by step; those of more than a
-            hundred thousand are not counted.
-        runs: what the NPU did each time that it was started in the last run().
+        counts: whether to count the core's instructions of the first execution, step by step; more than a hundred
+          thousand are not counted.
+        runs: the NPU's operations each time that it was started in the last run().
     """
 
     counts: bool = False
     runs: list[list[Operation]] = field(default_factory=list, compare=False)
 
     def run(self, image: Path, inputs: bytes | None = None, timeout: float = 120, model: str = "") -> Result:
-        """See Hosted.run(); what the NPU objected to is part of the error."""
+        """See Hosted.run(); the NPU's errors are part of the error."""
         with attached_npu(image, self.board, self.counts) as (attached, debugger):
 
             def command(options: Sequence[str]) -> list[str]:
@@ -210,4 +210,4 @@ class QemuWithNpu(Qemu):
                 raise EmulationError(error.name, f"{error.reason}; the NPU: {reasons}", error.console) from error
 
     def instructions(self, ticks: int) -> None:
-        """None, as time goes on in QEMU while the model answers."""
+        """Returns None, because time continues in QEMU while the model answers."""

@@ -11,7 +11,7 @@ from tools.artifacts.elf_image.elf_image import ElfImage
 from tools.quiet.console import UserError
 from tools.verify.environment.hosted import Result, run_hosted
 
-# With -icount shift=6 every instruction advances the emulated clock by 2**6 ns, whatever it does.
+# With -icount shift=6 every instruction advances the emulated clock by 2**6 ns.
 _ICOUNT_SHIFT = 6
 _NANOSECONDS_PER_INSTRUCTION = 1 << _ICOUNT_SHIFT
 

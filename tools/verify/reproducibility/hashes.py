@@ -27,7 +27,7 @@ def write(hashes: dict[tuple[str, str], str], command: str) -> str:
 
 
 def read(text: str) -> dict[tuple[str, str], str]:
-    """What write() wrote; lines of another form are left out, and so differ from any program."""
+    """Parses the result of write(); malformed lines are omitted, and so differ from any program."""
     rows = [line.split() for line in text.splitlines() if not line.startswith("#")]
     return {(row[2], row[1]): row[0] for row in rows if len(row) == 3}
 

@@ -22,12 +22,12 @@ from tools.verify.environment.qemu import command_line
 
 
 def run_image(command: Sequence[str], name: str, expected: Sequence[str], timeout: float) -> str:
-    """Runs an image until it ends or has printed what is expected; returns its console.
+    """Runs an image until it ends or has printed the expected text; returns its console.
 
     Args:
-        command: what runs it.
+        command: the command that runs it.
         name: the image, for messages.
-        expected: parts of lines of the console, in their order; none: the image has to end with status 0.
+        expected: parts of lines of the console, in order; empty: the image must end with status 0.
         timeout: seconds of this machine's time after which the image counts as hung.
 
     Raises:
@@ -96,7 +96,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--timeout",
         type=float,
-        # In a test of Bazel's so few that a hang is reported before the test ends.
+        # Below the timeout of a Bazel test, so that a hang is reported before the test ends.
         default=0.8 * float(os.environ.get("TEST_TIMEOUT", "600")),
         help="seconds until the image counts as hung",
     )

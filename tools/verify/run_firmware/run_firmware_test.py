@@ -1,4 +1,4 @@
-"""How runs of images end, with programs of this machine in the emulator's place."""
+"""Tests how runs of images end, with programs of this machine in place of the emulator."""
 
 from __future__ import annotations
 

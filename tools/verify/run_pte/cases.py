@@ -1,4 +1,4 @@
-"""Many programs in one run of the runner image (firmware/runner.cpp): cases, and what each of them gave."""
+"""Runs many programs in one run of the runner image (firmware/runner.cpp): cases, and their results."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tools.verify.run_pte.values import Value, read_value
 
 _CASE = RUNNER_CASE.words()
 _RESULT = RUNNER_RESULT.words()
-# What the emulated boards hold of cases, and of what these print and give, in one run; they have 16 MB for both.
+# The limit for the emulated boards' memory of cases, their output and results in one run; they have 16 MB for both.
 _EMULATED_BYTES = 6 << 20
 
 
@@ -29,7 +29,7 @@ class Runner:
     qemu: Path
 
     def environment(self) -> Hosted:
-        """Where the image runs.
+        """Returns the image's environment.
 
         Raises:
             UserError: the board's definition cannot be read.

@@ -1,4 +1,4 @@
-"""The chips that can be programmed, a module each, whose CHIP is a tools.commands.flash.chip.Chip."""
+"""The chips that can be programmed: each module's CHIP is a tools.commands.flash.chip.Chip."""
 
 from __future__ import annotations
 

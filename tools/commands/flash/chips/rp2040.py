@@ -22,7 +22,7 @@ def _debug_port() -> DebugPort:
     words = component(ROM_TABLE, 0x4C0, ARM, ROM_CLASS) | entries(ROM_TABLE, parts)
     for base, number in parts.items():
         words |= component(base, number, ARM, GENERIC_CLASS)
-    # TARGETID is what pyOCD selects core 0 by; DPIDR, and DLPIDR of instance 0, are what probes find on a board
+    # pyOCD selects core 0 by TARGETID; DPIDR, and DLPIDR of instance 0, are those that probes find on a board
     # (OpenOCD's logs).
     identity = {2: 0x01002927, 3: 0x00000001}
     return DebugPort({0: 0x0BC12477}, False, 0, 0x04770031, 0x40, 0x400, words, {}, identity)

@@ -16,8 +16,8 @@ from tools.commands.flash.debug_port import (
 
 
 def _debug_port() -> DebugPort:
-    """SW-DP, version 3, whose ROM table at 0 lists the AHB-AP of core 0 (RP2350 datasheet, "Arm Debug", "Access
-    Ports"); SCS, DWT and breakpoint unit of a Cortex-M33. Core 1 is not there.
+    """Returns the SW-DP, version 3, whose ROM table at 0 lists the AHB-AP of core 0 (RP2350 datasheet, "Arm Debug",
+    "Access Ports"), with SCS, DWT and breakpoint unit of a Cortex-M33. Core 1 is missing.
     """
     ap = 0x2000
     architectures = {0xE000E000: 0x2A04, 0xE0001000: 0x1A02, 0xE0002000: 0x1A03}

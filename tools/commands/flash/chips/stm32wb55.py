@@ -15,8 +15,8 @@ def _own_target() -> OwnTarget:
     return Stm32Wb55Target(_NAME)
 
 
-# The radio core has an AHB-AP of its own, 1, which is there but lets nobody in: CSW.DeviceEn is 0. Its number, and that
-# of the chip's SW-DP of version 2, are what a probe found on a NUCLEO-WB55RG (Zephyr's issue 40201).
+# The radio core has its own AHB-AP, 1, which exists but permits no access: CSW.DeviceEn is 0. A probe found its number,
+# and that of the chip's SW-DP of version 2, on a NUCLEO-WB55RG (Zephyr's issue 40201).
 _RADIO_CORE = {0x010000FC: 0x84770001, 0x010000F8: 0xF0000003}
 
 CHIP = Chip(
