@@ -289,7 +289,8 @@ def _phases(
 
 def parts(size: int, results: int, kernel: int, stride: int, padding: int, dilation: int) -> list[tuple[int, int]]:
     """Groups adjacent results along an axis that overlap the same kernel elements: their number, and that of the
-    elements."""
+    elements.
+    """
     found: list[tuple[int, int]] = []
     place = 0
     while place < results:
