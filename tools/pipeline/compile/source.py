@@ -1,4 +1,4 @@
-"""NAME.cpp: a method of a program as C++."""
+"""Writes NAME.cpp: a method of a program as C++."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _SCALAR_TYPES = {
     "UINT32": "UInt32",
     "UINT64": "UInt64",
 }
-# For a reader, as PyTorch's.
+# PyTorch's names, for comments.
 _DTYPES = {
     "BYTE": "uint8",
     "CHAR": "int8",
@@ -54,17 +54,17 @@ _DTYPES = {
 }
 # Loops of a program end by themselves.
 _MAX_BACKWARD_JUMPS = 1 << 20
-# What calls of a layer hook are for.
+# Instructions that call the layer hook.
 _LAYERS = ("KernelCall", "DelegateCall")
-# The namespace of constants that several models have.
+# The namespace of constants that several models share.
 _SHARED = "torch_fusion_constants"
-# Of torch_fusion.h: what a user has stand before weights.
+# A macro of torch_fusion.h, by which users place weights.
 _WEIGHTS = "TORCH_FUSION_WEIGHTS"
-# Columns of a statement.
+# The columns of a statement.
 _LINE = 108
 # A space at which an argument may be broken.
 _BREAK = "\1"
-# What the numbers of constants are, by their type.
+# The meaning of the numbers in constants, by type.
 _WINDOWS = "{input, kernel, stride, padding, dilation, output} of each dimension."
 _OBJECTS = {
     "AddParameters": "Zero points of both inputs and the output, {multiplier, shift} of each, and {least, greatest}.",
@@ -79,7 +79,7 @@ _OBJECTS = {
     "Walk": "Sizes of dimensions, innermost first, and how far apart the elements of both operands are in each.",
     "Window": f"A window: {_WINDOWS}",
 }
-# At the beginning of a function of an instance.
+# The beginning of each function on an instance.
 _UNLESS_READY = [
     "  if (model == nullptr || model->ready != kReady) {",
     "    return TORCH_FUSION_INVALID_STATE;",
@@ -90,16 +90,16 @@ _CHECK = ["  if (context.failure_state() != Error::Ok) {", "    goto failed;", "
 
 @dataclass(frozen=True)
 class Model:
-    """A method that is to be C++.
+    """A method that becomes C++.
 
     Attributes:
         name: a C identifier: prefix of the functions, and the namespace.
-        core: the core that it is for, `host` for another processor.
-        lowered: the core that the program's layers are laid out for, or `portable`.
+        core: the core that it is for, or `host` for another processor.
+        lowered: the core whose layout the program's layers have, or `portable`.
         keeps_state: whether an inference depends on earlier ones.
         method: its values.
-        kernels: of each operator its kernel, with what programs use of it.
-        bounds: of each input of dynamic shape the smallest and largest size of each dimension, as far as that is known.
+        kernels: the kernel of each operator, with the variants that programs use.
+        bounds: the smallest and largest size of each dimension of inputs with dynamic shapes, where known.
     """
 
     name: str
@@ -113,12 +113,12 @@ class Model:
 
 @dataclass(frozen=True)
 class BorderCase:
-    """Expressions of what is known of an input or output.
+    """Expressions for an input or output.
 
     Attributes:
-        data: where its elements are.
-        nbytes: their bytes; empty for those of its constant in NAME.h.
-        sizes: of an output where its sizes are.
+        data: the address of the elements.
+        nbytes: their bytes; empty for the constant in NAME.h.
+        sizes: the address of an output's sizes.
     """
 
     data: str
@@ -127,10 +127,10 @@ class BorderCase:
 
 
 def source(model: Model) -> str:
-    """The text of NAME.cpp.
+    """Returns the text of NAME.cpp.
 
     Raises:
-        UserError: the method needs what compiled models can't do.
+        UserError: the method needs features that compiled models lack.
     """
     return "\n".join(_Source(model).lines()) + "\n"
 
@@ -145,18 +145,18 @@ class _Source:
         self.headers: set[str] = set()
         self.value_place = {index: i for i, index in enumerate(self.method.values)}
         self.kept_place = {index: i for i, index in enumerate(self.method.kept)}
-        # Tensors at known places, by name.
+        # Tensors at known addresses, by name.
         self.placed: dict[str, int] = {}
         self.has_placed_tensors = False
-        # Of constants whether they are needed as TensorData.
+        # Maps constants to whether they are needed as TensorData.
         self.constants: dict[int, bool] = {}
         self.array_texts: list[str] = []
         self.is_direct = False
-        # What inner functions take by reference, by its name.
+        # Objects that inner functions take by reference, by name.
         self.objects: dict[str, str] = {}
-        # Of delegates their commands and weights.
+        # The commands and weights of delegates.
         self.delegate_texts: dict[str, list[str]] = {}
-        # Constants that other methods of the program have, too, by their name.
+        # Constants that other methods of the program use, too, by name.
         self.shared_texts: dict[str, list[str]] = {}
 
     def lines(self) -> list[str]:
@@ -167,7 +167,7 @@ class _Source:
         weights = self.weights()
         constants = [*self.shape_lines(), *self.array_lines(), *self.place_lines()]
         code = [line for line in (*constants, *begin, *run, *interface) if not _is_remark(line)]
-        # What calls kernels' outer functions, or keeps tensors.
+        # Calls of kernels' outer functions and kept tensors need these headers.
         uses_tensors = bool(self.shapes) or any(
             re.search(r"\b(context|TensorData|EValue|Error)\b", line) for line in code
         )
@@ -213,7 +213,7 @@ class _Source:
         ]
 
     def declarations(self, code: Sequence[str]) -> list[str]:
-        """Of the functions in lines of code as the header has them: nothing else here would compare them."""
+        """Declares the functions in lines of code as the header does: otherwise the compiler would not compare them."""
         name = self.model.name
         found = [re.match(rf"\w.*?\b({name}_\w+)\(", line) for line in code]
         functions = [match[1] for match in found if match]
@@ -224,8 +224,9 @@ class _Source:
         ]
 
     def guard(self) -> list[str]:
-        """Ends the compilation for a core whose kernels take another layout of the layers: what open_packed() of
-        kernels/cortex_m/packed.h checks where a program is loaded."""
+        """Stops the compilation for a core whose kernels need another layout, as open_packed() of
+        kernels/cortex_m/packed.h does when a program is loaded.
+        """
         if self.model.lowered == PORTABLE:
             return []
         vectors, pairs = "defined(__ARM_FEATURE_MVE)", "defined(__ARM_FEATURE_DSP)"
@@ -244,7 +245,7 @@ class _Source:
     # ---- constants
 
     def weights(self) -> list[str]:
-        """The arrays of constants, in the order in which the layers take them."""
+        """Returns the arrays of constants, in the order in which layers read them."""
         largest: dict[int, int] = {}
         for index in self.constants:
             buffer = self.method.value(index).val.data_buffer_idx
@@ -274,14 +275,14 @@ class _Source:
         return [*lines, *(line for text in self.delegate_texts.values() for line in text)]
 
     def shared(self, dtype: str, data: bytes) -> str:
-        """The name of a constant, by what it holds: an image has it once, whatever number of methods use it."""
+        """Returns a name of a constant that depends on its contents, so that an image has it once for all methods."""
         alignment = _alignment(len(data))
         name = "constant_" + hashlib.sha256(f"{dtype} {alignment} ".encode() + data).hexdigest()[:16]
         self.shared_texts[name] = data_array(name, dtype, data, alignment, is_shared=True)
         return name
 
     def shared_constants(self) -> list[str]:
-        """The arrays of constants that other methods of the program have, too."""
+        """Returns the arrays of constants that other methods of the program use, too."""
         if not self.shared_texts:
             return []
         return [
@@ -294,9 +295,9 @@ class _Source:
         ]
 
     def shape(self, shape: Shape) -> str:
-        """The name of a shape's constant."""
+        """Returns the name of a shape's constant."""
         if shape not in self.shapes:
-            # Of one dimension a number alone would read as the type's bits.
+            # With one dimension, the number alone would read as the bits of the type.
             kind = {0: "Scalar", 1: "Vector"}.get(len(shape.sizes), "")
             text = f"k{_SCALAR_TYPES[shape.dtype]}{kind}{'x'.join(map(str, shape.sizes))}"
             if shape.dim_order != tuple(range(len(shape.sizes))):
@@ -319,7 +320,7 @@ class _Source:
                 f"{', '.join(parts)}}};",
                 indent="",
             )
-        # What the shapes refer to stands before them.
+        # The arrays precede the shapes that refer to them.
         return (
             ["// Arrays have their numbers in their names, and shapes their sizes.", *self.take_arrays(), *lines, ""]
             if lines
@@ -327,7 +328,7 @@ class _Source:
         )
 
     def numbers(self, c_type: str, items: Sequence[str], wanted: str = "") -> str:
-        """The name of a constant array, made once; without a wanted one it says what is in it."""
+        """Returns the name of a constant array, which is made once; by default the name lists its contents."""
         key = (c_type, tuple(items))
         if key not in self.arrays:
             kind = f"k{c_type.partition('_')[0].capitalize()}s"
@@ -362,7 +363,7 @@ class _Source:
         return [*lines, ""] if lines else []
 
     def object_lines(self) -> list[str]:
-        """What inner functions take by reference, with a remark on the numbers of each kind."""
+        """Returns the objects that inner functions take by reference, with a comment on the numbers of each type."""
         lines: list[str] = []
         missing = dict(_OBJECTS)
         for text in self.objects.values():
@@ -372,7 +373,7 @@ class _Source:
         return [*lines, ""] if lines else []
 
     def access(self) -> list[str]:
-        """The functions by which inner functions get at elements in the arena, and outer ones at tensors."""
+        """Returns the functions that access elements in the arena for inner functions, and tensors for outer ones."""
         lines: list[str] = []
         if self.is_direct:
             lines += [
@@ -399,7 +400,7 @@ class _Source:
     # ---- arguments
 
     def tensor(self, index: int, is_out: bool = False) -> str:
-        """An expression of a tensor as an argument."""
+        """Returns the expression of a tensor argument."""
         if index in self.value_place:
             return self.kept_value(index)
         if index in self.kept_place:
@@ -412,14 +413,14 @@ class _Source:
         return f"tensor_at(model, {self.offset(index, is_out)}, {self.shape(self.method.shapes[index])})"
 
     def offset(self, index: int, is_out: bool = False) -> str:
-        """The name of a tensor's place in the arena; is_out: of one that is written there."""
+        """Returns the name of a tensor's offset in the arena; is_out: the name after the instruction writes it."""
         name = self.method.names[index]
         name = self.method.written.get(index, name) if is_out else name
         self.placed.setdefault(name, index)
         return f"{name}Offset"
 
     def place_name(self, index: int) -> str:
-        """The name of the place of a tensor among those that the instance keeps."""
+        """Returns the name of the index of a tensor in the instance."""
         return f"{self.method.names[index]}Tensor"
 
     def kept_value(self, index: int) -> str:
@@ -471,7 +472,7 @@ class _Source:
         return f"list<{element}>({f',{space}'.join(arguments)})"
 
     def remark(self, index: int, name: str) -> str:
-        """What a literal is, as a comment after it; tensors and what a program computes have names of their own."""
+        """Returns a literal's name as a comment; tensors and computed values have names of their own."""
         if index >= 0 and (index in self.value_place or "Tensor" in kind_of(self.method.value(index))):
             return ""
         return f" /* {name} */"
@@ -602,7 +603,7 @@ class _Source:
         if instruction.kind == "KernelCall":
             operator = self.method.operator(instruction)
             layer = module_of(origin) or operator
-            # Without a module the operator says what it is; the graph's name of a call says nothing.
+            # Without a module, the operator describes the call better than its name in the graph.
             at_line = f" at {origin}" if ":" in origin else ""
             what = origin if module_of(origin) else f"{operator}{at_line}"
             lines = [
@@ -629,9 +630,9 @@ class _Source:
         ]
 
     def flow(self, instruction: Instruction) -> str:
-        """The shapes of a layer's first tensor and of its result, as the end of a comment; empty if it has none.
+        """Returns the shapes of a layer's first tensor and of its result for a comment; empty if it has none.
 
-        A constant is only taken if there is no other tensor: an embedding has its weights first.
+        A constant only counts if there is no other tensor, because an embedding has its weights first.
         """
         shapes = self.method.shapes
         arguments = instruction.values
@@ -657,11 +658,11 @@ class _Source:
         return "EValue()" if argument == "None()" else f"EValue({argument})"
 
     def delegate(self, instruction: Instruction, name: str) -> list[str]:
-        """The call of an NPU's driver, and the copies of what lies elsewhere than the NPU works."""
+        """Returns the call of an NPU's driver, and copies of tensors outside of the NPU's memory."""
         delegate = self.method.delegates[instruction.operator]
         payload, commands = delegate.payload, delegate.commands
         self.headers.add("firmware/ethos_u/driver.h")
-        # The driver's own words come first.
+        # The driver's header precedes the commands.
         block = struct.unpack(f"<{len(payload.commands) // 4}I", payload.commands)
         count = len(commands.words)
         first = next(i for i in range(0, len(block), 4) if block[i : i + count] == commands.words)
@@ -697,7 +698,7 @@ class _Source:
         ]
 
     def elements(self, index: int) -> str:
-        """An expression of the address of a tensor's elements."""
+        """Returns an expression for the address of a tensor's elements."""
         if is_constant(self.method.value(index)):
             self.constants.setdefault(index, False)
             return self.method.constants[self.method.value(index).val.data_buffer_idx]
@@ -742,11 +743,11 @@ class _Source:
         return [*_wrapped(f"if (!{callee}) {{"), "    goto failed;", "  }"]
 
     def interface(self) -> list[str]:
-        """Functions on inputs and outputs."""
+        """Returns the functions on inputs and outputs."""
         return [*self.border_functions(), *self.copy_functions(), *self.resize_function()]
 
     def border_functions(self) -> list[str]:
-        """Where inputs and outputs are, and how large."""
+        """Returns the functions for addresses and sizes of inputs and outputs."""
         name, method = self.model.name, self.method
         lines: list[str] = []
         for kind, indices, constant in (("input", method.plan.inputs, ""), ("output", method.plan.outputs, "const ")):
@@ -771,7 +772,7 @@ class _Source:
         return lines
 
     def border_function(self, declaration: str, results: Sequence[str], otherwise: str) -> list[str]:
-        """A function that returns something of an input or output."""
+        """Returns a function that looks up a value for an input or output."""
         cases: list[str] = []
         for place, result in enumerate(results):
             cases += [f"    case {place}:", f"      return {result};"]
@@ -790,7 +791,7 @@ class _Source:
         ]
 
     def copy_functions(self) -> list[str]:
-        """What copies an input or output."""
+        """Returns the functions that copy an input or output."""
         name = self.model.name
         return [
             f"torch_fusion_status {name}_set_input(",
@@ -817,7 +818,7 @@ class _Source:
         ]
 
     def resize_function(self) -> list[str]:
-        """What gives an input of dynamic shape another one, if there is such an input."""
+        """Returns the function that resizes an input of dynamic shape, if there is one."""
         name, method = self.model.name, self.method
         dynamic = [(place, index) for place, index in enumerate(method.plan.inputs or []) if method.is_dynamic(index)]
         if not dynamic:
@@ -825,7 +826,7 @@ class _Source:
         self.headers.add("kernels/util/checks.h")
         cases = []
         for place, index in dynamic:
-            # The program itself knows the largest sizes alone.
+            # The program itself only contains the largest sizes.
             bounds = self.model.bounds[place] if place < len(self.model.bounds) else ()
             bounds = bounds or [(0, size) for size in method.shapes[index].sizes]
             for end, wanted in enumerate(("Smallest", "Largest")):
@@ -867,7 +868,7 @@ class _Source:
         ]
 
     def border_case(self, kind: str, place: int, index: int) -> BorderCase:
-        """What is known of an input or output."""
+        """Returns the expressions for an input or output."""
         method = self.method
         const = "const " if kind == "output" else ""
         value_kind = kind_of(method.value(index))
@@ -899,15 +900,14 @@ class _Source:
 
 
 def _variants(selected: Selected) -> str:
-    """A remark on what a kernel copes with beyond the usual, as Variant of kernels/selection.h has it."""
+    """Returns a comment with the variants that a kernel supports, see Variant of kernels/selection.h."""
     used = selected.variants or Variant(0)
     names = [str(variant.name).title().replace("_", "") for variant in Variant if variant in used]
     return f" /* {', '.join(names)} */" if names else ""
 
 
 def take_objects(call: Call, objects: dict[str, str]) -> Call:
-    """Adds the constants that a call names to those of a source, and returns the call, with other names for those whose
-    name another constant has.
+    """Adds the constants of a call to those of a source, and renames those whose name is taken by a different constant.
     """
     arguments = list(call.arguments)
     for wanted, definition in call.objects.items():
@@ -920,10 +920,10 @@ def take_objects(call: Call, objects: dict[str, str]) -> Call:
 
 
 def _wrapped(statement: str, indent: str = "  ") -> list[str]:
-    """A statement's lines, broken where they are long, between arguments of the outermost call and not in comments."""
+    """Wraps a statement's lines between arguments of the outermost call, but not inside comments."""
     text, depth = "", 0
     statement = re.sub(r" /\*.*?\*/", lambda comment: comment[0].replace(" ", "\0"), statement)
-    # A brace stands with what it belongs to.
+    # A brace stays with what it belongs to.
     statement = statement.replace("<const ", "<const\0").replace(") {", ")\0{").replace(" + ", "\0+\0")
     outer = 2 if statement.startswith("if") else 1
     for character in statement:
@@ -941,7 +941,7 @@ def _wrapped(statement: str, indent: str = "  ") -> list[str]:
 
 
 def _comment(text: str, indent: str = "  ") -> list[str]:
-    """A comment's lines; shapes are not broken."""
+    """Returns a comment's lines, without breaks inside shapes."""
     start = f"{indent}// "
     # A backslash would join the next line.
     text = re.sub(r"\[[\d, ]*\]", lambda shape: shape[0].replace(" ", "\0"), text.replace("\\", "/"))
@@ -950,17 +950,17 @@ def _comment(text: str, indent: str = "  ") -> list[str]:
 
 
 def _is_remark(line: str) -> bool:
-    """Whether it is a comment or a hook, which have names of the user's in them."""
+    """Whether a line is a comment or a hook, which contain names from the user."""
     return line.lstrip().startswith(("//", "TORCH_FUSION_LAYER("))
 
 
 def _described(shape: Shape) -> str:
-    """A dtype and shape for a reader, as `float32 [1, 10]`."""
+    """Formats a dtype and shape, such as `float32 [1, 10]`."""
     return f"{_DTYPES.get(shape.dtype, shape.dtype.lower())} {list(shape.sizes)}"
 
 
 def _alignment(size: int) -> int:
-    """Of a constant of that many bytes: kernels load up to sixteen at once, where there are that many."""
+    """Returns the alignment of a constant: kernels load up to sixteen bytes at once, if there are that many."""
     alignment = 4
     while alignment < min(size, 16):
         alignment *= 2

@@ -56,8 +56,8 @@ def _is_number(node: Node) -> bool:
 
 
 def _has_number(node: Node) -> bool:
-    """Whether a call has Python numbers that the quantizers turn into tensors; differences only count without a
-    factor."""
+    """Whether a call has Python numbers that the quantizers turn into tensors; differences only count without a factor.
+    """
     is_known = node.target in _ARITHMETIC or node.target in _COMPARISONS
     is_difference = node.target == _aten.rsub.Scalar and named_arguments(node)["alpha"] == 1
     return (is_known or is_difference) and any(isinstance(each, (int, float)) for each in node.args)

@@ -1,8 +1,7 @@
 """Avoids work that ExecuTorch's passes repeat for each operator of a graph that they rewrite.
 
 For Arm, the graph is rewritten some fifty times, which takes most of an export, and for Cortex-M a fifth; torchao
-repeats
-work, too. The exported bytes don't depend on this module.
+repeats work, too. The exported bytes don't depend on this module.
 """
 
 from __future__ import annotations
@@ -63,8 +62,7 @@ def known_results() -> Iterator[None]:
 
 def known_results_of(program: ExportedProgram) -> contextlib.AbstractContextManager[None]:
     """Returns known_results(), except for programs with computed sizes: a tensor carries the symbol of its own value,
-    and a
-    cached tensor would carry that of another one.
+    and a cached tensor would carry that of another one.
     """
     return contextlib.nullcontext() if program.range_constraints else known_results()
 
@@ -74,8 +72,7 @@ def decomposed_once() -> Iterator[None]:
     """Returns a program unchanged if the decomposition table doesn't affect it and no operator works in place.
 
     For a program that was not decomposed yet, the table must be empty. `to_edge_transform_and_lower` decomposes each
-    program
-    three times, and retraces it each time.
+    program three times, and retraces it each time.
     """
     original = ExportedProgram.run_decompositions
     done: weakref.WeakSet[ExportedProgram] = weakref.WeakSet()
@@ -123,8 +120,7 @@ def _search_range(observer: HistogramObserver) -> tuple[torch.Tensor, torch.Tens
 
     The search moves, step by step, the end of the range at which more bins are empty enough, the upper one if there are
     none, until the error grows. If there are none at either end, the next step with an effect is the first one at which
-    the
-    upper quantile is in another bin.
+    the upper quantile is in another bin.
     """
     counts = torch.cumsum(observer.histogram, dim=0).numpy()
     total = float(torch.sum(observer.histogram))
@@ -165,7 +161,8 @@ def _search_range(observer: HistogramObserver) -> tuple[torch.Tensor, torch.Tens
 
 def _is_decomposed_by(table: Mapping[Any, Any], program: ExportedProgram) -> bool:
     """Whether a table has an entry for an operator of a program; PyTorch's own entries for every table are applied
-    already."""
+    already.
+    """
     for node in program.graph.nodes:
         if node.op != "call_function" or node.target is operator.getitem:
             continue

@@ -35,8 +35,8 @@ _NOTHING = 12.0
 
 
 class _Kind(Enum):
-    """The meaning of a mask tensor: a condition that is true for excluded or for kept elements, or a number far from
-    0."""
+    """The meaning of a mask tensor: a condition that is true for excluded or for kept elements, or a number far from 0.
+    """
 
     EXCLUDED = auto()
     KEPT = auto()
@@ -85,8 +85,7 @@ def write_masks(program: ExportedProgram, samples: Sequence[Sample], state: Stat
     """Rewrites softmax operators of masked scores so that the mask does not affect the range, in place.
 
     Masks may be added, filled in or selected by a condition, and may be constants, inputs or computed from these. Masks
-    that
-    exclude a whole row are not rewritten.
+    that exclude a whole row are not rewritten.
 
     Args:
       samples: inputs, from which the range of the scores and the masks are determined.
