@@ -16,9 +16,10 @@ from tools.artifacts.core.core import POINTER_SIZES
 from tools.artifacts.memory_plan.memory_plan import MemoryPlan, memory_plan_json
 from tools.artifacts.program.program import load, output_places, unwritten_bytes
 from tools.pipeline.compile.header import c_header, cpp_header
+from tools.pipeline.compile.model import Model
 from tools.pipeline.compile.names import name_problem
 from tools.pipeline.compile.program import Method, make_method
-from tools.pipeline.compile.source import Model, source
+from tools.pipeline.compile.source import source
 from tools.pipeline.link.checks import check_method
 from tools.pipeline.link.header import Embedded
 from tools.pipeline.link.header import header as image_header

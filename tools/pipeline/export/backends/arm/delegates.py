@@ -33,6 +33,7 @@ from tosa.TosaGraph import TosaGraph
 from tools.pipeline.export.backends.arm.child_process import in_a_child
 from tools.pipeline.export.backends.arm.forms import part_activations, write_activations
 from tools.pipeline.export.capture.state import State
+from tools.pipeline.export.ir.operators import DEQUANTIZE, QUANTIZE
 from tools.pipeline.export.ir.signature import varying
 from tools.pipeline.export.plan.emission import EmittedProgram, mark_states
 from tools.pipeline.export.plan.manifest import origin
@@ -89,11 +90,7 @@ _DTYPES = {
 }
 
 # Of int8 programs that are captured and not lowered yet.
-CAPTURED_BORDER = BorderOperators(
-    torch.ops.quantized_decomposed.quantize_per_tensor.default,
-    torch.ops.quantized_decomposed.dequantize_per_tensor.default,
-    torch.int8,
-)
+CAPTURED_BORDER = BorderOperators(QUANTIZE, DEQUANTIZE, torch.int8)
 
 
 class Compiled(Protocol):

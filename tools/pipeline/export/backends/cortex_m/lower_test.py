@@ -14,7 +14,7 @@ from executorch.exir.schema import IntList, Tensor
 from torch.export import ExportedProgram
 
 from tools.pipeline.export.backends.cortex_m import lower, pack
-from tools.pipeline.export.backends.cortex_m.softmax import SOFTMAX
+from tools.pipeline.export.ir.operators import SOFTMAX
 from tools.pipeline.export.options import Options
 from tools.pipeline.export.pipelines import CORTEX_M
 from tools.pipeline.export.plan.manifest import Parameters

@@ -18,9 +18,22 @@ from torch.fx import Graph, Node
 from torch.utils._pytree import tree_leaves
 
 from tools.artifacts.ethos_u.npu import Npu
-from tools.pipeline.export.backends.arm.forms import POOLS
 from tools.pipeline.export.ir.constants import add_constant
 from tools.pipeline.export.ir.dim_orders import IMAGE, PIXELS
+from tools.pipeline.export.ir.operators import (
+    CLAMPS,
+    CONVOLUTIONS,
+    CONVOLUTIONS_BY_WORD,
+    COPIES,
+    DROPOUTS,
+    EXTREMES,
+    IMAGE_POOLS,
+    JOINS,
+    PADS,
+    SIZE_CHANGES,
+    SPLITS,
+    TRANSPOSITIONS,
+)
 from tools.pipeline.export.ir.rewriting import as_list, emit, for_each, named_arguments, replace_node
 from tools.pipeline.export.ir.signature import varying
 
@@ -40,40 +53,19 @@ _LONGEST_DEPTHWISE, _LONGEST_MAXIMUM = 64, 256
 _MOST_AVERAGED = 1024
 # Of a convolution's result, each of which is an image's convolution.
 _MOST_PLANES = 32
-_PARTS = frozenset((
-    _aten.cat.default, _aten.concat.default, _aten.narrow.default, _aten.select.int, _aten.slice.Tensor,
-    _aten.stack.default,
-))  # fmt: skip
-_SPLITS = frozenset((
-    _aten.chunk.default, _aten.split.Tensor, _aten.split.sizes, _aten.split_with_sizes.default,
-    _aten.tensor_split.indices, _aten.tensor_split.sections, _aten.unbind.int,
-))  # fmt: skip
+_PARTS = JOINS | {_aten.narrow.default, _aten.select.int, _aten.slice.Tensor}
+_SPLITS = SPLITS | {
+    _aten.chunk.default, _aten.split.sizes, _aten.tensor_split.indices, _aten.tensor_split.sections, _aten.unbind.int,
+}  # fmt: skip
 # What Vela computes right of parts that are not copied.
-_READ_PARTS = frozenset((
-    _aten.avg_pool2d.default, _aten.cat.default, _aten.conv1d.default, _aten.conv1d.padding, _aten.conv2d.default,
-    _aten.conv2d.padding, _aten.linear.default,
-))  # fmt: skip
-
-_CONVOLUTIONS = (_aten.conv1d.default, _aten.conv2d.default)
+_READ_PARTS = CONVOLUTIONS | CONVOLUTIONS_BY_WORD | {_aten.avg_pool2d.default, _aten.cat.default, _aten.linear.default}
 
 # What writes its operands to parts of a tensor, and what moves elements on the way there.
-_WRITERS = frozenset((
-    _aten.cat.default, _aten.concat.default, _aten.constant_pad_nd.default, _aten.pad.default, _aten.stack.default,
-))  # fmt: skip
-_MOVES = frozenset((
-    _aten.clone.default, _aten.contiguous.default, _aten.dropout.default, _aten.flatten.using_ints,
-    _aten.permute.default, _aten.reshape.default, _aten.squeeze.default, _aten.squeeze.dim, _aten.squeeze.dims,
-    _aten.t.default, _aten.transpose.int, _aten.unsqueeze.default, _aten.view.default,
-))  # fmt: skip
-_EXTREMES = (_aten.amax.default, _aten.amin.default)
+_WRITERS = JOINS | PADS
+_MOVES = COPIES | DROPOUTS | SIZE_CHANGES | TRANSPOSITIONS | {_aten.t.default}
 # What Vela lets write to a part, and right: layers, with their activations.
-_LAYERS = frozenset((
-    _aten.avg_pool1d.default, _aten.avg_pool2d.default, _aten.conv1d.default, _aten.conv1d.padding,
-    _aten.conv2d.default, _aten.conv2d.padding, _aten.linear.default, _aten.max_pool2d.default,
-))  # fmt: skip
-_ACTIVATIONS = frozenset((
-    _aten.hardtanh.default, _aten.hardtanh_.default, _aten.relu.default, _aten.relu_.default,
-))  # fmt: skip
+_LAYERS = CONVOLUTIONS | CONVOLUTIONS_BY_WORD | IMAGE_POOLS | {_aten.avg_pool1d.default, _aten.linear.default}
+_ACTIVATIONS = CLAMPS - {_aten.clamp.default, _aten.clamp_.default}
 
 
 def repeats_pixels(node: Node) -> bool:
@@ -188,7 +180,7 @@ def reduce_strides(program: ExportedProgram) -> None:
     """Gives poolings of one window the stride 1, in place: the NPU's stride is at most 3."""
     graph = program.graph
     for node in list(graph.nodes):
-        if node.op != "call_function" or node.target not in POOLS or tuple(node.meta["val"].shape[-2:]) != (1, 1):
+        if node.op != "call_function" or node.target not in IMAGE_POOLS or tuple(node.meta["val"].shape[-2:]) != (1, 1):
             continue
         source, kernel, *rest = node.args
         kernel = [kernel] * 2 if isinstance(kernel, int) else list(kernel)
@@ -239,7 +231,7 @@ def choose_windows(program: ExportedProgram, npu: Npu) -> None:
     """
     graph = program.graph
     for node in list(graph.nodes):
-        if node.op != "call_function" or node.target not in POOLS:
+        if node.op != "call_function" or node.target not in IMAGE_POOLS:
             continue
         given = named_arguments(node)
         stride = _pair(given["stride"])
@@ -301,7 +293,7 @@ def fold_strides(program: ExportedProgram) -> None:
     """
     graph = program.graph
     for node in list(graph.nodes):
-        if node.op != "call_function" or node.target not in _CONVOLUTIONS:
+        if node.op != "call_function" or node.target not in CONVOLUTIONS:
             continue
         given = named_arguments(node)
         source, weight, bias = (given[name] for name in ("input", "weight", "bias"))
@@ -360,7 +352,7 @@ def choose_pixels(program: ExportedProgram) -> None:
     """
     graph = program.graph
     for node in list(graph.nodes):
-        if node.op != "call_function" or node.target not in _CONVOLUTIONS:
+        if node.op != "call_function" or node.target not in CONVOLUTIONS:
             continue
         given = named_arguments(node)
         stride = for_each(given["stride"], node.meta["val"].dim() - 2)
@@ -383,7 +375,7 @@ def pad_strides(program: ExportedProgram) -> None:
     """
     graph = program.graph
     for node in list(graph.nodes):
-        if node.op != "call_function" or node.target not in _CONVOLUTIONS:
+        if node.op != "call_function" or node.target not in CONVOLUTIONS:
             continue
         given = named_arguments(node)
         axes = node.meta["val"].dim() - 2
@@ -572,7 +564,7 @@ def copy_functions(program: ExportedProgram, npu: Npu) -> None:
     for source in sources:
         if source not in varies or _writes_well(source) or not source.meta["val"].is_floating_point():
             continue
-        if npu.product == "u85" and source.target not in _EXTREMES:
+        if npu.product == "u85" and source.target not in EXTREMES:
             continue
         users = [user for user in source.users if user.op == "call_function"]
         copy = _copy(graph, source)
