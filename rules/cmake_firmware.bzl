@@ -200,7 +200,8 @@ whatever it runs on are the project's own.""",
 def cmake_firmware(name, tags = [], visibility = None, float_abi = "", libstdcxx = False, **kwargs):
     """A firmware project of one's own, and commands on its image.
 
-    Besides the image, `<name>`, there are `<name>.flash`, `<name>.gdb`, `<name>.monitor` and `<name>.copy`, as torch_firmware has them.
+    Besides the image, `<name>`, there are `<name>.flash`, `<name>.gdb`, `<name>.monitor`, `<name>.copy` and `<name>.verify`,
+    as torch_firmware has them.
 
     Args:
       name: the image, and the target of add_executable() that it is, unless `executable_target` says another.

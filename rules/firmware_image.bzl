@@ -224,7 +224,7 @@ firmware_image_rule = rule(
     implementation = _firmware_image_impl,
     doc = """Links runtime, kernels, program, application and board into `<name>.elf`, `.bin`, `.hex`, `.map` and,
 where the board has a UF2 boot loader, `.uf2`, with a
-report of flash and RAM in text and JSON. An image over the board's limits fails the build and says what takes how
+report of flash and RAM in text and JSON, and `<name>.spdx.json`, which lists what the image consists of. An image over the board's limits fails the build and says what takes how
 much.""",
     attrs = LINK_ATTRS | REGISTRY_ATTRS | COMPILE_ATTRS | CORE_TRANSITION_ATTRS | IMAGE_FILES_ATTRS | NPU_ATTRS | {
         "model": attr.label(providers = [TorchProgramInfo], cfg = core_transition, doc = "The torch_program to run."),

@@ -9,7 +9,8 @@ def torch_firmware(name, tags = [], visibility = None, **kwargs):
     Besides the image, `<name>`, these can be run: `<name>.copy -- FOLDER` copies it with its map and reports to where the user
     wants them, `<name>.flash` programs a board, `<name>.gdb` debugs on one, and on a
     board, in the emulator or on the simulator `<name>.monitor` shows the console, `<name>.infer` runs the program on inputs of the
-    user's, `<name>.plot` plots its outputs. `<name>.simulate` runs it on the board simulator.
+    user's, `<name>.plot` plots its outputs. `<name>.simulate` runs it on the board simulator. `<name>.verify -- IMAGE`
+    says whether a file holds the bytes that this tree builds.
 
     Args:
       name: the image.

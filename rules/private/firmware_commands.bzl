@@ -13,10 +13,11 @@ _COMMANDS = {
     "monitor": (Label("//tools/commands/monitor"), ["addr2line", "qemu"]),
     "plot": (Label("//tools/commands/plot"), ["qemu"]),
     "simulate": (Label("//boardsim:simulate"), []),
+    "verify": (Label("//tools/commands/verify"), ["files"]),
 }
 
 # Of an image whose application is not this project's: nobody answers the others.
-OWN_APPLICATION = ["copy", "gdb", "monitor"]
+OWN_APPLICATION = ["copy", "gdb", "monitor", "verify"]
 
 def firmware_commands(firmware, visibility, testonly = False, commands = _COMMANDS):
     """Declares `<firmware>.flash`, and `<firmware>.COMMAND` for each of some commands.

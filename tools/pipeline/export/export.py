@@ -30,11 +30,12 @@ from tools.quiet.console import Console, UserError
 
 @dataclass(frozen=True)
 class Exported:
-    """The files of an export; a quantized program has a report, one of several methods the further ones' files.
+    """The files of an export. A quantized program has a report; a program of several methods has the files of the
+    further ones.
 
     Attributes:
-      npu: what an NPU's compiler estimates, for people and for programs.
-      vgf: the .vgf of each delegate, with backend `vgf`.
+      npu: the estimates of the NPU's compiler, as text and as JSON.
+      vgf: the .vgf files of the delegates, with backend `vgf`.
     """
 
     program: bytes
@@ -53,7 +54,7 @@ def export(path: Path, name: str, options: Options, weights: Path | None, consol
       name: the program's name in the manifest.
       weights: a state_dict that tools/pipeline/train wrote, if the model is trained.
 
-    Raises UserError for what the user can mend.
+    Raises UserError for errors that the user can correct.
     """
     try:
         return _export(path, name, options, weights, WordedConsole(console))
@@ -86,7 +87,7 @@ def _export(path: Path, name: str, options: Options, weights: Path | None, conso
     if options.methods and (emitted.file is not None or emitted.keeps_state or options.backend != "portable"):
         raise UserError(f"{path}: {ONE_METHOD}")
     constants = [buffer.storage for buffer in emitted.program.constant_buffer]
-    # Before constants of other methods come.
+    # The manifest covers this method's constants only; the other methods append theirs later.
     manifest = make_manifest(
         name,
         options.core,
@@ -130,7 +131,7 @@ def _export(path: Path, name: str, options: Options, weights: Path | None, conso
     )
 
 
-# What lowers a model, by the backend's name. It is imported when it is asked for, which takes seconds.
+# The module that lowers a model, by backend. It is imported on demand, since that takes seconds.
 _BACKENDS = {
     "portable": "portable",
     "cortex_m": "cortex_m.export",
@@ -140,7 +141,7 @@ _BACKENDS = {
 
 
 def _lower(request: LoweringRequest) -> LoweredModel:
-    """What the backend of the options makes of a model."""
+    """Lowers a model with the backend of the options."""
     backend = importlib.import_module(f"tools.pipeline.export.backends.{_BACKENDS[request.options.backend]}")
     lowered: LoweredModel = backend.lower_model(request)
     return lowered

@@ -1,4 +1,4 @@
-"""Further methods of a program."""
+"""Exports further methods of a program."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tools.pipeline.model_file.deterministic import tracing
 from tools.pipeline.model_file.model_file import ModelFile
 from tools.quiet.console import Console, UserError
 
-# What a program of several methods cannot be.
+# The restrictions of a program with several methods.
 ONE_METHOD = (
     "a program of several methods can be neither quantized, nor keep state, nor have control flow or dynamic shapes; "
     "make a program of each method"
@@ -35,7 +35,7 @@ class ExportedMethod:
 
 
 def dim_orders_of(manifest: dict[str, Any]) -> tuple[list[list[int]], list[list[int]]]:
-    """The orders of dimensions of a program's inputs and outputs."""
+    """Returns the dim orders of a program's inputs and outputs."""
     inputs, outputs = ([entry["dim_order"] for entry in manifest[kind]] for kind in ("inputs", "outputs"))
     return inputs, outputs
 
@@ -54,8 +54,8 @@ def add_method(
 
     Args:
       program: gets the method's plan.
-      constants: get those of its constants that are not among them.
-      name: the program's.
+      constants: the program's constants, to which the method's further ones are appended.
+      name: the program's name.
     """
     path = file.path
     if not callable(getattr(model, method, None)):
@@ -90,7 +90,7 @@ def add_method(
 
 
 def _share_constants(plan: ExecutionPlan, own: list[bytes], constants: list[bytes]) -> None:
-    """Makes a plan refer to `constants` in place of `own`; those that are missing are appended."""
+    """Makes a plan refer to `constants` in place of `own`, and appends those that are missing."""
     places = {constant: index for index, constant in reversed(list(enumerate(constants))) if index}
     for value in plan.values:
         if isinstance(value.val, Tensor) and value.val.data_buffer_idx:

@@ -1,4 +1,5 @@
-"""Writes what is made of a linked image: the bytes of its flash as .bin, .hex and .uf2, and the report of its sizes.
+"""Writes what is made of a linked image: the bytes of its flash as .bin, .hex and .uf2, the report of its sizes, and
+the list of what it consists of.
 
 All in one action: an edit of a kernel compiles, links, and does this. An image over its board's limits has a report
 only, and the message says what takes how much.
@@ -17,7 +18,8 @@ from tools.artifacts.intel_hex.writer import intel_hex
 from tools.artifacts.program.program import constant_bytes
 from tools.artifacts.size_report.size_report import SizeReport, size_report_json
 from tools.artifacts.uf2.uf2 import uf2
-from tools.pipeline.report.image import measure
+from tools.pipeline.image_files.sbom import components, sbom_json
+from tools.pipeline.report.image import measure, read_map
 from tools.pipeline.report.npu import npu_bytes
 from tools.pipeline.report.report import full_text, over_limits, summary
 from tools.quiet.console import UserError
@@ -56,6 +58,11 @@ def _run(arguments: argparse.Namespace) -> int:
             print(f"image_files: error: {problem}", file=sys.stderr)
         return 1
 
+    taken, lock = (
+        path.read_text(encoding="utf-8") for path in (arguments.toolchain_packages, arguments.executorch_lock)
+    )
+    found = components(arguments.elf, read_map(arguments.map), arguments.program, taken, lock)
+    arguments.spdx_json.write_text(sbom_json(arguments.elf, found), encoding="utf-8")
     image = ElfImage(arguments.elf)
     content = flash_content(image, board.flash)
     arguments.bin.write_bytes(content)
@@ -90,5 +97,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--uf2", type=Path, help="UF2 to write, for a board with such a boot loader")
     parser.add_argument("--report-txt", type=Path, required=True, help="text report to write")
     parser.add_argument("--report-json", type=Path, required=True, help="JSON report to write")
+    parser.add_argument("--spdx-json", type=Path, required=True, help="SPDX list to write")
+    parser.add_argument("--toolchain-packages", type=Path, required=True, help="taken.txt of the toolchain")
+    parser.add_argument("--executorch-lock", type=Path, required=True, help="requirements that executorch is locked in")
     parser.add_argument("--quiet", action="store_true", help="do not print the summary")
     return run_tool("image_files", _run, parser.parse_args(argv))

@@ -140,6 +140,11 @@ class SourceFiles:
         self._addresses = sorted(places)
         self._files = [places[address] for address in self._addresses]
 
+    @property
+    def files(self) -> set[str]:
+        """The files that the image has code of."""
+        return set(self._files)
+
     @classmethod
     def read(cls, image: ELFFile) -> SourceFiles:
         """Those of an image; none without debug information."""

@@ -346,6 +346,13 @@ def test_a_program_that_returns_something_else_is_no_program(tmp_path: Path, mon
         export_source(tmp_path, model_source("return x + 1", "(torch.randn(8),)"))
 
 
+def test_an_output_that_rounding_decides_is_not_held_to_pytorch(tmp_path: Path) -> None:
+    # The sign of what two orders of addition differ by.
+    sums = "torch.cat([y[:, 1:].flip(-1).cumsum(-1).flip(-1), torch.zeros(1, 1)], 1)"
+    forward = f"y = self.fc(x)\nreturn torch.sign(y - (y.flip(-1).cumsum(-1).flip(-1) - {sums}))"
+    export_source(tmp_path, model_source(forward, "(torch.randn(1, 16),)", "self.fc = nn.Linear(16, 16)"))
+
+
 @pytest.mark.parametrize(("broken", "message"), [("run", "is moved to where"), ("planned", "is read later")])
 def test_the_check_finds_a_wrong_plan_of_branches(broken: str, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
     class Model(torch.nn.Module):

@@ -1,4 +1,4 @@
-"""Drops what computes nothing: copies, `0 + x`, one number as large as a tensor, products with zeros."""
+"""Drops operators without effect: copies, `0 + x`, fills with one number, products with zeros."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tools.pipeline.export.ir.constants import Constants, add_constant
 from tools.pipeline.export.ir.operators import COPIES, FILLS, FILLS_WITH, RESHAPES
 
 _COPIES = COPIES | RESHAPES | {torch.ops.aten.expand.default, torch.ops.aten.slice.Tensor}
-# The number that changes nothing as the second operand.
+# The neutral second operand.
 _NEUTRAL = {
     torch.ops.aten.add.Tensor: 0,
     torch.ops.aten.sub.Tensor: 0,
@@ -20,14 +20,14 @@ _NEUTRAL = {
 
 
 def drop_no_ops(program: ExportedProgram) -> None:
-    """Drops operators that return their operand as it is, or the same whatever it is, in place.
+    """Drops operators that return an operand unchanged, or a constant, in place.
 
-    A tensor that is always zero has no range to quantize. That zero times infinity would be no number makes no
-    difference, as there is none in a model that can be quantized.
+    A tensor that is always zero has no range to quantize. Zero times infinity would be NaN, but a model that can be
+    quantized has no infinities.
     """
     constants = Constants(program)
     for node in list(program.graph.nodes):
-        # What the program returns is known by name, and a copy of an input is not that input.
+        # The program refers to its results by name, and a copy of an input must not become that input.
         if node.op != "call_function" or any(user.op == "output" for user in node.users):
             continue
         result = _filled(program, node) or _zeros(program, node, constants) or _unchanged(node, constants)
@@ -39,7 +39,7 @@ def drop_no_ops(program: ExportedProgram) -> None:
 
 
 def _filled(program: ExportedProgram, node: Node) -> Node | None:
-    """The constant that an operator is whose operand only says how large it is; None for other nodes."""
+    """Returns the constant result of an operator that only reads its operand's shape, or None for other nodes."""
     number = FILLS.get(node.target)
     if node.target in FILLS_WITH:
         number = node.args[FILLS_WITH[node.target]]
@@ -51,7 +51,7 @@ def _filled(program: ExportedProgram, node: Node) -> Node | None:
 
 
 def _zeros(program: ExportedProgram, node: Node, constants: Constants) -> Node | None:
-    """The zeros that a product is; None for other nodes."""
+    """Returns the zeros that a product evaluates to, or None for other nodes."""
     if node.target != torch.ops.aten.mul.Tensor or constants.value(node) is not None:
         return None
     if not any(_is_zero(operand, constants) for operand in node.all_input_nodes):
@@ -66,7 +66,7 @@ def _is_zero(node: Node, constants: Constants) -> bool:
 
 
 def _unchanged(node: Node, constants: Constants) -> Node | None:
-    """The operand that an operator returns as it is: of a copy, a slice that takes everything, `0 + x`; else None."""
+    """Returns the operand that an operator returns unchanged (copies, slices of everything, `0 + x`), or None."""
     operands = node.all_input_nodes
     if len(operands) == 1:
         is_neutral = node.target in _NEUTRAL and not node.kwargs and node.args[1] == _NEUTRAL[node.target]

@@ -1,6 +1,6 @@
-"""Python numbers beside tensors of no dimensions, written as constants of no dimensions.
+"""Turns Python numbers beside tensors without dimensions into constants without dimensions.
 
-ExecuTorch's quantizers make a number a tensor of one dimension at least, and with it what is computed of both.
+ExecuTorch's quantizers turn such a number into a tensor with one dimension, which then the result has, too.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _COMPARISONS = {
 
 
 def write_numbers(program: ExportedProgram) -> None:
-    """Writes such numbers as constants, in place."""
+    """Turns such numbers into constants, in place."""
     graph = program.graph
     for node in list(graph.nodes):
         if not _has_number(node) or not all(map(_is_number, node.all_input_nodes)):
@@ -44,7 +44,7 @@ def write_numbers(program: ExportedProgram) -> None:
 
 
 def is_of_numbers(node: Node) -> bool:
-    """Whether an operator computes a number in floating point of such numbers alone."""
+    """Whether an operator computes a floating-point number from tensors without dimensions only."""
     return _is_number(node) and all(map(_is_number, node.all_input_nodes))
 
 
@@ -54,7 +54,7 @@ def _is_number(node: Node) -> bool:
 
 
 def _has_number(node: Node) -> bool:
-    """Whether a call takes Python numbers that the quantizers write as tensors; of a difference, without a factor."""
+    """Whether a call has Python numbers that quantizers turn into tensors; differences only without factors."""
     is_known = node.target in ARITHMETIC_WITH_ROUNDING or node.target in _COMPARISONS
     is_difference = node.target == _aten.rsub.Scalar and named_arguments(node)["alpha"] == 1
     return (is_known or is_difference) and any(isinstance(each, (int, float)) for each in node.args)

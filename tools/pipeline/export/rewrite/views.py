@@ -1,4 +1,4 @@
-"""Views as reshapes."""
+"""Turns views into reshapes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tools.pipeline.export.ir.operators import VIEWS
 
 
 def reshape_views(program: ExportedProgram) -> None:
-    """Makes views reshapes, which copy what is no view in the order of dimensions that it comes in."""
+    """Turns views into reshapes, which copy data if a view is impossible in the actual order of dimensions."""
     for node in program.graph.nodes:
         if node.target in VIEWS:
             node.target = torch.ops.aten.reshape.default

@@ -138,17 +138,18 @@ def _without_int8(
     edge: ExportedProgram,
     target: CortexMTargetConfig,
 ) -> LoweredModel | None:
-    """The model all in floating point, if that takes far fewer instructions and no more bytes; None if not.
+    """The model all in floating point, if nothing in it is int8 or that takes far fewer instructions and no more bytes.
 
-    What was chosen, what the other form would take and which attribute chooses it is said where int8 is slower.
+    Says what was chosen, what the other form would take and which attribute chooses it where int8 is slower.
 
     Args:
       floating: makes the program in floating point.
       edge: the model in int8, where that can be and pays.
+
+    Returns None where the program is int8.
     """
 
     in_int8, in_float = quantized.instructions or (0, 0)
-    # Without any int8 nothing is left to prefer to the model as it is in floating point.
     has_int8 = quantize.is_quantized(quantized.module)
     if quantized.floating is None or quantized.instructions is None or (has_int8 and in_int8 <= in_float):
         return None
@@ -163,27 +164,33 @@ def _without_int8(
         return None
     nodes, *floating_bytes = optimized(emitted, options)
     in_float = costs.instructions(nodes, costs.Costs(options.core))
-    if has_int8 and in_int8 <= in_float:
-        return None
-    int8 = copy.deepcopy(edge)
-    if options.io == "int8":
-        lower.BORDER.remove(int8, path)
-    sizes = [optimized(emit(lower.pack(int8, target), lower.config()), options)[1:], floating_bytes]
-    growth = sum(max(0, larger - smaller) for smaller, larger in zip(*sizes, strict=True))
-    takes = [
-        f"{instructions:,.0f} instructions, {size:,} bytes of program and {memory:,} of memory"
-        for instructions, (size, memory) in zip((in_int8, in_float), sizes, strict=True)
-    ]
-    is_worth_it = options.io == "float32" and (not has_int8 or in_float <= _WORTH * in_int8)
-    if not is_worth_it or growth > options.float_growth:
-        chooses = f"float_growth = {growth}" if is_worth_it else 'backend = "portable"'
-        asked.console.say(
-            f"export: note: {path}: the program is int8, for about {takes[0]}; floating point would take about "
-            f"{takes[1]}, and {chooses} chooses it."
+    if has_int8:
+        if in_int8 <= in_float:
+            return None
+        int8 = copy.deepcopy(edge)
+        if options.io == "int8":
+            lower.BORDER.remove(int8, path)
+        sizes = [optimized(emit(lower.pack(int8, target), lower.config()), options)[1:], floating_bytes]
+        growth = sum(max(0, larger - smaller) for smaller, larger in zip(*sizes, strict=True))
+        takes = [
+            f"{instructions:,.0f} instructions, {size:,} bytes of program and {memory:,} of memory"
+            for instructions, (size, memory) in zip((in_int8, in_float), sizes, strict=True)
+        ]
+        is_worth_it = options.io == "float32" and in_float <= _WORTH * in_int8
+        if not is_worth_it or growth > options.float_growth:
+            chooses = f"float_growth = {growth}" if is_worth_it else 'backend = "portable"'
+            asked.console.say(
+                f"export: note: {path}: the program is int8, for about {takes[0]}; floating point would take about "
+                f"{takes[1]}, and {chooses} chooses it."
+            )
+            return None
+        note = (
+            f"everything stays in floating point, for about {takes[1]}; int8 would take about {takes[0]}, and "
+            "float_where_faster = False chooses it."
         )
-        return None
-    note = f"everything stays in floating point, for about {takes[1]}; int8 would take about {takes[0]}"
-    asked.console.say(f"export: note: {path}: {note}, and float_where_faster = False chooses it.")
+    else:
+        note = "everything stays in floating point: no operator has an int8 form that takes fewer instructions."
+    asked.console.say(f"export: note: {path}: {note}")
     outputs = asked.eager.outputs
     accuracy = report.accuracy(outputs, outputs, asked.eager.labels)
     made = report.make_float_report(asked.name, asked.options.core, quantized.floating, accuracy, note, path)

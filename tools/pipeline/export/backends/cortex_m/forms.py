@@ -144,6 +144,7 @@ def make_quantizable(program: ExportedProgram) -> ExportedProgram:
         elif node.target == _aten.conv_transpose2d.input:
             write_transposed_convolution(program, node)
         elif node.target in _POOLED:
+            _drop_padding(node)
             _make_pooling(graph, node)
         elif node.target == _aten.adaptive_avg_pool2d.default:
             _make_even_pooling(graph, node)
@@ -155,7 +156,8 @@ def make_quantizable(program: ExportedProgram) -> ExportedProgram:
     lay_down(graph, is_channels_last=True, activations=_ELEMENTWISE)
     graph.eliminate_dead_code()
     for node in list(graph.nodes):
-        if node.op == "call_function" and "val" in node.meta:
+        # What reads nothing, such as random numbers, lies as it did.
+        if node.op == "call_function" and "val" in node.meta and node.all_input_nodes:
             _lay_out(graph, node)
     drop_undone_transpositions(graph)
     program.graph_module.recompile()
@@ -551,6 +553,24 @@ def _round_down(graph: Graph, pooling: Node) -> None:
     _replace(graph, pooling, pooling.target, image, *arguments[1:])
 
 
+def _is_ignored(source: Node, padding: float) -> bool:
+    """Whether no maximum of a tensor that is padded with a number is that number."""
+    return padding < _IGNORED or (_is_positive(source) and padding <= 0)
+
+
+def _drop_padding(maximum: Node) -> None:
+    """Takes the maximum over whole dimensions before they are padded with what it ignores."""
+    padded, dims, _ = _arguments(maximum)[:3]
+    if maximum.target != _aten.amax.default or padded.target != _aten.constant_pad_nd.default:
+        return
+    source, ends, padding = _arguments(padded)
+    rank = padded.meta["val"].dim()
+    reduced = {dim % rank for dim in dims or range(rank)}
+    grown = {rank - 1 - index // 2 for index, end in enumerate(ends) if end}
+    if _is_ignored(source, padding) and min(ends) >= 0 and grown <= reduced:
+        maximum.replace_input_with(padded, source)
+
+
 def _repeat_ends(graph: Graph, pooling: Node, image: Node, counts: list[tuple[int, int]]) -> Node:
     """The image with its first and last row, and its first and last column, that many times more."""
     for dim, (before, after) in zip((2, 3), counts, strict=True):
@@ -579,7 +599,7 @@ def _take_padding(graph: Graph, pooling: Node) -> Node:
     _, kernel, stride, padding, dilation, _ = (
         argument if index in (0, 5) else for_each(argument) for index, argument in enumerate(_arguments(pooling))
     )
-    if not (value < _IGNORED or (is_positive and value <= 0)) or any(others) or dilation != [1, 1]:
+    if not _is_ignored(source, value) or any(others) or dilation != [1, 1]:
         return pooling
     paddings, counts = [], []
     for axis, end in enumerate((top, left)):

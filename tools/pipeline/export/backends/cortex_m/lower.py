@@ -424,8 +424,9 @@ def let_quantization_overlap(program: ExportedProgram) -> None:
 
 
 def run(program: ExportedProgram, samples: list[tuple[torch.Tensor, ...]]) -> list[list[torch.Tensor]]:
-    """What the dialect's Python implementation computes: the integers that the kernels must give."""
+    """Computes what the kernels must return by the Python of the dialect, with the same random numbers each time."""
     # The module changes the state of the program that it was made of.
     module = copy.deepcopy(program).module(check_guards=False)
-    with computing():
+    with computing(), torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
         return [[value.clone() for value in torch.utils._pytree.tree_leaves(module(*sample))] for sample in samples]

@@ -554,6 +554,13 @@ def test_what_takes_fewer_instructions_in_floating_point_stays_there_and_is_retu
     assert "cortex_m::softmax" in everywhere.operators
 
 
+def test_random_numbers_stay_as_they_are_beside_int8(tmp_path: Path) -> None:
+    forward = "return self.fc(x) + torch.rand(1)"
+    drawn = exported(tmp_path, forward, "(torch.randn(2, 64),)", "self.fc = nn.Linear(64, 24)", packed=True)
+    assert "torch_fusion::linear" in drawn.operators and "aten::rand" in drawn.operators
+    assert not any("report this" in text for text in drawn.said)
+
+
 def test_a_program_that_takes_fewer_instructions_without_int8_has_none_unless_it_is_too_large(tmp_path: Path) -> None:
     init = "self.a = nn.Conv2d(3, 16, 3, 2, 1); self.b = nn.Conv2d(16, 16, 3, groups=8)"
     forward, inputs = "return self.b(self.a(x).relu()).sigmoid()", "(torch.randn(1, 3, 12, 12),)"
@@ -596,11 +603,20 @@ def test_who_asks_for_int8_gets_it_where_floating_point_is_hardly_faster(tmp_pat
     assert not any("instructions" in text for text in result.said)
 
 
-def test_a_model_without_anything_for_int8_is_the_program_in_floating_point(tmp_path: Path) -> None:
-    forward, inputs, init = "return self.c(x).relu()", "(torch.randn(1, 1, 4, 6, 6),)", "self.c = nn.Conv3d(1, 4, 3)"
+@pytest.mark.parametrize(
+    ("forward", "inputs", "init", "operators"),
+    [
+        ("return self.c(x)", "(torch.randn(1, 1, 4, 6, 6),)", "self.c = nn.Conv3d(1, 4, 3)", {"convolution"}),
+        ("return x.cumsum(1)", "(torch.randn(2, 12),)", "pass", {"cumsum"}),
+    ],
+)
+def test_a_model_without_anything_for_int8_is_the_program_in_floating_point(
+    forward: str, inputs: str, init: str, operators: set[str], tmp_path: Path
+) -> None:
     result = exported(tmp_path, forward, inputs, init, packed=True, float_where_faster=True)
-    assert any("everything stays in floating point, for about" in text for text in result.said)
-    assert set(result.operators) == {"aten::convolution", "aten::relu"}
+    assert {name.removeprefix("aten::") for name in result.operators} == operators
+    assert any(text.endswith("no operator has an int8 form that takes fewer instructions.") for text in result.said)
+    assert not any("would take" in text for text in result.said)
 
 
 def test_what_stays_in_floating_point_takes_no_more_memory_than_int8_does(tmp_path: Path) -> None:

@@ -1,4 +1,5 @@
-"""What operators do with complex tensors, in real operators on their real and imaginary parts, as PyTorch has it."""
+"""Rewrites operators on complex tensors as real operators on real and imaginary parts, with PyTorch's
+decompositions."""
 
 from __future__ import annotations
 
@@ -16,11 +17,11 @@ from torch.utils._pytree import tree_map
 from tools.pipeline.export.ir.operators import COPIES, VIEWS
 
 _aten = torch.ops.aten
-# ComplexTensor wants its parts in the default order of dimensions, of which only views know.
+# ComplexTensor requires parts in the default order of dimensions, which only matters to views.
 
 
 def _on_parts(packet: Any) -> Callable[..., Any]:
-    """An operator that does to each part of complex tensors what it does to the whole."""
+    """Returns an implementation that applies an operator to each part of complex tensors."""
 
     def compute(*args: Any, **options: Any) -> Any:
         def parts(name: str) -> Any:
@@ -33,20 +34,20 @@ def _on_parts(packet: Any) -> Callable[..., Any]:
     return compute
 
 
-# Of these ComplexTensor doesn't know.
+# ComplexTensor lacks these operators.
 for _packet in (_aten.index_copy, _aten.roll, _aten.tril, _aten.triu, _aten.unbind, _aten.unfold):
     if _packet not in COMPLEX_OPS_TABLE:
         register_complex(_packet, _on_parts(_packet))
 
 
 def real_graph(node: Node, operands: Mapping[Node, Sequence[Tensor]]) -> GraphModule | None:
-    """What a call computes, of real tensors; None if PyTorch has no such form of it.
+    """Returns the real form of a call, or None if PyTorch has none.
 
     Args:
-      operands: of the call, in order: a complex one's real and imaginary part, or the real tensor itself; without
-        data will do.
+      operands: maps the operands, in order, to real and imaginary part if complex, or to the real tensor itself; they
+        need no data.
 
-    Returns a module that takes the operands' tensors, one after another, and returns those of the results.
+    Returns a module that takes the operands' tensors as positional arguments and returns those of the results.
     """
 
     def compute(*given: Tensor) -> list[Tensor]:
