@@ -44,7 +44,6 @@ from tools.pipeline.export.quantize.quantize import Quantized, Sample, calibrate
 from tools.pipeline.export.quantize.ranges import Methods, prepare_observers
 from tools.pipeline.export.rewrite.numbers import write_numbers
 from tools.pipeline.export.upstream.replaced import replaced
-from tools.pipeline.export.upstream.retracing import known_ranges
 from tools.pipeline.model_file.deterministic import computing
 from tools.quiet.console import UserError
 
@@ -128,8 +127,7 @@ def quantize(
     prepared = prepare_pt2e(program.module(check_guards=False), quantizer)
     prepare_observers(prepared, Methods(), _LEAST_SCALE)
     observed, kept, constant = calibrate(prepared, samples, path, state)
-    with known_ranges():
-        quantized = convert_pt2e(prepared)
+    quantized = convert_pt2e(prepared)
     part_activations(quantized)
     return Quantized(quantized, observed, kept, {}, constant=constant)
 
