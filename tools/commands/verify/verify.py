@@ -23,16 +23,16 @@ _EMPTY = (0x00, 0xFF)
 _ADVICE = "pass the .elf, .hex, .uf2 or .bin of an image"
 
 
-def _pieces(path: Path, origin: int) -> list[tuple[int, bytes]]:
-    """What a file puts into flash: addresses and bytes. A raw file begins at `origin`."""
+def _pieces(path: Path) -> list[tuple[int | None, bytes]]:
+    """What a file puts into flash: addresses and bytes. A raw file has no address."""
     with reading("image", path, _ADVICE):
         if path.suffix == ".elf":
-            return ElfImage(path).segments
+            return [*ElfImage(path).segments]
         if path.suffix == ".hex":
-            return read_intel_hex(path)
+            return [*read_intel_hex(path)]
         data = path.read_bytes()
         if path.suffix != ".uf2":
-            return [(origin, data)]
+            return [(None, data)]
         check_uf2(data)
         # Microsoft's UF2 specification, "File format": target address at 12, size of the payload at 16, payload at 32.
         heads = [(at, *struct.unpack_from("<II", data, at + 12)) for at in range(0, len(data), 512)]
@@ -51,10 +51,11 @@ def differences(ours: Iterable[tuple[int, bytes]], theirs: Iterable[tuple[int, b
 
 
 def _run(arguments: argparse.Namespace) -> None:
+    path, pieces = arguments.image, _pieces(arguments.image)
     image = ElfImage(next(path for path in arguments.file if path.suffix == ".elf"))
-    path, name = arguments.image, image.path.stem
-    size = sum(len(data) for _, data in image.segments)
-    theirs = _pieces(path, min(address for address, _ in image.segments))
+    name, size = image.path.stem, sum(len(data) for _, data in image.segments)
+    origin = min(address for address, _ in image.segments)
+    theirs = [(origin if address is None else address, data) for address, data in pieces]
     if different := differences(image.segments, theirs):
         first = different[0]
         where = image.function_at(first) or "data"

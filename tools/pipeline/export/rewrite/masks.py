@@ -19,12 +19,12 @@ from tools.pipeline.export.ir.rewriting import named_arguments
 
 _aten = torch.ops.aten
 
-# What is added to scores to exclude them is not above this: e^-64 is no share of a sum. Shifted windows have -100.
+# Masks add at most this to excluded scores: e^-64 is a negligible share of a sum. Shifted windows have -100.
 EXCLUDED = -64.0
 
 
 class Kind(Enum):
-    """How a tensor says what it excludes: it is true there, true of the rest, far below 0 there, or far above."""
+    """The meaning of a mask tensor: true for excluded or for kept elements, or far from 0 for excluded ones."""
 
     EXCLUDED = auto()
     KEPT = auto()
@@ -37,9 +37,9 @@ class Step:
     """An operator between scores and a softmax.
 
     Attributes:
-      scores: what it masks or adds to, of the result's shape.
-      added: a constant that it adds, or that adds what it does; None if it is no constant.
-      mask: the tensor that excludes some scores, if it is no constant.
+      scores: its operand, of the result's shape.
+      added: the constant that it adds, or that has the same effect; None if there is no constant.
+      mask: the tensor that excludes some scores, if it is not constant.
     """
 
     scores: Node
@@ -48,7 +48,7 @@ class Step:
 
 
 def before_views(softmax: Node) -> Node:
-    """What a softmax is computed of, before views that leave its rows as they are."""
+    """Returns the operand of a softmax, looking through views that keep its rows."""
     node, dim = softmax.args[0], named_arguments(softmax)["dim"]
     if dim in (-1, softmax.meta["val"].dim() - 1):
         while node.target in SIZE_CHANGES and len(node.users) == 1 and _keeps_rows(node):
@@ -62,7 +62,7 @@ def _keeps_rows(view: Node) -> bool:
 
 
 def find_step(node: Node, constants: Constants, is_mask: Callable[[Node, bool], bool]) -> Step | None:
-    """A masking operator, or one that adds a constant; None for others, and for one that other nodes read, too.
+    """Reads a masking operator, or one that adds a constant; None for others and for those with several readers.
 
     Args:
       is_mask: whether a tensor that is added, or subtracted if the second argument says so, is a mask.
@@ -87,12 +87,12 @@ def find_step(node: Node, constants: Constants, is_mask: Callable[[Node, bool], 
 
 
 def _value(operand: Any, constants: Constants) -> torch.Tensor | None:
-    """What an operand always is."""
+    """Returns the constant value of an operand."""
     return constants.value(operand) if isinstance(operand, Node) else torch.tensor(float(operand))
 
 
 def _conditional(scores: Any, condition: Node, kind: Kind, number: Any, constants: Constants) -> Step | None:
-    """Puts a number that excludes in place of scores; None if it is no such number."""
+    """Reads the replacement of scores by a number; None if it is not one that excludes."""
     known, value = constants.value(condition), _value(number, constants)
     if not isinstance(scores, Node) or value is None or not bool((value <= EXCLUDED).all()):
         return None

@@ -1,4 +1,4 @@
-"""Every symbol that is replaced exists in the installed releases, and nothing else is replaced."""
+"""Tests that every replaced symbol exists in the installed releases, and that nothing else is replaced."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tools.pipeline.export.upstream.replaced import replace, replaced
 
 @pytest.mark.parametrize("gap", GAPS, ids=lambda gap: gap.symbol)
 def test_the_symbol_exists_and_is_replaced_by_that_name(gap: Gap) -> None:
-    # What upstream has renamed or moved is an error here, with its name, before any export fails.
+    # A symbol that upstream has renamed or moved fails here, before any export does.
     check_is_known(*gap.resolve())
 
 

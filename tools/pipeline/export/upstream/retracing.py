@@ -1,7 +1,7 @@
-"""What ExecuTorch's passes do again for each operator of a graph that they write anew, done once.
+"""Avoids work that ExecuTorch's passes repeat for each operator of a graph that they rewrite.
 
-For Arm that is some fifty times, and most of what an export takes, and for Cortex-M a fifth; torchao, too, does again
-what it has done. Nothing that is exported depends on it.
+For Arm, the graph is rewritten some fifty times, which takes most of an export, and for Cortex-M a fifth. The exported
+bytes don't depend on this module.
 """
 
 from __future__ import annotations
@@ -26,17 +26,18 @@ _PLAIN = (bool, int, float, str, type(None), torch.dtype, torch.device, torch.la
 
 
 class _NotKnownError(Exception):
-    """An argument by which a result can't be known."""
+    """An argument for which no result can be cached."""
 
 
 @contextlib.contextmanager
 def known_results() -> Iterator[None]:
-    """Lets passes know the shapes of an operator's results from when it was called with the same ones before."""
+    """Caches the shapes of operators' results for passes."""
     results: dict[Any, Any] = {}
     call = Interpreter.call_function
 
     def call_function(self: Interpreter, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        # ExecuTorch's passes call operators by an interpreter of nothing. Elsewhere calls may be traced: each counts.
+        # ExecuTorch's passes call operators by an interpreter with an empty graph. Other calls may be traced, and each
+        # counts.
         if len(self.graph.nodes) > 0:
             return call(self, target, args, kwargs)
         try:
@@ -44,31 +45,33 @@ def known_results() -> Iterator[None]:
         except _NotKnownError:
             return call(self, target, args, kwargs)
         if key not in results:
-            # With the arguments, as some are known by their identity.
+            # Keeps the arguments alive, because some are identified by their address.
             results[key] = call(self, target, args, kwargs), target, args
         return results[key][0]
 
     with (
         replaced(Interpreter, "call_function", call_function),
-        # For messages, of which there are none: of tables they are long.
+        # Only messages need this text, which is long for tables.
         replaced(Node, "format_node", lambda self, *_, **__: self.name),
     ):
         yield
 
 
 def known_results_of(program: ExportedProgram) -> contextlib.AbstractContextManager[None]:
-    """known_results(), but for a program with sizes that are computed: a tensor of a graph has the symbol of its number
-    with it, and one that is another's, too, would have the other's.
+    """Returns known_results(), except for programs with computed sizes: a tensor carries the symbol of its own value,
+    and a
+    cached tensor would carry that of another one.
     """
     return contextlib.nullcontext() if program.range_constraints else known_results()
 
 
 @contextlib.contextmanager
 def decomposed_once() -> Iterator[None]:
-    """Lets a program stay as it is where a table has nothing for it, and the program nothing that works in place.
+    """Returns a program unchanged if the decomposition table doesn't affect it and no operator works in place.
 
-    Of one that was not decomposed yet, that is an empty table. `to_edge_transform_and_lower` has each program
-    decomposed three times, which traces it anew each time.
+    For a program that was not decomposed yet, the table must be empty. `to_edge_transform_and_lower` decomposes each
+    program
+    three times, and retraces it each time.
     """
     original = ExportedProgram.run_decompositions
     done: weakref.WeakSet[ExportedProgram] = weakref.WeakSet()
@@ -87,7 +90,8 @@ def decomposed_once() -> Iterator[None]:
 
 
 def _is_decomposed_by(table: Mapping[Any, Any], program: ExportedProgram) -> bool:
-    """Whether a table has something for an operator of a program; what PyTorch has for each table is done."""
+    """Whether a table has an entry for an operator of a program; PyTorch's own entries for every table are applied
+    already."""
     for node in program.graph.nodes:
         if node.op != "call_function" or node.target is operator.getitem:
             continue
@@ -97,9 +101,9 @@ def _is_decomposed_by(table: Mapping[Any, Any], program: ExportedProgram) -> boo
 
 
 def _key(argument: Any) -> Any:
-    """Equal for arguments with which an operator's results have the same shapes, dtypes and layouts.
+    """Returns a key that is equal for arguments with the same shapes, dtypes and layouts of results.
 
-    Raises _NotKnownError for tensors with values and for what isn't known to be plain.
+    Raises _NotKnownError for tensors with values and for arguments that may not be plain.
     """
     kind = type(argument)
     if kind is FakeTensor:

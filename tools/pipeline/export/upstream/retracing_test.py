@@ -22,12 +22,12 @@ class _Steps(torch.nn.Module):
     def forward(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
         for _ in range(4):
             x = torch.sin(x) * x
-        # Of another shape, dtype or layout it is another result.
+        # Another shape, dtype or layout gives another result.
         return x, torch.sin(y).transpose(0, 1) + torch.sin(x[:, :3]).sum()
 
 
 def _retraced(module: GraphModule, is_known: bool, monkeypatch: pytest.MonkeyPatch) -> tuple[list[object], int]:
-    """What the graph says after a pass that changes nothing, and how many operators were called for it."""
+    """Returns the graph's text after a pass that changes nothing, and the number of operator calls for it."""
     calls = []
     call = EdgeOpOverload.__call__
     with monkeypatch.context() as patch:
@@ -48,7 +48,7 @@ def test_known_results_are_those_of_the_operators(monkeypatch: pytest.MonkeyPatc
     expected, before = _retraced(module, False, monkeypatch)
     said, after = _retraced(module, True, monkeypatch)
     assert said == expected
-    # Three of the four steps.
+    # Three of the four operators are cached.
     assert after <= before - 6
 
 
@@ -81,14 +81,14 @@ def test_what_no_table_decomposes_is_not_traced_again() -> None:
     expected = [targets(program.run_decompositions(table)) for table in tables]
     with decomposed_once():
         first = program.run_decompositions(tables[0])
-        # What works in place does so no more.
+        # In-place operators have been functionalized.
         assert first is not program and targets(first) == expected[0]
         assert first.run_decompositions(tables[1]) is first
         assert targets(first.run_decompositions(tables[2])) == expected[2] != expected[0]
 
 
 def test_outside_of_passes_each_call_counts() -> None:
-    """As where a program is traced, whose calls have to be seen."""
+    """Tracing a program must see every call."""
     module = torch.fx.symbolic_trace(lambda x: torch.ops.aten.sin.default(torch.ops.aten.sin.default(x)))
     with known_results():
         program = torch.export.export(module, (torch.randn(3),))

@@ -1,9 +1,9 @@
-"""Masks before softmax operators in a form that keeps the steps of the scores.
+"""Rewrites masks before softmax operators to preserve the resolution of the scores.
 
-What a mask adds to scores that it excludes, minus infinity or what stands for it, stretches the range of the sum, and
-an NPU may have no choice between both. A softmax is the same if what is excluded becomes the least of all scores, and
-its exponential is left out of the sum. Both are minima with a tensor of two values, which are the ends of the range
-that scores and exponentials have anyway, so that nothing is rounded once more.
+A mask adds minus infinity, or a number of that effect, to excluded scores, which stretches the range of the sum. An NPU
+may also lack a selection between both. The softmax is the same if excluded scores become the minimum of all scores, and
+their exponentials are omitted from the sum. Both are minima with a tensor of two values, which are the bounds that
+scores and exponentials have anyway, so that nothing is rounded again.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from tools.pipeline.export.quantize.quantize import Sample
 from tools.pipeline.export.rewrite.masks import EXCLUDED, Kind, Step, before_views, find_step
 
 _aten = torch.ops.aten
-# An exponential of 16 bits is less than half a step there.
+# The exponential is less than half a unit of 16 bits.
 _NOTHING = 12.0
 
 
 class _Seen(Extents):
-    """And whether values were those of masks."""
+    """Also records whether values were those of masks."""
 
     def __init__(self, program: ExportedProgram, nodes: Iterable[Node]) -> None:
         super().__init__(program, nodes)
-        # Whether they were 0 or far from it alone.
+        # Whether all values were either 0 or far from it.
         self._is_mask = dict.fromkeys(self.ranges, True)
 
     def see(self, node: Node, value: torch.Tensor) -> None:
@@ -41,7 +41,7 @@ class _Seen(Extents):
         self._is_mask[node] &= bool(((value == 0) | (value.abs() >= -EXCLUDED)).all())
 
     def excludes(self, node: Node, is_subtracted: bool) -> bool:
-        """Whether what is added was 0 and far below it alone, or what is subtracted 0 and far above it."""
+        """Whether an added node was always 0 or far below it, or a subtracted node 0 or far above it."""
         if not self._is_mask.get(node, False):
             return False
         least, most = self.ranges[node]
@@ -49,15 +49,16 @@ class _Seen(Extents):
 
 
 def write_masks(program: ExportedProgram, samples: Sequence[Sample], state: State, bits: int) -> None:
-    """Writes softmax operators of masked scores without the mask in their range, in place.
+    """Rewrites softmax operators of masked scores so that the mask does not affect the range, in place.
 
-    Masks may be added, filled in or chosen by a condition, and be constants, inputs or computed of these. Left are
-    those that exclude a whole row.
+    Masks may be added, filled in or selected by a condition, and may be constants, inputs or computed from these. Masks
+    that
+    exclude a whole row are not rewritten.
 
     Args:
-      samples: inputs, which say what range the scores have and what masks are.
-      state: what the program's first inputs are, and its first outputs change.
-      bits: of the activations, 8 or 16.
+      samples: inputs, from which the range of the scores and the masks are determined.
+      state: the state, which the program's first inputs read and its first outputs update.
+      bits: the width of the activations, 8 or 16.
     """
     graph, constants = program.graph, Constants(program)
     softmaxes = [node for node in graph.nodes if node.target in SOFTMAX]
@@ -66,7 +67,7 @@ def write_masks(program: ExportedProgram, samples: Sequence[Sample], state: Stat
     if sums:
         seen.observe(samples, state)
     found = {node: steps for node in softmaxes if (steps := _steps(node, constants, seen))}
-    # What else is added to scores counts for their range.
+    # Constants that are added to scores contribute to their range.
     scores = {node: _scores(program, node, steps) for node, steps in found.items()}
     ranges = _Seen(program, scores.values())
     if found:
@@ -81,19 +82,19 @@ def write_masks(program: ExportedProgram, samples: Sequence[Sample], state: Stat
 
 
 def _varying_operands(node: Node, constants: Constants) -> list[Node]:
-    """Of sums before a softmax, all operands that depend on inputs: any may be a mask."""
+    """Lists all operands of sums before a softmax that depend on inputs: any of them may be a mask."""
     found: list[Node] = []
     if node.target in SUMS | MASKED_FILLS | CHOICES:
         for operand in node.all_input_nodes:
             if operand.meta["val"].is_floating_point() and constants.value(operand) is None:
                 found += [operand] if node.target in SUMS else []
                 found += _varying_operands(operand, constants)
-    # Of one alone there is no mask.
+    # A single operand has no mask.
     return found if len(found) > 1 else []
 
 
 def _steps(softmax: Node, constants: Constants, seen: _Seen) -> list[Step]:
-    """The operators before a softmax, from the last one on to the first mask; none if they mask nothing or all."""
+    """Lists the operators from a softmax back to the first mask; empty if they mask nothing or everything."""
     node, steps = before_views(softmax), list[Step]()
     while (step := find_step(node, constants, seen.excludes)) is not None:
         steps.append(step)
@@ -108,13 +109,13 @@ def _steps(softmax: Node, constants: Constants, seen: _Seen) -> list[Step]:
 
 
 def _excluded(steps: Iterable[Step]) -> torch.Tensor | None:
-    """What constant masks exclude together."""
+    """Returns the elements that the constant masks exclude together."""
     found = [excluded for step in steps if step.added is not None and (excluded := step.added <= EXCLUDED).any()]
     return functools.reduce(torch.logical_or, found) if found else None
 
 
 def _scores(program: ExportedProgram, softmax: Node, steps: Sequence[Step]) -> Node:
-    """What is masked, with what is added to it beside masks."""
+    """Returns the scores without masks, plus the constants that are added to them."""
     scores = steps[-1].scores
     for index, step in enumerate(reversed(steps)):
         added = None if step.added is None else torch.where(step.added <= EXCLUDED, 0.0, step.added)
@@ -133,11 +134,11 @@ def _write(
     extent: tuple[float, float],
     bits: int,
 ) -> Node | None:
-    """The softmax without what is excluded; None if it can't be written so.
+    """Returns the softmax without the excluded elements, or None if it can't be rewritten.
 
     Args:
-      scores: without masks.
-      extent: their least and their greatest value.
+      scores: the scores without masks.
+      extent: their minimum and maximum.
     """
     graph, (least, most) = program.graph, extent
     dim, masks = named_arguments(softmax)["dim"], [step.mask for step in steps if step.mask is not None]
@@ -146,7 +147,7 @@ def _write(
         return None
     for mask, kind in masks:
         if bits == 16 and kind in (Kind.ADDED, Kind.SUBTRACTED):
-            # These bits have room for it, and no tables of what compares.
+            # 16 bits have room for the mask, but no tables for comparisons.
             below = least - most - _NOTHING
             limits = (below, 0.0) if kind is Kind.ADDED else (0.0, -below)
             limited = emit(graph, softmax, _aten.clamp.default, mask, *limits)
@@ -183,7 +184,7 @@ def _write(
 
 
 def _condition(program: ExportedProgram, origin: Node, mask: Node, kind: Kind) -> Node:
-    """What is true of what is excluded, or of the rest if it was such a condition."""
+    """Returns a condition that is true for excluded elements, or for kept ones if the mask is such a condition."""
     if kind is Kind.ADDED:
         return emit(program.graph, origin, _aten.le.Scalar, mask, EXCLUDED)
     if kind is Kind.SUBTRACTED:

@@ -1,8 +1,8 @@
-"""Linear layers that read a flattened image in the order in which it lies in memory.
+"""Makes linear layers read a flattened image in its memory order.
 
 Flattening [batch, channels, height, width] numbers the elements channel by channel. The int8 kernels keep images
-channels-last, so the flattened one would have to be copied into another order in every inference. Here the columns of
-the layer's weight are permuted instead, once.
+channels-last, so that each inference would copy the flattened image into another order. Instead, this pass permutes the
+columns of the layer's weight once.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ _aten = torch.ops.aten
 
 
 def flatten_in_memory_order(program: ExportedProgram) -> ExportedProgram:
-    """Rewrites every channels-last image that only linear layers with constant weights read flattened, in place.
+    """Rewrites every channels-last image whose flattened form only linear layers with constant weights read, in place.
 
     Args:
-      program: a functional program; constants are to be propagated afterwards.
+      program: a functional program; constants must be propagated afterwards.
     """
     graph = program.graph
     for copy in list(graph.nodes):

@@ -1,11 +1,12 @@
-"""int8 softmax by a table of exponentials: torch_fusion::quantized_softmax and quantized_masked_softmax.
+"""Implements int8 softmax by a table of exponentials: torch_fusion::quantized_softmax and quantized_masked_softmax.
 
 They compute the integers that softmax_by_table() and masked_softmax_by_table() of kernels/cortex_m/softmax.cpp compute.
-An int8 value is one of 256 steps below the largest one, so there are 256 exponentials; the dialect's operator computes
+An int8 value has one of 256 distances to the maximum, so that there are 256 exponentials; the dialect's operator
+computes
 one for each value.
 
-A mask that is added to scores before a softmax, as in causal attention, is no data: numbers and minus infinity, or what
-stands for it, have no common scale. What it excludes is left out of the sum instead.
+A mask that is added to scores before a softmax, as in causal attention, can't be quantized: numbers and minus infinity,
+or a number of that effect, have no common scale. The operator omits the excluded elements from the sum instead.
 """
 
 from __future__ import annotations
@@ -29,15 +30,15 @@ from tools.pipeline.export.rewrite.masks import EXCLUDED, before_views, find_ste
 
 _aten = torch.ops.aten
 
-# What e^0 is in the table.
+# The table's value for e^0.
 _ONE = 32767
-# Results for which the 512 bytes of a table are spent.
+# The number of results for which the 512 bytes of a table pay off.
 _MIN_RESULTS = 256
-# What is below half a unit of the table, of that many values, is less than a hundredth of their sum.
+# Values below half a unit of the table add up to less than a hundredth of the sum of that many values.
 _MAX_COUNT = 512
-# What a constant is in a module's graph, and in a program's.
+# The ops of constants in a module's graph, and in a program's.
 _CONSTANT = ("get_attr", "placeholder")
-# e^-10 is less than a tenth of an int8 softmax's half a step.
+# e^-10 is less than a tenth of half an integer of an int8 softmax.
 _LEFT_OUT = 10.0
 
 _library = Library("torch_fusion", "FRAGMENT")
@@ -50,7 +51,7 @@ _library.define(f"quantized_masked_softmax.out({_MASKED}, *, Tensor(a!) out) -> 
 
 
 def has_table(node: Node) -> bool:
-    """Whether a softmax is worth a table in int8, and exact enough by it."""
+    """Whether an int8 table of a softmax is worth its size, and exact enough."""
     if node.target not in SOFTMAX:
         return False
     shape = node.meta["val"].shape
@@ -59,11 +60,11 @@ def has_table(node: Node) -> bool:
 
 @dataclass(frozen=True)
 class Scores:
-    """What a softmax over the last dim is computed of by a table: `source`, perhaps times a number and with a mask.
+    """The operand of a softmax over the last dimension by a table: `source`, with an optional factor and mask.
 
     Attributes:
-      factor: a constant of one element that the source is multiplied with, or divided by.
-      divides: whether it is divided.
+      factor: a constant of one element that multiplies or divides the source.
+      divides: whether it divides.
       mask: a constant that is added.
       between: the operators that do so.
     """
@@ -75,10 +76,10 @@ class Scores:
     between: tuple[Node, ...]
 
     def scale(self, value: Callable[[Node], Tensor | None]) -> float | None:
-        """What a step of the source is multiplied with; None if the constants are no number above 0 and no mask.
+        """Returns the factor of the source, or None if the constants are not a positive number and a mask.
 
         Args:
-          value: what a node always is.
+          value: returns the constant value of a node.
         """
         mask = None if self.mask is None else value(self.mask)
         if self.mask is not None and (mask is None or not is_mask(mask)):
@@ -90,7 +91,8 @@ class Scores:
 
 
 def scores_of(node: Node) -> Scores | None:
-    """What a softmax that is worth a table is computed of together with what is before it, if there is such."""
+    """Returns the operand of a softmax that is worth a table, with the operators that are computed with it; None
+    otherwise."""
     if not _is_of_rows(node):
         return None
     (source, mask), between = _operands(node.args[0], (_aten.add.Tensor,), node.meta["val"].shape), []
@@ -108,14 +110,14 @@ def scores_of(node: Node) -> Scores | None:
 
 
 def _is_of_rows(node: Node) -> bool:
-    """Whether a softmax is worth a table, and over the last dim."""
+    """Whether a softmax is worth a table, and over the last dimension."""
     return has_table(node) and named_arguments(node)["dim"] in (-1, node.meta["val"].dim() - 1)
 
 
 def _operands(node: Any, targets: Sequence[Any], shape: torch.Size) -> tuple[Node, Node | None]:
-    """What varies of the operands of one of these operators, in the shape of the result, and what may be a constant.
+    """Returns the varying operand of one of these operators, of the result's shape, and the one that may be a constant.
 
-    Another node, and one that others read, is returned itself.
+    Other nodes, and nodes with several readers, are returned themselves.
     """
     if node.target not in targets or len(node.users) != 1 or node.kwargs or len(node.args) != 2:
         return node, None
@@ -130,7 +132,7 @@ def _operands(node: Any, targets: Sequence[Any], shape: torch.Size) -> tuple[Nod
 
 
 def is_mask(value: Tensor) -> bool:
-    """Whether a constant excludes some of what it is added to, leaves all rows some, and changes nothing of that."""
+    """Whether a constant excludes some elements, but not all elements of a row, and adds zero to the others."""
     if not value.is_floating_point() or value.dim() == 0 or value.numel() == 0:
         return False
     is_excluded = value <= EXCLUDED
@@ -138,13 +140,13 @@ def is_mask(value: Tensor) -> bool:
 
 
 def exponentials(scale: float) -> Tensor:
-    """e^-d of values that are d = 255, ... 0 steps of `scale` below the largest one, int16 in 1 / 32767."""
+    """Returns e^-d for values d = 255, ... 0 units of `scale` below the maximum, int16 in 1 / 32767."""
     return (torch.exp(-scale * torch.arange(255, -1, -1, dtype=torch.float64)) * _ONE).round().to(torch.int16)
 
 
 @impl(_library, "quantized_softmax", "CompositeExplicitAutograd")
 def quantized_softmax(input: Tensor, exponentials: Tensor, dim: int) -> Tensor:
-    """Softmax of int8 values to such of scale 1 / 256 and zero point -128."""
+    """Computes softmax of int8 values with a result of scale 1 / 256 and zero point -128."""
     if input.numel() == 0:
         return torch.empty_like(input)
     values = input.to(torch.int64)
@@ -159,7 +161,8 @@ register_fake("torch_fusion::quantized_softmax")(lambda input, *_: torch.empty_l
 
 @impl(_library, "quantized_masked_softmax", "CompositeExplicitAutograd")
 def quantized_masked_softmax(input: Tensor, exponentials: Tensor, mask: Tensor, repeats: int) -> Tensor:
-    """quantized_softmax() of rows [..., outer, repeats, inner, count], of what has no 0 in [outer, inner, count]."""
+    """Computes softmax of rows [..., outer, repeats, inner, count], without elements that are 0 in [outer, inner,
+    count]."""
     outer, inner, count = mask.shape
     rows = input.to(torch.int64).reshape(-1, outer, repeats, inner, count)
     is_read = (mask != 0).reshape(1, outer, 1, inner, count)
@@ -175,11 +178,13 @@ register_fake("torch_fusion::quantized_masked_softmax")(lambda input, *_: torch.
 
 
 def arranged_mask(mask: Tensor, shape: torch.Size) -> tuple[Tensor, int]:
-    """A mask of scores of a shape as quantized_masked_softmax() takes it, with 0 and -1, and its `repeats`."""
+    """Returns a mask for scores of a shape in the format of quantized_masked_softmax(), with 0 and -1, and its
+    `repeats`."""
     count, sizes = shape[-1], list(shape[:-1])
     own = [*[1] * (len(shape) - mask.dim()), *mask.shape[:-1]]
     rows = (mask > EXCLUDED).to(torch.int8).neg().reshape(*own, mask.shape[-1]).expand(*own, count)
-    # Dimensions that all rows come again in, that masks have, that these come again in, and that the rest has.
+    # Leading dimensions in which all rows repeat, dimensions of the mask, dimensions in which these repeat, and the
+    # rest.
     first = next((dim for dim, size in enumerate(own) if size != 1), len(own))
     split = next((dim for dim in range(first, len(own)) if own[dim] != sizes[dim]), len(own))
     end = next((dim for dim in range(split, len(own)) if own[dim] != 1), len(own))
@@ -192,9 +197,9 @@ def arranged_mask(mask: Tensor, shape: torch.Size) -> tuple[Tensor, int]:
 
 
 def write_masks(program: ExportedProgram) -> None:
-    """Writes masks before softmax operators as one sum of scores and a constant, in place, however the model has them.
+    """Rewrites any form of masks before softmax operators as one sum of scores and a constant, in place.
 
-    Where views lie between, as of windows and their heads, these come after the softmax.
+    Views in between, such as of windows and their heads, move behind the softmax.
     """
     graph, constants = program.graph, Constants(program)
     for node in list(graph.nodes):
@@ -233,7 +238,7 @@ def _is_no_mask(node: Node, is_subtracted: bool) -> bool:
 
 
 def lower_softmaxes(program: ExportedProgram) -> None:
-    """Puts the operators in place of each softmax that the quantizer gave to them, in place."""
+    """Replaces each softmax that the quantizer annotated by the operators, in place."""
     graph, constants = program.graph, Constants(program)
     for node in list(graph.nodes):
         layer = node.args[0] if node.target == QUANTIZE else None
@@ -245,7 +250,7 @@ def lower_softmaxes(program: ExportedProgram) -> None:
             source, factor, mask = layer.args[0], 1.0, None
         else:
             source, mask = scores.source, None if scores.mask is None else constants.value(scores.mask)
-        # Its result always has this scale, but where another operator's is shared.
+        # The result has this scale, unless it shares that of another operator.
         if node.args[1:3] != (1 / 256, -128) or source.target != DEQUANTIZE or source.args[5] != torch.int8:
             continue
         operand, scale = source.args[0], source.args[1] * factor

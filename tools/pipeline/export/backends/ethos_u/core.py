@@ -1,4 +1,4 @@
-"""Int8 operators of the core for what is quantized and stays beside an NPU's delegates."""
+"""Lowers quantized operators outside of the NPU's delegates to int8 operators of the core."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ def _is_linear_of_channels(program: ExportedProgram, node: Node) -> bool:
 
 
 def _emit_layer(graph: Graph, origin: Node, target: EdgeOpOverload, *args: Any) -> Node:
-    """A call in the place of another, of which it takes over what a quantizer says of it."""
+    """Emits a call that replaces another one, with its quantization metadata."""
     layer = emit(graph, origin, target, *args)
     if "custom" in origin.meta:
         layer.meta["custom"] = dict(origin.meta["custom"])
@@ -168,7 +168,7 @@ def _emit_layer(graph: Graph, origin: Node, target: EdgeOpOverload, *args: Any) 
 
 
 def _kernel(program: ExportedProgram, weight: Node) -> Node:
-    """Weights of a linear layer as those of a convolution of one pixel."""
+    """Reshapes the weight of a linear layer to that of a 1x1 convolution."""
     data = get_param_tensor(program, weight)
     kind = get_constant_placeholder_kind(program, weight)
     with program.graph.inserting_before(weight):
@@ -178,10 +178,11 @@ def _kernel(program: ExportedProgram, weight: Node) -> Node:
 
 
 def _leave_in_float(program: ExportedProgram) -> None:
-    """Takes the mark of a quantized operator from all that the passes would compute wrong integers of, in place.
+    """Removes the mark of a quantized operator where the passes would compute wrong integers, in place.
 
-    The passes take quantization away from every operator that a quantizer marked, as those for the core mark only what
-    they can lower.
+    The passes fold quantization into every marked operator: quantizers for the core only mark operators that the passes
+    can
+    lower.
     """
     in_int8: set[Node] = set()
     for node in program.graph.nodes:
@@ -212,7 +213,7 @@ def _has_int8_operator(node: Node, in_int8: set[Node]) -> bool:
 
 
 def _readers(node: Node) -> Iterator[Node]:
-    """What reads the first result of a node."""
+    """Yields the readers of a node's first result."""
     for user in node.users:
         if user.target is operator.getitem:
             yield from user.users
@@ -221,7 +222,7 @@ def _readers(node: Node) -> Iterator[Node]:
 
 
 def _is_layer(node: Node) -> bool:
-    """Whether the core has an operator for a layer, whose operands are int8, with these arguments."""
+    """Whether the core has an operator for a layer with int8 operands and these arguments."""
     arguments: list[Any] = list(node.args)
     operands = [operand.meta["val"] for operand in node.all_input_nodes]
     if node.target == _aten.convolution.default:
@@ -233,15 +234,15 @@ def _is_layer(node: Node) -> bool:
         dilation, ceil_mode = (arguments + [[], [], 0, 1, False][len(arguments) - 1 :])[4:6]
         return set([dilation] if isinstance(dilation, int) else dilation) == {1} and not ceil_mode
     if node.target in _OF_TWO:
-        # Without a broadcast.
+        # Broadcasts are not supported.
         return len({operand.shape for operand in operands}) == 1
     return node.target == _aten.bmm.default and len({operand.shape[0] for operand in operands}) == 1
 
 
 def agree(before: list[torch.Tensor], after: list[torch.Tensor]) -> bool:
-    """Whether outputs of a program in floating point and in int8 are as near as roundings let them be.
+    """Whether the outputs of a floating-point and an int8 program are equal up to rounding.
 
-    On the average within a twentieth of the range; operators that take the wrong integers for numbers are not.
+    Their mean difference is at most a twentieth of the range; operators that read integers as numbers exceed that.
     """
     for reference, result in zip(before, after, strict=True):
         if not reference.is_floating_point():
