@@ -63,6 +63,14 @@ bool check_apart(
     const TagSet* expected,
     size_t count);
 
+/// A list of integers that are ready, in the place of a BoxedEvalueList<int64_t>, which makes them
+/// from other values: kernels/call.h calls with such lists. `values` is null.
+struct ReadyIntList {
+  const void* values;
+  size_t size;
+  const int64_t* items;
+};
+
 /**
  * The list in a value whose tag has been checked. Fails the context and returns
  * an empty list if an element has a wrong tag.

@@ -184,12 +184,7 @@ inline std::nullopt_t element(None) {
 
 /// An argument of a kernel that takes boxed ones.
 struct Box {
-  struct Ints {
-    const void* values;
-    size_t size;
-    const int64_t* items;
-  };
-  Ints ints = {};
+  ReadyIntList ints = {};
   EValue own;
   EValue* value;
 
@@ -199,7 +194,6 @@ struct Box {
   Box(double given) : own(given), value(&own) {}
   Box(bool given) : own(given), value(&own) {}
   Box(None) : value(&own) {}
-  /// int_list() of kernels/boxed.h knows such a list by its null pointer.
   Box(ArrayRef<int64_t> given) : ints{nullptr, given.size(), given.data()}, value(&own) {
     point();
   }

@@ -5,11 +5,11 @@ load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load("//platforms:cores.bzl", "CORES", "core_name")
 load("//rules/private:memory_regions.bzl", "check_npu_regions", "memory_regions", "parse_number")
 load(":board_npu.bzl", "board_npu")
-load(":providers.bzl", "BoardInfo")
+load(":providers.bzl", "BoardInfo", "NpuInfo")
 
 def _board_impl(ctx):
     regions = memory_regions(ctx.label, ctx.attr.memory)
-    npu = json.decode(ctx.attr.npu) if ctx.attr.npu else None
+    npu = ctx.attr.npu[NpuInfo].values
     if npu:
         check_npu_regions(ctx.label, npu, regions)
 
@@ -94,20 +94,20 @@ image may use; any other region is kept free, but for what `ethos_u()` names, an
         ),
         "simulator": attr.string_dict(doc = "//boardsim: `chip`, and options of the chip's model; empty for a board that it has no chip of."),
         "uf2_family": attr.string(doc = "Family ID of the chip's UF2 boot loader, such as 0xe48bff59; empty without one."),
-        "npu": attr.string(doc = "The board's NPU, what `ethos_u()` returns; empty without one."),
+        "npu": attr.label(mandatory = True, providers = [NpuInfo], doc = "The board's NPU. Set by the macro."),
         "deps": attr.label_list(providers = [CcInfo], doc = "cc_library of the board's start-up code, clock, console and fault handler."),
         "_linker_script": attr.label(default = "//tools/pipeline/linker_script", executable = True, cfg = "exec"),
     },
     provides = [BoardInfo, CcInfo],
 )
 
-def board(name, core, npu = "", **kwargs):
+def board(name, core, npu = None, **kwargs):
     """Defines a board, its platform, `<name>.platform`, whose parent is the core's, and `<name>.npu`.
 
     Args:
       name: the board's name.
       core: the core, a value of //platforms:core.
-      npu: the board's NPU, what `ethos_u()` returns; empty without one.
+      npu: the board's NPU, what `ethos_u()` returns; None without one.
       **kwargs: attributes of `board_rule`.
     """
     if core not in CORES:
@@ -119,7 +119,7 @@ def board(name, core, npu = "", **kwargs):
     )
     board_npu(
         name = name + ".npu",
-        description = npu,
+        description = json.encode(npu) if npu else "",
         clock_hz = kwargs.get("clock_hz"),
         memory = kwargs.get("memory"),
         visibility = ["//visibility:public"],
@@ -127,7 +127,7 @@ def board(name, core, npu = "", **kwargs):
     board_rule(
         name = name,
         core = core,
-        npu = npu,
+        npu = name + ".npu",
         target_compatible_with = [Label("@platforms//os:none"), Label("//platforms:core_" + core)],
         **kwargs
     )

@@ -5,15 +5,7 @@ load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load("//rules/private:cc.bzl", "compile_sources", "configure_cc")
 load("//rules/private:image.bzl", "link_image")
 load("//rules/private:transitions.bzl", "BOARD_CORE", "CORE_TRANSITION_ATTRS", "core_transition", "firmware_transition")
-load(":providers.bzl", "BoardInfo")
-
-BoardBinaryInfo = provider(
-    doc = "An image that is linked for a board.",
-    fields = {
-        "board": "BoardInfo of the board.",
-        "elf": "File: the image.",
-    },
-)
+load(":providers.bzl", "BoardBinaryInfo", "BoardInfo")
 
 def _board_binary_impl(ctx):
     board = ctx.attr.board[0][BoardInfo]

@@ -63,21 +63,21 @@ extern const Device kDevice = {{{base}, {interrupt}, {regions}, {queue}, {{{memo
 
 def _board_npu_impl(ctx):
     if not ctx.attr.description:
-        return [NpuInfo(accelerator = "", description = None, device = None, problem = "the board has no NPU")]
+        return [NpuInfo(accelerator = "", values = None, description = None, device = None, problem = "the board has no NPU")]
     description = ctx.actions.declare_file(ctx.label.name + ".json")
     ctx.actions.write(description, ctx.attr.description + "\n")
     npu = json.decode(ctx.attr.description)
     device, problem = _write_device(ctx, npu)
     return [
         DefaultInfo(files = depset([description])),
-        NpuInfo(accelerator = npu["accelerator"], description = description, device = device, problem = problem),
+        NpuInfo(accelerator = npu["accelerator"], values = npu, description = description, device = device, problem = problem),
     ]
 
 board_npu = rule(
     implementation = _board_npu_impl,
     doc = "The NPU of a board; every `board()` has one, `<name>.npu`.",
     attrs = {
-        "description": attr.string(doc = "What `ethos_u()` returned; empty for a board without an NPU."),
+        "description": attr.string(doc = "What `ethos_u()` returned, as JSON; empty for a board without an NPU."),
         "clock_hz": attr.int(doc = "Clock of the board's core, by which its driver waits."),
         "memory": attr.string_list_dict(doc = "The board's memory, of which the NPU's description names regions."),
     },

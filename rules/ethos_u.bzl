@@ -53,7 +53,7 @@ def ethos_u(accelerator, clock_hz, axi0, axi1, arena_bytes, memory_mode = "share
         it is at least that long; one that waits for the interrupt by `ethos_u_wait()` waits no longer.
 
     Returns:
-      A value for the attribute `npu` of `board()`.
+      A value for `npu` of `board()`.
     """
     values = {
         "accelerator": accelerator,
@@ -72,8 +72,8 @@ def ethos_u(accelerator, clock_hz, axi0, axi1, arena_bytes, memory_mode = "share
     error = npu_error(values | {"axi0": axi0, "axi1": axi1})
     if error:
         fail("ethos_u: " + error)
-    return json.encode(values | {
+    return values | {
         "format": "NPU description",
         "version": 1,
         "ports": {"axi0": axi0, "axi1": axi1},
-    })
+    }

@@ -36,7 +36,7 @@ that //boardsim simulates, the very image that gets flashed on some of them; acc
     test = True,
 )
 
-def firmware_test(name, model = None, boards = [], nightly_boards = [], models = None, method = "forward", srcs = None, prelink = True, engine = "auto", size = "small", tags = [], **kwargs):
+def firmware_test(name, model = None, boards = [], nightly_boards = [], models = None, method = "forward", srcs = None, engine = "auto", size = "small", tags = [], **kwargs):
     """Tests a model's firmware on emulated and simulated boards.
 
     Creates `<name>_<board>` per board, from the image `<name>_<board>.image`, and the suite `<name>`. A crash, a hang, a
@@ -52,7 +52,6 @@ def firmware_test(name, model = None, boards = [], nightly_boards = [], models =
       method: as of torch_firmware.
       srcs: an application of your own; None: the usual one. In QEMU it takes its inputs from firmware/host.h, on
         a simulated board it runs the program on the embedded example and ends with PASS on its console.
-      prelink: as of torch_firmware.
       engine: as of torch_firmware.
       size: Bazel's test size of each test.
       tags: tags of the suite and of each test.
@@ -73,7 +72,6 @@ def firmware_test(name, model = None, boards = [], nightly_boards = [], models =
             board = board,
             console = "on",
             method = method,
-            prelink = prelink,
             engine = engine,
             summary = False,
             tags = ["manual"],

@@ -2,7 +2,7 @@
 
 load("@rules_cc//cc:find_cc_toolchain.bzl", "use_cc_toolchain")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
-load("//rules/private:actions.bzl", "KERNELS", "REGISTRY_ATTRS", "choose_kernels", "generate_registry")
+load("//rules/private:actions.bzl", "KERNELS", "REGISTRY_ATTRS", "choose_kernels", "generate_registry", "operators_of")
 load("//rules/private:cc.bzl", "compile_sources", "configure_cc", "library_info")
 load(":copts.bzl", "SANITIZERS")
 load(":providers.bzl", "KernelRegistryInfo", "TorchProgramInfo")
@@ -27,15 +27,15 @@ def _kernel_registry_impl(ctx):
         ctx,
         cc,
         name = ctx.label.name,
-        srcs = [registry.source] + registry.operator_sources,
-        hdrs = registry.operator_headers,
+        srcs = [registry.source],
+        hdrs = [],
         include_directories = [],
         deps = deps,
         copts = sanitizers,
-        quote_includes = registry.quote_includes,
+        operators = operators_of(ctx, programs),
     )
     return [
-        DefaultInfo(files = depset([registry.source, registry.kernels])),
+        DefaultInfo(files = depset([registry.source])),
         library_info(ctx, cc, ctx.label.name, context, outputs, deps),
         registry,
     ]

@@ -45,7 +45,8 @@ NpuInfo = provider(
         "accelerator": "str: its configuration, such as `ethos-u55-128`; empty for none.",
         "device": "File: C++ source that tells the driver where it is; None for none.",
         "problem": "str: why there is no `device`.",
-        "description": "File: what `ethos_u()` says of it, as JSON; None for none.",
+        "values": "dict: what `ethos_u()` says of it; None for none.",
+        "description": "File: the same as JSON; None for none.",
     },
 )
 
@@ -97,9 +98,6 @@ CompiledModelInfo = provider(
         "description": "File: NAME_pte.h: dtypes and shapes of inputs and outputs, for the application of an image.",
         "example": "File: NAME_pte.S: an example of both.",
         "plan": "File: NAME.plan.json: the memory that an instance takes.",
-        "operator_sources": "list of File: kernels of users' own operators, to be compiled with it.",
-        "operator_headers": "list of File: their headers.",
-        "quote_includes": "list of str: where those are found.",
     },
 )
 
@@ -117,10 +115,14 @@ KernelRegistryInfo = provider(
     doc = "The generated table of kernels: exactly the operators and dtypes that the programs use.",
     fields = {
         "source": "File: registry.cpp.",
-        "kernels": "File: kernels.json: the kernels in the order of the table, with their dtypes and variants.",
-        "operator_sources": "list of File: kernels of users' own operators, to be compiled with it.",
-        "operator_headers": "list of File: their headers.",
-        "quote_includes": "list of str: where those are found.",
+    },
+)
+
+BoardBinaryInfo = provider(
+    doc = "An image without a program of its own, linked for a board.",
+    fields = {
+        "board": "BoardInfo of the board.",
+        "elf": "File: the image.",
     },
 )
 

@@ -29,12 +29,12 @@ def _torch_cpp_library_impl(ctx):
         ctx,
         cc,
         name = ctx.label.name,
-        srcs = [model.source] + npu_sources + model.operator_sources,
-        hdrs = [model.header, model.cpp_header] + model.operator_headers,
+        srcs = [model.source] + npu_sources,
+        hdrs = [model.header, model.cpp_header],
         include_directories = [model.header.dirname],
         deps = deps,
         copts = ["-std=c++17"] + ctx.attr.copts,
-        quote_includes = model.quote_includes,
+        operators = program.operators,
     )
     library = library_info(ctx, cc, ctx.label.name, context, outputs, deps, alwayslink = False)
     return [

@@ -97,15 +97,14 @@ def check_model_names(ctx, models):
                     "program" if other.method == "forward" else "method " + other.method,
                 ))
 
-def link_program(ctx, program, directory, example = True, registry = None, backends = []):
-    """Links a program with all its methods: layout, memory plan, header and source, in one action.
+def link_program(ctx, program, directory, example = True, backends = []):
+    """Embeds a program with all its methods: memory plan, header and source, in one action.
 
     Args:
       ctx: rule context, with LINK_ATTRS.
       program: TorchProgramInfo.
       directory: folder of the outputs below the package; it becomes the include path of the headers.
       example: whether example inputs and their expected outputs are embedded beside the program.
-      registry: KernelRegistryInfo with which the program is linked at build time; None: it is embedded as a .pte.
       backends: list of TorchBackendInfo that the image has.
 
     Returns:
@@ -128,9 +127,6 @@ def link_program(ctx, program, directory, example = True, registry = None, backe
     for method in methods:
         arguments.add_all("--method", [method.method, method.name, method.manifest])
     inputs = [program.program] + [method.manifest for method in methods]
-    if registry:
-        arguments.add("--prelink", registry.kernels)
-        inputs.append(registry.kernels)
     if example:
         for method in methods:
             arguments.add_all("--golden", [method.method, method.golden])
@@ -143,8 +139,8 @@ def link_program(ctx, program, directory, example = True, registry = None, backe
         arguments = [arguments],
         inputs = inputs,
         outputs = [file for entry in data for file in [entry.header, entry.source, entry.plan]],
-        mnemonic = "LinkProgram",
-        progress_message = "Linking the program of %{label} for " + core,
+        mnemonic = "EmbedProgram",
+        progress_message = "Embedding the program of %{label} for " + core,
     )
     return [(entry, MemoryPlanInfo(plan = entry.plan, core = core)) for entry in data]
 
@@ -169,21 +165,19 @@ def operators_of(ctx, programs):
             ))
     return own.values()
 
-def generate_registry(ctx, programs, directory, prelinked = False, backends = []):
+def generate_registry(ctx, programs, directory, backends = []):
     """Generates the kernel registry of a list of programs.
 
     Args:
       ctx: rule context, with REGISTRY_ATTRS.
       programs: list of TorchProgramInfo; the registry is the union. Empty: every kernel, every dtype.
       directory: folder of the outputs below the package.
-      prelinked: whether the programs are linked at build time; otherwise the runtime loads .pte files.
       backends: list of TorchBackendInfo that the programs may use.
 
     Returns:
       KernelRegistryInfo
     """
     source = ctx.actions.declare_file(directory + "/registry.cpp")
-    kernels = ctx.actions.declare_file(directory + "/kernels.json")
     arguments = ctx.actions.args()
     if not programs:
         arguments.add("--all")
@@ -191,29 +185,20 @@ def generate_registry(ctx, programs, directory, prelinked = False, backends = []
         arguments.add("--program", program.program)
     for method in methods_of(programs):
         arguments.add("--manifest", method.manifest)
-    if prelinked:
-        arguments.add("--prelinked")
     for backend in backends:
         arguments.add_all("--backend", [backend.id, backend.header, backend.object])
     own = operators_of(ctx, programs)
     arguments.add_all([operator.description for operator in own], before_each = "--catalog")
     arguments.add("--output", source)
-    arguments.add("--kernels", kernels)
     ctx.actions.run(
         executable = ctx.executable._registry,
         arguments = [arguments],
         inputs = [p.program for p in programs] + [p.manifest for p in methods_of(programs)] + [operator.description for operator in own],
-        outputs = [source, kernels],
+        outputs = [source],
         mnemonic = "KernelRegistry",
         progress_message = "Generating the kernel registry of %{label}",
     )
-    return KernelRegistryInfo(
-        source = source,
-        kernels = kernels,
-        operator_sources = [file for operator in own for file in operator.sources],
-        operator_headers = [file for operator in own for file in operator.headers],
-        quote_includes = {operator.root: None for operator in own if operator.root}.keys(),
-    )
+    return KernelRegistryInfo(source = source)
 
 def compile_program(ctx, program, name, directory, example = True):
     """Compiles a method of a program to C++.
@@ -259,11 +244,4 @@ def compile_program(ctx, program, name, directory, example = True):
         mnemonic = "CompileProgram",
         progress_message = "Compiling the program of %{label} to C++ for " + core,
     )
-    return CompiledModelInfo(
-        name = name,
-        core = core,
-        operator_sources = [file for operator in program.operators for file in operator.sources],
-        operator_headers = [file for operator in program.operators for file in operator.headers],
-        quote_includes = {operator.root: None for operator in program.operators if operator.root}.keys(),
-        **files
-    )
+    return CompiledModelInfo(name = name, core = core, **files)

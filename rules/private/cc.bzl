@@ -18,7 +18,7 @@ def configure_cc(ctx):
     )
     return struct(toolchain = toolchain, features = features)
 
-def compile_sources(ctx, cc, name, srcs, hdrs, include_directories, deps, additional_inputs = [], defines = [], copts = [], quote_includes = []):
+def compile_sources(ctx, cc, name, srcs, hdrs, include_directories, deps, additional_inputs = [], defines = [], copts = [], operators = []):
     """Compiles sources with this project's options.
 
     Args:
@@ -32,7 +32,7 @@ def compile_sources(ctx, cc, name, srcs, hdrs, include_directories, deps, additi
       additional_inputs: list of Files that the sources include by other means, such as .incbin.
       defines: list of str, preprocessor definitions of these sources.
       copts: list of str, further compiler options.
-      quote_includes: list of str, where else headers that are included in quotes are found.
+      operators: list of TorchOperatorInfo, whose kernels are compiled with the sources.
 
     Returns:
       (CcCompilationContext, CcCompilationOutputs)
@@ -42,10 +42,11 @@ def compile_sources(ctx, cc, name, srcs, hdrs, include_directories, deps, additi
         actions = ctx.actions,
         cc_toolchain = cc.toolchain,
         feature_configuration = cc.features,
-        srcs = srcs,
-        public_hdrs = hdrs,
+        srcs = srcs + [file for operator in operators for file in operator.sources],
+        public_hdrs = hdrs + [file for operator in operators for file in operator.headers],
         includes = include_directories,
-        quote_includes = quote_includes,
+        # Of operators in another repository, which include their headers from its root.
+        quote_includes = {operator.root: None for operator in operators if operator.root}.keys(),
         user_compile_flags = COPTS + copts,
         local_defines = defines,
         compilation_contexts = [dep.compilation_context for dep in deps],

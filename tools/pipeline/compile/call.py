@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tools.abi.layouts.layouts import SHIFTS
+from tools.pipeline.compile.layout import elements, is_constant, kind_of
 from tools.pipeline.compile.program import Method
-from tools.pipeline.link.layout import elements, is_constant, kind_of
 
 
 @dataclass(frozen=True)

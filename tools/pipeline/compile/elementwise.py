@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from functools import partial
 
 from tools.pipeline.compile.call import Call, are_placed, are_plain, int_list, ints, is_factor, pointer
+from tools.pipeline.compile.layout import kind_of
 from tools.pipeline.compile.program import Method, Shape
 from tools.pipeline.compile.values import floating
-from tools.pipeline.link.layout import kind_of
 
 # kMulOffsets of kernels/cortex_m/elementwise.h.
 _MUL_OFFSETS = 0x7FFF

@@ -23,10 +23,10 @@ from tools.artifacts.packed_layer.packed_layer import (
 )
 from tools.pipeline.compile.call import Call, are_placed, are_plain, int_list, ints, is_factor, pointer
 from tools.pipeline.compile.elementwise import ELEMENTWISE_CALLS
+from tools.pipeline.compile.layout import kind_of
 from tools.pipeline.compile.program import Method, Shape
 from tools.pipeline.compile.values import floating
 from tools.pipeline.compile.window import WINDOW_CALLS, Window, windows_name
-from tools.pipeline.link.layout import kind_of
 
 
 def inner_call(method: Method, operator: str, arguments: Sequence[int]) -> Call | None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tools.pipeline.compile.layout import is_constant, kind_of
 from tools.pipeline.compile.model import UNLESS_READY, Model
 from tools.pipeline.compile.operands import Operands
 from tools.pipeline.link.interface import NUMBERS
-from tools.pipeline.link.layout import is_constant, kind_of
 
 
 @dataclass(frozen=True)

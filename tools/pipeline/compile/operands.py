@@ -6,10 +6,10 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from tools.pipeline.compile.constants import Constants, described
+from tools.pipeline.compile.layout import elements, is_constant, kind_of
 from tools.pipeline.compile.program import Method
 from tools.pipeline.compile.text import BREAK, LINE
 from tools.pipeline.compile.values import floating, integer, string
-from tools.pipeline.link.layout import elements, is_constant, kind_of
 from tools.quiet.console import UserError
 
 # What functions of a source reach in the arena.

@@ -8,10 +8,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tools.artifacts.ethos_u.payload import CommandData, Payload, PayloadError, parse, parse_commands
+from tools.artifacts.ethos_u.payload import BACKEND, CommandData, Payload, PayloadError, parse, parse_commands
 from tools.artifacts.manifest.manifest import Manifest
 from tools.artifacts.packed_layer.packed_layer import Head, problem_of
 from tools.artifacts.program.program import ELEMENT_SIZES, ProgramFile, aligned, operator_name
+from tools.pipeline.compile.in_place import is_in_place
+from tools.pipeline.compile.layout import Instruction, MethodLayout, elements, is_constant, kind_of, tensor_problem
 from tools.pipeline.compile.names import (
     PACKED,
     QUANTIZED_RECURRENT,
@@ -26,10 +28,7 @@ from tools.pipeline.compile.names import (
     role_of,
     snake,
 )
-from tools.pipeline.link.in_place import BACKEND as ETHOS_U
-from tools.pipeline.link.in_place import is_in_place
 from tools.pipeline.link.interface import NUMBERS
-from tools.pipeline.link.layout import Instruction, MethodLayout, elements, is_constant, kind_of, tensor_problem
 from tools.quiet.console import UserError
 
 VIEW = "executorch_prim::et_view.default"
@@ -87,7 +86,7 @@ class Delegate:
     Attributes:
         payload: its weights and where its tensors lie.
         commands: what the NPU is told.
-        is_in_place: whether its tensors lie where it works, see tools/pipeline/link/in_place.py.
+        is_in_place: whether its tensors lie where it works, see tools/pipeline/compile/in_place.py.
     """
 
     payload: Payload
@@ -286,10 +285,10 @@ def _delegates(method: Method) -> dict[int, Delegate]:
         if instruction.kind != "DelegateCall":
             continue
         delegate = method.plan.delegates[instruction.operator]
-        if delegate.id != ETHOS_U:
+        if delegate.id != BACKEND:
             raise UserError(
                 f"program {file.path} has a delegate of backend {delegate.id}, which compiled models can't call; use "
-                'torch_firmware with engine = "linked" and backends'
+                'torch_firmware with engine = "loaded" and backends'
             )
         try:
             payload = parse(file.delegate(delegate.processed))

@@ -9,20 +9,20 @@ from tools.abi.layouts.layouts import Variant
 from tools.pipeline.compile.call import Call
 from tools.pipeline.compile.constants import WEIGHTS
 from tools.pipeline.compile.inner import inner_call
+from tools.pipeline.compile.layout import Instruction, is_constant
 from tools.pipeline.compile.model import UNLESS_READY, Model
 from tools.pipeline.compile.names import module_of, results_of
 from tools.pipeline.compile.operands import ELEMENTS, Operands
 from tools.pipeline.compile.program import VIEW, Method
 from tools.pipeline.compile.text import comment, is_remark, wrapped
 from tools.pipeline.compile.values import data_array, string
-from tools.pipeline.link.layout import Instruction, is_constant
 from tools.pipeline.registry.calls import SCALAR_TYPES
 from tools.pipeline.registry.registry import Selected
 from tools.pipeline.registry.signature import argument_names
 
 _NATIVE = "torch::executor::native::"
 _VALUES = {name: value for value, name in SCALAR_TYPES.items()}
-# As runtime/prelinked/method.cpp: loops of a program end by themselves.
+# Loops of a program end by themselves.
 _MAX_BACKWARD_JUMPS = 1 << 20
 # What calls of a layer hook are for.
 _LAYERS = ("KernelCall", "DelegateCall")

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 
 from tools.artifacts.core.core import PORTABLE, layout
 from tools.pipeline.compile.constants import Constants
+from tools.pipeline.compile.layout import kind_of
 from tools.pipeline.compile.model import UNLESS_READY, Model
 from tools.pipeline.compile.model_interface import interface
 from tools.pipeline.compile.operands import Operands
 from tools.pipeline.compile.run import run
 from tools.pipeline.compile.text import is_remark, wrapped
-from tools.pipeline.link.layout import kind_of
 from tools.quiet.console import UserError
 
 
@@ -134,7 +134,7 @@ def _begin(model: Model, operands: Operands) -> list[str]:
         if index not in method.offsets:
             raise UserError(
                 f"program {method.file.path}: tensor {index} has an initial state, and no planned memory, which "
-                'compiled models need; use engine = "linked"'
+                'compiled models need; use engine = "loaded"'
             )
         offset = operands.offset(index)
         if any(state):
@@ -160,7 +160,7 @@ def _begin(model: Model, operands: Operands) -> list[str]:
         else:
             raise UserError(
                 f"program {method.file.path}: value {index}, a {kind_of(value)}, changes, which compiled models "
-                'can\'t have; use engine = "linked"'
+                'can\'t have; use engine = "loaded"'
             )
         lines.append(f"  new (model->values[{place}]) EValue({initial});")
     return [*lines, "  return TORCH_FUSION_OK;", "}"]

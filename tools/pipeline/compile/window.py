@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tools.pipeline.compile.call import Call, are_plain, int_list, ints, pointer
+from tools.pipeline.compile.layout import kind_of
 from tools.pipeline.compile.program import Method
-from tools.pipeline.link.layout import kind_of
 
 
 @dataclass(frozen=True)

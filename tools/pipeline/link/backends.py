@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tools.abi.layouts.layouts import delegate_size
-from tools.artifacts.ethos_u.payload import PayloadError, parse
+from tools.artifacts.ethos_u.payload import BACKEND, PayloadError, parse
 from tools.artifacts.program.program import ProgramFile, aligned
-from tools.pipeline.link.in_place import BACKEND, is_in_place
 from tools.quiet.console import UserError
 
 _ALIGNMENT = 8
@@ -46,7 +45,7 @@ def arena_alignment(method: Any, alignment: int) -> int:
 
 
 def delegate_arenas(
-    file: ProgramFile, method: Any, used: int, backends: Sequence[Backend], pointer: int, is_linked: bool
+    file: ProgramFile, method: Any, used: int, backends: Sequence[Backend], pointer: int
 ) -> tuple[int, int]:
     """The bytes of the method arena with what a method's delegates take of it, and of the temporary arena.
 
@@ -56,8 +55,6 @@ def delegate_arenas(
       used: bytes of the method arena without the delegates' part.
       backends: the image's.
       pointer: bytes of a pointer.
-      is_linked: whether the program is linked at build time; otherwise what delegates were compiled with is read from
-        the .pte.
 
     Raises:
       UserError: a backend is missing, or a delegate is corrupted.
@@ -75,12 +72,12 @@ def delegate_arenas(
                 f"to `backends`; there are: {', '.join(sorted(known)) or 'none'}"
             )
         specs = delegate.compile_specs or []
-        if specs and not is_linked:
+        if specs:
             used = aligned(used, pointer) + 3 * pointer * len(specs)
         if backend.method:
             used = aligned(used, _ALIGNMENT) + backend.method
         temp = max(temp, backend.temp)
-        if backend.id in _TEMP and not is_in_place(delegate):
+        if backend.id in _TEMP:
             try:
                 temp = max(temp, _TEMP[backend.id](file.delegate(delegate.processed)))
             except PayloadError as error:

@@ -27,8 +27,7 @@ class Embedded:
         name: the program's name, or that of one of its further methods: NAME in `NAME_pte.h`.
         method: the method.
         data_of: the name of the program.
-        size: bytes of the program, as the image has it.
-        pte: the .pte that it was made of.
+        pte: the program.
         plan: what the method takes of memory.
         interface: its inputs and outputs.
         manifest: what the program's export said of it.
@@ -39,7 +38,6 @@ class Embedded:
     name: str
     method: str
     data_of: str
-    size: int
     pte: bytes
     plan: MemoryPlan
     interface: Interface
@@ -130,7 +128,7 @@ def _c_part(embedded: Embedded) -> list[str]:
         planned_size = aligned(planned_size, embedded.arena_alignment)
     lines = [
         "/* Bytes of the program, and the alignment of its first one. */",
-        f"#define {macro}_SIZE {embedded.size}",
+        f"#define {macro}_SIZE {len(embedded.pte)}",
         f"#define {macro}_ALIGNMENT {ALIGNMENT}",
         "",
         "/* Bytes of the arenas, and the alignment of the planned and the temporary one. */",
@@ -158,7 +156,7 @@ def _program(embedded: Embedded) -> list[str]:
         f'inline constexpr char kName[] = "{embedded.name}";',
         f'inline constexpr char kMethodName[] = "{embedded.method}";',
         "",
-        f"/// The program: {embedded.size} bytes, {ALIGNMENT}-byte aligned.",
+        f"/// The program: {len(embedded.pte)} bytes, {ALIGNMENT}-byte aligned.",
         f"inline constexpr size_t kSize = {macro}_SIZE;",
         f"inline constexpr size_t kAlignment = {macro}_ALIGNMENT;",
         f"inline const unsigned char* data() {{ return {embedded.data_of}_pte_data; }}",

@@ -16,11 +16,10 @@ from npu.device import Device, engine_of
 from npu.fault import NpuFault
 from npu.memory import Segments
 from tools.artifacts.ethos_u.npu import Npu
-from tools.artifacts.ethos_u.payload import Payload, PayloadError, parse, parse_commands
+from tools.artifacts.ethos_u.payload import BACKEND, Payload, PayloadError, parse, parse_commands
 from tools.artifacts.program.program import ProgramFile, Tensor
 from tools.artifacts.program.program_schema import DelegateCall
 from tools.pipeline.export.backends.ethos_u.addresses import execute_checked
-from tools.pipeline.link.in_place import BACKEND
 from tools.quiet.console import UserError
 
 # As firmware/ethos_u/driver.cpp compares them: of CONFIG product, internal memory and multipliers, of ID the version of

@@ -15,10 +15,10 @@ import numpy as np
 import torch
 
 from tools.artifacts.ethos_u.npu import Npu
+from tools.artifacts.ethos_u.payload import BACKEND
 from tools.artifacts.manifest.manifest import manifest_json
 from tools.artifacts.program.program import ProgramFile, load, operator_name
 from tools.pipeline.export.capture.golden import serialize
-from tools.pipeline.link.in_place import BACKEND
 from tools.pipeline.link.interface import Interface, TensorSpec, find_method, interface_of
 from tools.pipeline.pte.delegates import Delegates
 from tools.pipeline.pte.reference import DTYPES, compute

@@ -293,7 +293,7 @@ def measure(
         return _written(region, [section for name, section in allocated.items() if memories[name] == region])
 
     arena_used, arena_parts = written(board.arena)
-    # A program that the NPU computes as a whole works in its planned memory, tools/pipeline/link/in_place.py.
+    # A program that the NPU computes as a whole works in its planned memory, tools/pipeline/compile/in_place.py.
     holder = "arena temp" if arena_parts["arena temp"] >= npu.scratch else "arena planned"
     arena_parts["NPU scratch"] = min(npu.scratch, arena_parts[holder])
     arena_parts[holder] -= arena_parts["NPU scratch"]

@@ -1,4 +1,4 @@
-"""Decides where the values of a method are: in flash, used as they are, or in RAM, made when the method is loaded."""
+"""Decides where the values of a compiled method are: in flash, used as they are, or in RAM."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tools.abi.layouts.layouts import EVALUE_SIZE, tensor_size
 from tools.quiet.console import UserError
 
 _LISTS = ("IntList", "TensorList", "OptionalTensorList")
 
 
-class PrelinkError(UserError):
-    """A program that can't be linked at build time; the message says why."""
+class LayoutError(UserError):
+    """A program that can't be compiled; the message says why."""
 
 
 @dataclass(frozen=True)
@@ -41,8 +40,7 @@ class MethodLayout:
       plan: the program's method.
       code: the instructions of all chains.
       tensors: tensors in RAM, whose shape, memory or both the program or its user may change.
-      values: other values in RAM.
-      lists: lists in RAM, as an element is.
+      values: other values in RAM, but for lists, which are made for each call.
       constants: what else the method refers to.
     """
 
@@ -50,56 +48,7 @@ class MethodLayout:
     code: tuple[Instruction, ...]
     tensors: tuple[int, ...]
     values: tuple[int, ...]
-    lists: tuple[int, ...]
     constants: tuple[int, ...]
-
-    @property
-    def in_ram(self) -> tuple[int, ...]:
-        """The values in RAM in their order there."""
-        return (*self.tensors, *self.values, *self.lists)
-
-    @property
-    def argument_count(self) -> int:
-        """The most arguments that one call has."""
-        return max((len(i.values) for i in self.code if i.kind in ("KernelCall", "DelegateCall")), default=0)
-
-    @property
-    def shapes_size(self) -> int:
-        """Bytes in RAM of sizes and strides of tensors whose shape may change."""
-        return sum(
-            8 * len(self.plan.values[index].val.sizes or [])
-            for index in self.tensors
-            if int(self.plan.values[index].val.shape_dynamism) != 0
-        )
-
-    def lists_size(self, pointer: int) -> int:
-        """Bytes in RAM of the lists, with pointers of that many bytes."""
-        size = 0
-        for index in self.lists:
-            value = self.plan.values[index].val
-            kind = type(value).__name__
-            element = {"IntList": 8, "TensorList": pointer, "OptionalTensorList": 2 * pointer}[kind]
-            size += _aligned(len(value.items or []) * (element + pointer) + 3 * pointer)
-        return size
-
-    def arena_size(self, pointer: int) -> int:
-        """Bytes that loading takes of the method allocator, without what delegates take of it.
-
-        As Method::init() of runtime/prelinked/method.cpp has it.
-        """
-        return (
-            EVALUE_SIZE * len(self.in_ram)
-            + self.lists_size(pointer)
-            + tensor_size(pointer) * len(self.tensors)
-            + self.shapes_size
-            + pointer * self.argument_count
-            + 2 * pointer  # Chain
-            + 2 * len(self.plan.inputs or [])
-        )
-
-
-def _aligned(size: int) -> int:
-    return (size + 7) // 8 * 8
 
 
 def kind_of(value: Any) -> str:
@@ -132,7 +81,7 @@ def method_layout(plan: Any) -> MethodLayout:
     """Lays out a method of a program as tools.artifacts.program reads it.
 
     Raises:
-      PrelinkError: the method needs what only the loader of .pte files has, or nothing has.
+      LayoutError: a jump or an instruction of the method is corrupted.
     """
     values = plan.values or []
     code = tuple(_instructions(plan))
@@ -164,14 +113,12 @@ def method_layout(plan: Any) -> MethodLayout:
 
     ram = [index for index in used if is_in_ram(index)]
     tensors = [i for i in ram if kind_of(values[i]) == "Tensor" and not is_constant(values[i])]
-    lists = [i for i in ram if kind_of(values[i]) in _LISTS]
     # Together in the order of the program, in which tensors of one shape are.
     return MethodLayout(
         plan=plan,
         code=code,
         tensors=tuple(sorted(tensors)),
-        values=tuple(sorted(set(ram) - set(tensors) - set(lists))),
-        lists=tuple(sorted(lists)),
+        values=tuple(sorted(i for i in set(ram) - set(tensors) if kind_of(values[i]) not in _LISTS)),
         constants=tuple(sorted(set(used) - set(ram))),
     )
 
@@ -192,7 +139,7 @@ def _instructions(plan: Any) -> list[Instruction]:
                 result.append(Instruction(kind, (args.move_to, args.move_from)))
             elif kind == "JumpFalseCall":
                 if not 0 <= args.destination_instruction <= count:
-                    raise PrelinkError(
+                    raise LayoutError(
                         f"method {plan.name}: instruction {len(result)} jumps to instruction "
                         f"{args.destination_instruction} of {count}: the program is corrupted"
                     )
@@ -203,7 +150,7 @@ def _instructions(plan: Any) -> list[Instruction]:
             elif kind == "DelegateCall":
                 result.append(Instruction(kind, tuple(args.args or []), operator=args.delegate_index))
             else:
-                raise PrelinkError(f"method {plan.name} has an instruction {kind}, which the runtime does not know")
+                raise LayoutError(f"method {plan.name} has an instruction {kind}, which the runtime does not know")
     return result
 
 

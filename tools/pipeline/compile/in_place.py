@@ -1,7 +1,7 @@
 """Programs that an NPU computes as a whole: their inputs and outputs lie in the memory that it works in.
 
 ExecuTorch plans memory for a program's inputs and outputs, and the backend copies them to and from the memory of its
-own. Where the program is linked at build time, its one buffer of planned memory becomes what the NPU works in, with
+own. Where the program is compiled, its one buffer of planned memory becomes what the NPU works in, with
 the tensors where its commands expect them: nothing is copied, and there is one memory instead of two. As with any
 program, what an input held is gone after an execution, and an output is there until the next inputs are written.
 """
@@ -11,13 +11,10 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from tools.abi.layouts.layouts import OFFSET_BITS
-from tools.artifacts.ethos_u.payload import Payload, PayloadError, TensorPlace, parse
+from tools.artifacts.ethos_u.payload import BACKEND, Payload, PayloadError, TensorPlace, parse
 from tools.artifacts.program.program import ELEMENT_SIZES, ProgramFile
 from tools.artifacts.program.program_schema import CompileSpec, DelegateCall, Tensor
 
-BACKEND = "EthosUBackend"
-# firmware/ethos_u/backend.h has it, too.
 _IN_PLACE = "torch_fusion.in_place"
 # Of planned memory that isn't the constants' there is one buffer, and tensors name it so.
 _MEMORY = 1
@@ -66,7 +63,6 @@ def _fits(
         bool(arguments)
         and planned == set(arguments)
         and len(planned) == len(arguments) == len(places)
-        and payload.scratch_size <= 1 << OFFSET_BITS
         and all(
             tensor.allocation_info.memory_id == _MEMORY
             and tensor.data_buffer_idx == 0
