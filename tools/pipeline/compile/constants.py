@@ -26,7 +26,7 @@ _SCALAR_TYPES = {
     "UINT32": "UInt32",
     "UINT64": "UInt64",
 }
-# For a reader, as PyTorch's.
+# PyTorch's names, for comments.
 _DTYPES = {
     "BYTE": "uint8",
     "CHAR": "int8",
@@ -37,11 +37,11 @@ _DTYPES = {
     "FLOAT": "float32",
     "DOUBLE": "float64",
 }
-# The namespace of constants that several models have.
+# The namespace of constants that several models share.
 _SHARED = "torch_fusion_constants"
-# Of torch_fusion.h: what a user has stand before weights.
+# A macro of torch_fusion.h, by which users place weights.
 WEIGHTS = "TORCH_FUSION_WEIGHTS"
-# What the numbers of constants are, by their type.
+# The meaning of the numbers in constants, by type.
 _WINDOWS = "{input, kernel, stride, padding, dilation, output} of each dimension."
 _OBJECTS = {
     "AddParameters": "Zero points of both inputs and the output, {multiplier, shift} of each, and {least, greatest}.",
@@ -76,11 +76,11 @@ class Constants:
         self.delegates: dict[str, list[str]] = {}
         self.arrays: dict[tuple[str, tuple[str, ...]], str] = {}
         self.array_texts: list[str] = []
-        # Constants that other methods of the program have, too, by their name.
+        # Constants that other methods of the program use, too, by name.
         self.shared_texts: dict[str, list[str]] = {}
 
     def weights(self) -> list[str]:
-        """The arrays of constants, in the order in which the layers take them."""
+        """Returns the arrays of constants, in the order in which layers read them."""
         largest: dict[int, int] = {}
         for index in self.used:
             buffer = self.method.value(index).val.data_buffer_idx
@@ -110,14 +110,14 @@ class Constants:
         return [*lines, *(line for text in self.delegates.values() for line in text)]
 
     def shared(self, dtype: str, data: bytes) -> str:
-        """The name of a constant, by what it holds: an image has it once, whatever number of methods use it."""
+        """Returns a name of a constant that depends on its contents, so that an image has it once for all methods."""
         alignment = _alignment(len(data))
         name = "constant_" + hashlib.sha256(f"{dtype} {alignment} ".encode() + data).hexdigest()[:16]
         self.shared_texts[name] = data_array(name, dtype, data, alignment, is_shared=True)
         return name
 
     def shared_constants(self) -> list[str]:
-        """The arrays of constants that other methods of the program have, too."""
+        """Returns the arrays of constants that other methods of the program use, too."""
         if not self.shared_texts:
             return []
         return [
@@ -130,9 +130,9 @@ class Constants:
         ]
 
     def shape(self, shape: Shape) -> str:
-        """The name of a shape's constant."""
+        """Returns the name of a shape's constant."""
         if shape not in self.shapes:
-            # Of one dimension a number alone would read as the type's bits.
+            # With one dimension, the number alone would read as the bits of the type.
             kind = {0: "Scalar", 1: "Vector"}.get(len(shape.sizes), "")
             text = f"k{_SCALAR_TYPES[shape.dtype]}{kind}{'x'.join(map(str, shape.sizes))}"
             if shape.dim_order != tuple(range(len(shape.sizes))):
@@ -155,7 +155,7 @@ class Constants:
                 f"{', '.join(parts)}}};",
                 indent="",
             )
-        # What the shapes refer to stands before them.
+        # The arrays precede the shapes that refer to them.
         return (
             ["// Arrays have their numbers in their names, and shapes their sizes.", *self.take_arrays(), *lines, ""]
             if lines
@@ -163,7 +163,7 @@ class Constants:
         )
 
     def numbers(self, c_type: str, items: Sequence[str], wanted: str = "") -> str:
-        """The name of a constant array, made once; without a wanted one it says what is in it."""
+        """Returns the name of a constant array, which is made once; by default the name lists its contents."""
         key = (c_type, tuple(items))
         if key not in self.arrays:
             kind = f"k{c_type.partition('_')[0].capitalize()}s"
@@ -187,7 +187,7 @@ class Constants:
         return [*lines, ""] if lines else []
 
     def object_lines(self) -> list[str]:
-        """What inner functions take by reference, with a remark on the numbers of each kind."""
+        """Returns the objects that inner functions take by reference, with a comment on the numbers of each type."""
         lines: list[str] = []
         missing = dict(_OBJECTS)
         for text in self.objects.values():
@@ -198,12 +198,12 @@ class Constants:
 
 
 def described(shape: Shape) -> str:
-    """A dtype and shape for a reader, as `float32 [1, 10]`."""
+    """Formats a dtype and shape, such as `float32 [1, 10]`."""
     return f"{_DTYPES.get(shape.dtype, shape.dtype.lower())} {list(shape.sizes)}"
 
 
 def _alignment(size: int) -> int:
-    """Of a constant of that many bytes: kernels load up to sixteen at once, where there are that many."""
+    """Returns the alignment of a constant: kernels load up to sixteen bytes at once, if there are that many."""
     alignment = 4
     while alignment < min(size, 16):
         alignment *= 2

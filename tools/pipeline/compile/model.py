@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tools.pipeline.compile.program import Method
 from tools.pipeline.registry.registry import Selected
 
-# At the beginning of a function of an instance.
+# The beginning of each function on an instance.
 UNLESS_READY = [
     "  if (model == nullptr || model->ready != kReady) {",
     "    return TORCH_FUSION_INVALID_STATE;",
@@ -18,16 +18,16 @@ UNLESS_READY = [
 
 @dataclass(frozen=True)
 class Model:
-    """A method that is to be C++.
+    """A method that becomes C++.
 
     Attributes:
         name: a C identifier: prefix of the functions, and the namespace.
-        core: the core that it is for, `host` for another processor.
-        lowered: the core that the program's layers are laid out for, or `portable`.
+        core: the core that it is for, or `host` for another processor.
+        lowered: the core whose layout the program's layers have, or `portable`.
         keeps_state: whether an inference depends on earlier ones.
         method: its values.
-        kernels: of each operator its kernel, with what programs use of it.
-        bounds: of each input of dynamic shape the smallest and largest size of each dimension, as far as that is known.
+        kernels: the kernel of each operator, with the variants that programs use.
+        bounds: the smallest and largest size of each dimension of inputs with dynamic shapes, where known.
     """
 
     name: str

@@ -13,12 +13,12 @@ from tools.pipeline.link.interface import NUMBERS
 
 @dataclass(frozen=True)
 class _BorderCase:
-    """Expressions of what is known of an input or output.
+    """Expressions for an input or output.
 
     Attributes:
-        data: where its elements are.
-        nbytes: their bytes; empty for those of its constant in NAME.h.
-        sizes: of an output where its sizes are.
+        data: the address of the elements.
+        nbytes: their bytes; empty for the constant in NAME.h.
+        sizes: the address of an output's sizes.
     """
 
     data: str
@@ -27,12 +27,12 @@ class _BorderCase:
 
 
 def interface(model: Model, operands: Operands) -> list[str]:
-    """Functions on inputs and outputs."""
+    """Returns the functions on inputs and outputs."""
     return [*_border_functions(operands), *_copy_functions(operands.name), *_resize_function(model, operands)]
 
 
 def _border_functions(operands: Operands) -> list[str]:
-    """Where inputs and outputs are, and how large."""
+    """Returns the functions for addresses and sizes of inputs and outputs."""
     name, method = operands.name, operands.method
     lines: list[str] = []
     for kind, indices, constant in (("input", method.plan.inputs, ""), ("output", method.plan.outputs, "const ")):
@@ -58,7 +58,7 @@ def _border_functions(operands: Operands) -> list[str]:
 
 
 def _border_function(declaration: str, results: Sequence[str], otherwise: str) -> list[str]:
-    """A function that returns something of an input or output."""
+    """Returns a function that looks up a value for an input or output."""
     cases: list[str] = []
     for place, result in enumerate(results):
         cases += [f"    case {place}:", f"      return {result};"]
@@ -78,7 +78,7 @@ def _border_function(declaration: str, results: Sequence[str], otherwise: str) -
 
 
 def _copy_functions(name: str) -> list[str]:
-    """What copies an input or output."""
+    """Returns the functions that copy an input or output."""
     return [
         f"torch_fusion_status {name}_set_input(",
         f"    {name}_model_t* model, size_t index, const void* data, size_t size) {{",
@@ -105,7 +105,7 @@ def _copy_functions(name: str) -> list[str]:
 
 
 def _resize_function(model: Model, operands: Operands) -> list[str]:
-    """What gives an input of dynamic shape another one, if there is such an input."""
+    """Returns the function that resizes an input of dynamic shape, if there is one."""
     name, method = operands.name, operands.method
     dynamic = [(place, index) for place, index in enumerate(method.plan.inputs or []) if method.is_dynamic(index)]
     if not dynamic:
@@ -113,7 +113,7 @@ def _resize_function(model: Model, operands: Operands) -> list[str]:
     operands.headers.add("kernels/util/checks.h")
     cases = []
     for place, index in dynamic:
-        # The program itself knows the largest sizes alone.
+        # The program itself only contains the largest sizes.
         bounds = model.bounds[place] if place < len(model.bounds) else ()
         bounds = bounds or [(0, size) for size in method.shapes[index].sizes]
         for end, wanted in enumerate(("Smallest", "Largest")):
@@ -156,7 +156,7 @@ def _resize_function(model: Model, operands: Operands) -> list[str]:
 
 
 def _border_case(operands: Operands, kind: str, place: int, index: int) -> _BorderCase:
-    """What is known of an input or output."""
+    """Returns the expressions for an input or output."""
     method = operands.method
     const = "const " if kind == "output" else ""
     value_kind = kind_of(method.value(index))

@@ -49,7 +49,7 @@ class Operands:
         return {index: i for i, index in enumerate(self.method.kept)}
 
     def tensor(self, index: int, is_out: bool = False) -> str:
-        """An expression of a tensor as an argument."""
+        """Returns the expression of a tensor argument."""
         if index in self.value_place:
             return self.kept_value(index)
         if index in self.kept_place:
@@ -62,14 +62,14 @@ class Operands:
         return f"tensor_at(model, {self.offset(index, is_out)}, {self.constants.shape(self.method.shapes[index])})"
 
     def offset(self, index: int, is_out: bool = False) -> str:
-        """The name of a tensor's place in the arena; is_out: of one that is written there."""
+        """Returns the name of a tensor's offset in the arena; is_out: the name after the instruction writes it."""
         name = self.method.names[index]
         name = self.method.written.get(index, name) if is_out else name
         self.placed.setdefault(name, index)
         return f"{name}Offset"
 
     def place_name(self, index: int) -> str:
-        """The name of the place of a tensor among those that the instance keeps."""
+        """Returns the name of the index of a tensor in the instance."""
         return f"{self.method.names[index]}Tensor"
 
     def kept_value(self, index: int) -> str:
@@ -121,7 +121,7 @@ class Operands:
         return f"list<{element}>({f',{space}'.join(arguments)})"
 
     def remark(self, index: int, name: str) -> str:
-        """What a literal is, as a comment after it; tensors and what a program computes have names of their own."""
+        """Returns a literal's name as a comment; tensors and computed values have names of their own."""
         if index >= 0 and (index in self.value_place or "Tensor" in kind_of(self.method.value(index))):
             return ""
         return f" /* {name} */"
@@ -142,7 +142,7 @@ class Operands:
         return "EValue()" if argument == "None()" else f"EValue({argument})"
 
     def elements(self, index: int) -> str:
-        """An expression of the address of a tensor's elements."""
+        """Returns an expression for the address of a tensor's elements."""
         if is_constant(self.method.value(index)):
             self.constants.used.setdefault(index, False)
             return self.method.constants[self.method.value(index).val.data_buffer_idx]
@@ -167,7 +167,7 @@ class Operands:
         return [*lines, ""] if lines else []
 
     def access(self) -> list[str]:
-        """The functions by which inner functions get at elements in the arena, and outer ones at tensors."""
+        """Returns the functions that access elements in the arena for inner functions, and tensors for outer ones."""
         lines: list[str] = []
         if ELEMENTS in self.reached:
             lines += [

@@ -24,7 +24,7 @@ _NATIVE = "torch::executor::native::"
 _VALUES = {name: value for value, name in SCALAR_TYPES.items()}
 # Loops of a program end by themselves.
 _MAX_BACKWARD_JUMPS = 1 << 20
-# What calls of a layer hook are for.
+# Instructions that call the layer hook.
 _LAYERS = ("KernelCall", "DelegateCall")
 _CHECK = ["  if (context.failure_state() != Error::Ok) {", "    goto failed;", "  }"]
 
@@ -89,7 +89,7 @@ def _instruction(model: Model, operands: Operands, place: int, instruction: Inst
     if instruction.kind == "KernelCall":
         operator = operands.method.operator(instruction)
         layer = module_of(origin) or operator
-        # Without a module the operator says what it is; the graph's name of a call says nothing.
+        # Without a module, the operator describes the call better than its name in the graph.
         at_line = f" at {origin}" if ":" in origin else ""
         what = origin if module_of(origin) else f"{operator}{at_line}"
         lines = [
@@ -117,9 +117,9 @@ def _instruction(model: Model, operands: Operands, place: int, instruction: Inst
 
 
 def _flow(method: Method, instruction: Instruction) -> str:
-    """The shapes of a layer's first tensor and of its result, as the end of a comment; empty if it has none.
+    """Returns the shapes of a layer's first tensor and of its result for a comment; empty if it has none.
 
-    A constant is only taken if there is no other tensor: an embedding has its weights first.
+    A constant only counts if there is no other tensor, because an embedding has its weights first.
     """
     shapes = method.shapes
     arguments = instruction.values
@@ -138,11 +138,11 @@ def _flow(method: Method, instruction: Instruction) -> str:
 
 
 def _delegate(operands: Operands, instruction: Instruction, name: str) -> list[str]:
-    """The call of an NPU's driver, and the copies of what lies elsewhere than the NPU works."""
+    """Returns the call of an NPU's driver, and copies of tensors outside of the NPU's memory."""
     delegate = operands.method.delegates[instruction.operator]
     payload, commands = delegate.payload, delegate.commands
     operands.headers.add("firmware/ethos_u/driver.h")
-    # The driver's own words come first.
+    # The driver's header precedes the commands.
     block = struct.unpack(f"<{len(payload.commands) // 4}I", payload.commands)
     count = len(commands.words)
     first = next(i for i in range(0, len(block), 4) if block[i : i + count] == commands.words)
@@ -216,16 +216,14 @@ def _call(model: Model, operands: Operands, instruction: Instruction, operator: 
 
 
 def _variants(selected: Selected) -> str:
-    """A remark on what a kernel copes with beyond the usual, as Variant of kernels/selection.h has it."""
+    """Returns a comment with the variants that a kernel supports, see Variant of kernels/selection.h."""
     used = selected.variants or Variant(0)
     names = [str(variant.name).title().replace("_", "") for variant in Variant if variant in used]
     return f" /* {', '.join(names)} */" if names else ""
 
 
 def take_objects(call: Call, objects: dict[str, str]) -> Call:
-    """Adds the constants that a call names to those of a source, and returns the call, with other names for those whose
-    name another constant has.
-    """
+    """Adds the constants of a call to those of a source, and renames those whose name is taken by a different constant."""
     arguments = list(call.arguments)
     for wanted, definition in call.objects.items():
         name, number, text = wanted, 2, definition

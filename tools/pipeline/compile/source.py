@@ -1,4 +1,4 @@
-"""NAME.cpp: a method of a program as C++."""
+"""Writes NAME.cpp: a method of a program as C++."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from tools.quiet.console import UserError
 
 
 def source(model: Model) -> str:
-    """The text of NAME.cpp.
+    """Returns the text of NAME.cpp.
 
     Raises:
-        UserError: the method needs what compiled models can't do.
+        UserError: the method needs features that compiled models lack.
     """
     return "\n".join(_lines(model)) + "\n"
 
@@ -35,7 +35,7 @@ def _lines(model: Model) -> list[str]:
     weights = constants.weights()
     named = [*constants.shape_lines(), *constants.array_lines(), *operands.place_lines()]
     code = [line for line in (*named, *begin, *body, *borders) if not is_remark(line)]
-    # What calls kernels' outer functions, or keeps tensors.
+    # Calls of kernels' outer functions and kept tensors need these headers.
     uses_tensors = bool(constants.shapes) or any(
         re.search(r"\b(context|TensorData|EValue|Error)\b", line) for line in code
     )
@@ -82,7 +82,7 @@ def _lines(model: Model) -> list[str]:
 
 
 def _declarations(name: str, code: Sequence[str]) -> list[str]:
-    """Of the functions in lines of code as the header has them: nothing else here would compare them."""
+    """Declares the functions in lines of code as the header does: otherwise the compiler would not compare them."""
     found = [re.match(rf"\w.*?\b({name}_\w+)\(", line) for line in code]
     functions = [match[1] for match in found if match]
     return [
@@ -93,8 +93,9 @@ def _declarations(name: str, code: Sequence[str]) -> list[str]:
 
 
 def _guard(model: Model) -> list[str]:
-    """Ends the compilation for a core whose kernels take another layout of the layers: what open_packed() of
-    kernels/cortex_m/packed.h checks where a program is loaded."""
+    """Stops the compilation for a core whose kernels need another layout, as open_packed() of
+    kernels/cortex_m/packed.h does when a program is loaded.
+    """
     if model.lowered == PORTABLE:
         return []
     vectors, pairs = "defined(__ARM_FEATURE_MVE)", "defined(__ARM_FEATURE_DSP)"

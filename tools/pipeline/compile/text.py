@@ -5,17 +5,17 @@ from __future__ import annotations
 import re
 import textwrap
 
-# Columns of a statement.
+# The columns of a statement.
 LINE = 108
 # A space at which an argument may be broken.
 BREAK = "\1"
 
 
 def wrapped(statement: str, indent: str = "  ") -> list[str]:
-    """A statement's lines, broken where they are long, between arguments of the outermost call and not in comments."""
+    """Wraps a statement's lines between arguments of the outermost call, but not inside comments."""
     text, depth = "", 0
     statement = re.sub(r" /\*.*?\*/", lambda remark: remark[0].replace(" ", "\0"), statement)
-    # A brace stands with what it belongs to.
+    # A brace stays with what it belongs to.
     statement = statement.replace("<const ", "<const\0").replace(") {", ")\0{").replace(" + ", "\0+\0")
     outer = 2 if statement.startswith("if") else 1
     for character in statement:
@@ -33,7 +33,7 @@ def wrapped(statement: str, indent: str = "  ") -> list[str]:
 
 
 def comment(text: str, indent: str = "  ") -> list[str]:
-    """A comment's lines; shapes are not broken."""
+    """Returns a comment's lines, without breaks inside shapes."""
     start = f"{indent}// "
     # A backslash would join the next line.
     text = re.sub(r"\[[\d, ]*\]", lambda shape: shape[0].replace(" ", "\0"), text.replace("\\", "/"))
@@ -42,5 +42,5 @@ def comment(text: str, indent: str = "  ") -> list[str]:
 
 
 def is_remark(line: str) -> bool:
-    """Whether it is a comment or a hook, which have names of the user's in them."""
+    """Whether a line is a comment or a hook, which contain names from the user."""
     return line.lstrip().startswith(("//", "TORCH_FUSION_LAYER("))

@@ -223,7 +223,8 @@ def find_masked_scores(module: GraphModule) -> list[Node]:
 
 def _path_from_mask(node: Node) -> list[Node]:
     """Lists a node and its successors up to the operator that ignores masked elements; empty if another node reads
-    them."""
+    them.
+    """
     found: dict[Node, None] = {}
     pending = [node]
     while pending:
@@ -572,7 +573,8 @@ class _Functions(Quantizer):
 
     def _leave_state(self, graph: Graph) -> None:
         """Removes the annotations of state inputs and outputs: int8 operators may read them, but they are not
-        quantized."""
+        quantized.
+        """
         for node in [node for node in graph.nodes if node.op == "placeholder"][: self._groups.states]:
             node.meta[Q_ANNOTATION_KEY].output_qspec = None
         output = graph.output_node()
@@ -669,8 +671,7 @@ def _sizes_of_constants(model: GraphModule) -> Iterator[None]:
     """Makes ExecuTorch's passes treat the sizes of constants as fixed.
 
     Otherwise they treat these sizes, and all sizes that follow from them, as variable: a network of fifty layers then
-    has
-    symbolic sizes whose formulas take minutes to evaluate.
+    has symbolic sizes whose formulas take minutes to evaluate.
     """
     values = [value for node in model.graph.nodes for value in tree_leaves(node.meta.get("val"))]
     modes = {value.fake_mode for value in values if isinstance(value, FakeTensor)}

@@ -106,7 +106,8 @@ def _layers(module: GraphModule) -> set[Node]:
 
 def _move(module: GraphModule, layer: Node, shift: Tensor, allows: Callable[[GraphModule, Node, Tensor], bool]) -> bool:
     """Adds a shift to a layer's bias, which becomes a floating-point constant; returns False if the layer can't have
-    it."""
+    it.
+    """
     bias = layer.args[2] if len(layer.args) > 2 else None
     before = torch.zeros_like(shift)
     if isinstance(bias, Node):

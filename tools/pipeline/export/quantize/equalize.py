@@ -1,8 +1,7 @@
 """Equalizes the channels between convolutions before they are quantized, without changing results in floating point.
 
 An int8 tensor has one scale for all of its channels. If their magnitudes differ, as they do after batch normalization
-is
-folded into depthwise convolutions, channels of small numbers use few of the 256 integers. Activations such as relu
+is folded into depthwise convolutions, channels of small numbers use few of the 256 integers. Activations such as relu
 commute with a positive factor: a convolution can divide a channel by a factor that its readers multiply with. Tensors
 that are added must have the same factors, so that there are *groups* of tensors from the convolutions that write them
 to those that read them. Weights of convolutions have a scale per output, which absorbs the first factor, and also the
@@ -322,7 +321,8 @@ def _scale(module: GraphModule, group: _Group, factors: Tensor) -> None:
 
 def _multiply(module: GraphModule, name: str, factors: Tensor) -> None:
     """Replaces an attribute of a module by its product with factors. The original tensor may belong to another program,
-    too."""
+    too.
+    """
     value = attribute(module, name).detach()
     owner, _, last = name.rpartition(".")
     delattr(module.get_submodule(owner), last)

@@ -49,8 +49,7 @@ def quantizer(weight_dtype: str = "int8", group_size: int = GROUP_SIZES[0]) -> C
     Args:
       weight_dtype: `int8`, or `int4`: linear layers and 1x1 convolutions have 4-bit weights.
       group_size: the number of inputs that share a scale of int4 weights, 32; 0: all inputs of a channel do. Layers
-      with
-        batch normalization always have one scale per channel.
+        with batch normalization always have one scale per channel.
 
     Raises ValueError for others.
     """
@@ -88,8 +87,7 @@ class _ConvolutionQuantizer(Quantizer):
     """Annotates convolutions with the batch normalization and the activation that follow, in any order of dimensions.
 
     ExecuTorch's quantizer has no batch normalization and skips convolutions of channels-first images; the exporter
-    changes
-    the order of images itself.
+    changes the order of images itself.
     """
 
     def __init__(self, config: CortexMQuantizationConfig) -> None:

@@ -75,15 +75,13 @@ def is_quantized(program: ExportedProgram | GraphModule) -> bool:
 
 
 def channels_last(sample: Sample) -> Sample:
-    """Returns the sample with images (tensors of 4 dimensions) in channels-last order, as the int8 kernels read
-    them."""
+    """Returns the sample with images (tensors of 4 dimensions) in channels-last order, as the int8 kernels read them."""
     return tuple(_image_last(tensor) if tensor.dim() == 4 else tensor.contiguous() for tensor in sample)
 
 
 def _image_last(image: torch.Tensor) -> torch.Tensor:
     # Images of one channel or pixel have both orders. PyTorch's operators follow their strides, which contiguous()
-    # doesn't
-    # change.
+    # doesn't change.
     if image.shape[1] > 1 and image.shape[2:].numel() > 1:
         return image.contiguous(memory_format=torch.channels_last)
     return torch.empty_like(image, memory_format=torch.channels_last).copy_(image)
@@ -95,8 +93,7 @@ def lay_out_channels_last(captured: ExportedProgram) -> ExportedProgram:
     Views that a model's author wrote for the default order of dimensions become reshapes, which copy if necessary.
     """
     # A view that the program writes to must stay a view until the write is functionalized. Batch normalization is
-    # folded
-    # first, because run_decompositions() would decompose it, too.
+    # folded first, because run_decompositions() would decompose it, too.
     if any(getattr(getattr(node.target, "_schema", None), "is_mutable", False) for node in captured.graph.nodes):
         captured = rewriting.run_decompositions(fold_batch_norm(captured), {})
     user_inputs = set(captured.graph_signature.user_inputs)
@@ -127,16 +124,14 @@ class Quantized:
     Attributes:
       module: with quantize and dequantize operators around every layer.
       observed: floating-point results of the layers, by the names of nodes of `module`, for each of the first
-      calibration
-        samples; empty if the model's author quantized it.
+        calibration samples; empty if the model's author quantized it.
       samples: these samples.
       rejections: the reasons why the quantizer skipped nodes, by their names.
       cheaper: locations that stay in floating point because they take fewer instructions there, as origin() returns
-      them.
+        them.
       floating: the module in floating point; None if the model's author quantized it, or for an NPU or VGF.
       instructions: the estimated instructions of an inference, and those without int8; None if operators were not
-      selected
-        by cost.
+        selected by cost.
       equalized: locations between convolutions whose channels were equalized.
       constant: tensors that had a single value in calibration, and the value.
       accurate: locations that stay in floating point because they cost most accuracy.
@@ -211,8 +206,7 @@ def quantize(
       ranges: how the ranges of tensors are chosen.
 
     Raises UserError for values that calibration can't handle, by layer, and NoInt8Form for locations whose results
-    would
-    hardly survive int8.
+    would hardly survive int8.
     """
 
     def stays(node: Node) -> bool:
@@ -420,8 +414,7 @@ class _Calibration(Interpreter):
 
 
 def _is_measured(node: Node) -> bool:
-    """Whether a node's result must have a range: calibration observes it, the program returns it, or it is a
-    product."""
+    """Whether a node's result must have a range: calibration observes it, the program returns it, or it is a product."""
     return activation_tables.is_product(node) or any(user.op in ("call_module", "output") for user in node.users)
 
 
@@ -449,8 +442,7 @@ def _constant_tensors(prepared: GraphModule, path: Path) -> tuple[str, ...]:
     for node in prepared.graph.nodes:
         if node.op == "placeholder" or not dependent.isdisjoint(node.all_input_nodes):
             # These only use an operand's shape, or multiply it by zero: a recurrent layer's initial state is zero, and
-            # so are the
-            # last weights of residual branches when training begins.
+            # so are the last weights of residual branches when training begins.
             times_zero = (node.target == torch.ops.aten.mul.Tensor or activation_tables.is_product(node)) and any(
                 operand not in dependent and _is_zero(prepared, operand) for operand in node.all_input_nodes
             )

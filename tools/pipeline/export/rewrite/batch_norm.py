@@ -80,7 +80,8 @@ _MOVES = COPIES | {_aten.slice.Tensor}
 
 def _layer_before(x: Node) -> tuple[Node, list[Node]]:
     """Returns the layer that computes a tensor, and the slices and copies in between, last first, if they have no other
-    user."""
+    user.
+    """
     moved = []
     while x.op == "call_function" and x.target in _MOVES and len(x.users) == 1:
         rank = x.meta["val"].dim()

@@ -59,8 +59,7 @@ def known_results() -> Iterator[None]:
 
 def known_results_of(program: ExportedProgram) -> contextlib.AbstractContextManager[None]:
     """Returns known_results(), except for programs with computed sizes: a tensor carries the symbol of its own value,
-    and a
-    cached tensor would carry that of another one.
+    and a cached tensor would carry that of another one.
     """
     return contextlib.nullcontext() if program.range_constraints else known_results()
 
@@ -70,8 +69,7 @@ def decomposed_once() -> Iterator[None]:
     """Returns a program unchanged if the decomposition table doesn't affect it and no operator works in place.
 
     For a program that was not decomposed yet, the table must be empty. `to_edge_transform_and_lower` decomposes each
-    program
-    three times, and retraces it each time.
+    program three times, and retraces it each time.
     """
     original = ExportedProgram.run_decompositions
     done: weakref.WeakSet[ExportedProgram] = weakref.WeakSet()
@@ -91,7 +89,8 @@ def decomposed_once() -> Iterator[None]:
 
 def _is_decomposed_by(table: Mapping[Any, Any], program: ExportedProgram) -> bool:
     """Whether a table has an entry for an operator of a program; PyTorch's own entries for every table are applied
-    already."""
+    already.
+    """
     for node in program.graph.nodes:
         if node.op != "call_function" or node.target is operator.getitem:
             continue

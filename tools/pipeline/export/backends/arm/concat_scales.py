@@ -1,10 +1,8 @@
 """Isolates the scales of tensors that are concatenated with tensors of larger numbers.
 
 ExecuTorch's quantizers for Arm give all operands of a concatenation one scale, and operators that only move elements
-the
-scale of their operand. So if a part of a sigmoid is concatenated with coordinates, the sigmoid and all its other
-readers
-would have the scale of the coordinates.
+the scale of their operand. So if a part of a sigmoid is concatenated with coordinates, the sigmoid and all its other
+readers would have the scale of the coordinates.
 """
 
 from __future__ import annotations

@@ -56,8 +56,7 @@ _NO_STATE = State({})
 _LEAST_SCALE = 2.0**-16
 
 # Patterns of reasons that ExecuTorch's partitioners give in their own terms, and the meaning for a model and its
-# target.
-# Reasons about U55 apply to U65, too.
+# target. Reasons about U55 apply to U65, too.
 _REASONS = {
     r"Op is not supported on U55\.?|Not included in BaseTOSASupportList .*": "{target} has no such operation",
     r"Partition contained only ops which are removed .*": "it only moves elements, and nothing beside it is delegated",
@@ -319,7 +318,8 @@ class _Run(Interpreter):
 
     def _in_floating_point(self, n: Node) -> Any:
         """Runs an operator that PyTorch lacks for integers in float32, which gives the same elements if it only moves
-        them."""
+        them.
+        """
         args, kwargs = tree_map_only(
             torch.Tensor,
             lambda tensor: tensor if tensor.is_floating_point() else tensor.float(),

@@ -52,8 +52,7 @@ def compose_layers(program: ExportedProgram) -> ExportedProgram:
     """Decomposes layers into operators that ExecuTorch's quantizers support.
 
     These are recurrent networks and cells, RMS and instance normalization, shuffled channels, rolled dimensions,
-    windows of
-    a dimension and differences along it, and functions of softplus.
+    windows of a dimension and differences along it, and functions of softplus.
     """
     called = {node.target for node in program.graph.nodes if node.op == "call_function"}
     return run_decompositions(program, dict(_COMPOSED)) if called & _COMPOSED.keys() else program
@@ -67,7 +66,8 @@ def drop_pool_places(program: ExportedProgram) -> None:
 
 def add_batches(program: ExportedProgram) -> None:
     """Gives layers, including poolings, without a batch a batch of one, in place. Volume poolings are made of such
-    poolings."""
+    poolings.
+    """
     add_batch(program, begins_with_poolings=True)
 
 
@@ -107,8 +107,7 @@ def part_extremes(program: ExportedProgram) -> None:
 
 
 def write_strides(program: ExportedProgram) -> None:
-    """Writes the default stride of poolings, the kernel's size, explicitly, in place: ExecuTorch's checks require
-    it."""
+    """Writes the default stride of poolings, the kernel's size, explicitly, in place: ExecuTorch's checks require it."""
     for node in program.graph.nodes:
         if node.op == "call_function" and node.target in IMAGE_POOLS and not any(node.args[2:3]):
             node.args = (*node.args[:2], node.args[1], *node.args[3:])
@@ -449,10 +448,8 @@ def part_activations(module: GraphModule) -> None:
     """Quantizes between a layer and its activation if the result's zero point is not the least integer, in place.
 
     Only with that zero point does ExecuTorch fuse both; otherwise it leaves both to the core. For example, the
-    concatenation
-    of a ReLU with negative numbers gives the ReLU the joint scale and zero point. The result is the same: the bounds of
-    the
-    layer's integers are those of its quantization anyway.
+    concatenation of a ReLU with negative numbers gives the ReLU the joint scale and zero point. The result is the same:
+    the bounds of the layer's integers are those of its quantization anyway.
     """
     graph = module.graph
     for node in list(graph.nodes):
@@ -478,8 +475,7 @@ def tables_before_pools() -> contextlib.AbstractContextManager[None]:
     """Makes ExecuTorch's passes insert tables of functions before they rewrite average poolings.
 
     In the original order, a pooling after a function with floating-point results (tanh, sigmoid, exp) is refused,
-    because
-    the table that returns integers doesn't exist yet.
+    because the table that returns integers doesn't exist yet.
     """
     pools = (arm_pass_manager.RewriteAdaptiveAvgPool2dPass, arm_pass_manager.RewriteAvgPool2dPass)
 
@@ -497,10 +493,8 @@ def upsampling_of_sizes() -> Iterator[None]:
     """Leaves resampling to the core if PyTorch and ExecuTorch's passes read different pixels.
 
     The passes only look at sizes, whereas PyTorch uses a given factor although the result's size is rounded down. And
-    they
-    take the pixel nearest to the center of each result, whereas PyTorch rounds down. Both agree if each pixel is
-    repeated
-    equally often.
+    they take the pixel nearest to the center of each result, whereas PyTorch rounds down. Both agree if each pixel is
+    repeated equally often.
     """
     original = upsample_support._is_upsample_node_tosa_supported
 
@@ -526,8 +520,7 @@ def convolutions_to_16_bits() -> Iterator[None]:
     """Makes 16-bit convolutions return quantized results to all readers.
 
     Originally, a convolution that is read in 32 bits, as additions and products do, returns its raw sums, and the
-    readers
-    apply the scale of the quantized result to them.
+    readers apply the scale of the quantized result to them.
     """
     rewrite = arm_pass_manager.RewriteConvPass
     original = rewrite._has_int32_rescale_user
@@ -544,11 +537,9 @@ def layouts_of_all_readers() -> Iterator[None]:
     """Makes ExecuTorch's passes move views and permutations only if they know the shapes and update all readers.
 
     Originally, they remove a permutation before a view for one of its readers, so that others read the wrong layout.
-    They
-    move views past sums over one dimension, which then cover several dimensions of the view's operand, while the
-    conversion
-    to TOSA only uses the first. And they continue from nodes past which another view was moved, whose shapes are only
-    updated at the end.
+    They move views past sums over one dimension, which then cover several dimensions of the view's operand, while the
+    conversion to TOSA only uses the first. And they continue from nodes past which another view was moved, whose shapes
+    are only updated at the end.
     """
     base = propagation.PropagateViewCopyPermutePass
     permute, propagate, retrace = (

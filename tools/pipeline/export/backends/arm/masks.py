@@ -52,8 +52,7 @@ def write_masks(program: ExportedProgram, samples: Sequence[Sample], state: Stat
     """Rewrites softmax operators of masked scores so that the mask does not affect the range, in place.
 
     Masks may be added, filled in or selected by a condition, and may be constants, inputs or computed from these. Masks
-    that
-    exclude a whole row are not rewritten.
+    that exclude a whole row are not rewritten.
 
     Args:
       samples: inputs, from which the range of the scores and the masks are determined.

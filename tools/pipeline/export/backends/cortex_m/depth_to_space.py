@@ -6,8 +6,7 @@ of its input, s pixels apart. For a result's coordinate o, padding p, and s * q 
     result[o] = sum over j of input[q - j] * kernel[r + s * j]
 
 so that the pixels of one r are those of a convolution of stride 1 whose kernel is every s-th weight. All r with the
-same
-number of weights are channels of one convolution. It doesn't multiply zeros, and its kernel is packed.
+same number of weights are channels of one convolution. It doesn't multiply zeros, and its kernel is packed.
 """
 
 from __future__ import annotations
@@ -35,8 +34,7 @@ def move_channels_to_pixels(graph: Graph, node: Node) -> None:
     """Replaces pixel_shuffle of images by a transposition of a channels-last image.
 
     If nothing else reads the convolution before it, that convolution computes its channels in the order of the result,
-    so
-    that the transposition moves runs of channels.
+    so that the transposition moves runs of channels.
     """
     image, factor = node.args
     layer, readers = image, [node]
@@ -58,7 +56,8 @@ def move_channels_to_pixels(graph: Graph, node: Node) -> None:
 
 def _has_channels_last(graph: Graph, layer: Node, factor: int) -> bool:
     """Makes a convolution compute [factor, factor, channels] instead of [channels, factor, factor]; returns whether it
-    can."""
+    can.
+    """
     if layer.target != _aten.conv2d.default or named_arguments(layer)["groups"] != 1:
         return False
     constants = [constant for constant in layer.args[1:3] if constant is not None]

@@ -6,8 +6,7 @@ layers in other forms would stay in floating point, or be refused on the device:
 - one-dimensional convolutions and poolings become two-dimensional ones over images of height 1, with the elementwise
   operators between them, so that a chain of layers only changes its layout at its ends;
 - named padding (`same`, `valid`) becomes numbers, circular padding a concatenation, zeros around an image the padding
-of
-  the next convolution, `relu6` becomes `hardtanh`, and poolings round sizes down;
+  of the next convolution, `relu6` becomes `hardtanh`, and poolings round sizes down;
 - rotated dimensions become an index selection;
 - a product with a constant matrix becomes a linear layer, one of many matrices a batched product, the mean and the
   maximum of an image's channels poolings, and glu a product;
@@ -447,7 +446,8 @@ def _choose_in(
 
 def _number_padding(graph: Graph, convolution: Node) -> None:
     """Replaces named padding of conv2d by numbers; an odd `same` padding gets an operator of its own for the extra
-    element."""
+    element.
+    """
     image, weight, bias, stride, padding, dilation, groups = _arguments(convolution)
     image, padding = _padding(graph, convolution, image, weight.meta["val"].shape[2:], padding, dilation)
     _replace(graph, convolution, _aten.conv2d.default, image, weight, bias, stride, padding, dilation, groups)
@@ -529,8 +529,7 @@ def _round_down(graph: Graph, pooling: Node) -> None:
     """Rewrites a pooling without ceil_mode, if no window exceeds the image, or if it is a max pooling.
 
     Maxima stay the same if the last row and column are repeated, because every window that exceeds the image contains
-    them.
-    Zeros do as well, if nothing is negative.
+    them. Zeros do as well, if nothing is negative.
     """
     arguments = _arguments(pooling)
     is_max = pooling.target == _aten.max_pool2d.default
@@ -591,8 +590,7 @@ def _take_padding(graph: Graph, pooling: Node) -> Node:
     """Folds padding that a max pooling ignores into the pooling.
 
     The pooling pads both ends equally. The rest becomes repeated first and last rows and columns, which every window
-    that
-    exceeds the image contains anyway. Zeros do as well, if nothing is negative.
+    that exceeds the image contains anyway. Zeros do as well, if nothing is negative.
     """
     image = pooling.args[0]
     if image.target != _aten.constant_pad_nd.default or image.meta["val"].dim() != 4:
@@ -736,8 +734,7 @@ def _take_part(graph: Graph, node: Node) -> None:
         # Makes sequences, [batch, channels, steps], images of height 1, [batch, channels, 1, steps].
         #
         # A convolution begins a chain of images, which continues through all operators that work on them unchanged.
-        # Where another
-        # operator reads a sequence, the image is viewed as one.
+        # Where another operator reads a sequence, the image is viewed as one.
         part.meta["val"] = part.meta["val"].contiguous()
         result = emit(graph, node, _aten.permute.default, part, IMAGE)
         result.meta["val"] = result.meta["val"].contiguous()
@@ -759,8 +756,7 @@ class _Sequences:
     """Makes sequences, [batch, channels, steps], images of height 1, [batch, channels, 1, steps].
 
     A convolution begins a chain of images, which continues through all operators that work on them unchanged. Where
-    another
-    operator reads a sequence, the image is viewed as one.
+    another operator reads a sequence, the image is viewed as one.
     """
 
     def __init__(self, program: ExportedProgram) -> None:

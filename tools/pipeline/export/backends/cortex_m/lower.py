@@ -200,10 +200,8 @@ def separate_activations(program: ExportedProgram) -> None:
     """Quantizes layers separately from activations that the passes cannot fuse into them, in place.
 
     A layer and its relu or clamp are quantized together, and fused if int8 saturates at the activation's bounds. With a
-    range
-    that is shared with another tensor it doesn't, and the passes would make both compute with the raw integers. The
-    layer
-    loses nothing in the result's own scale: values that saturate exceed the bounds, too.
+    range that is shared with another tensor it doesn't, and the passes would make both compute with the raw integers.
+    The layer loses nothing in the result's own scale: values that saturate exceed the bounds, too.
     """
     graph = program.graph
     for node in list(graph.nodes):
@@ -402,8 +400,7 @@ def let_quantization_overlap(program: ExportedProgram) -> None:
     """Records that quantization and dequantization may write their result over their operand, element by element.
 
     The same goes for layer normalization and softmax of contiguous rows, which read a row before they write it; layers
-    with
-    int4 weights read a row while they write.
+    with int4 weights read a row while they write.
     """
     own = exir_ops.edge.torch_fusion
     for node in program.graph.nodes:
@@ -427,8 +424,7 @@ def let_quantization_overlap(program: ExportedProgram) -> None:
 
 
 def run(program: ExportedProgram, samples: list[tuple[torch.Tensor, ...]]) -> list[list[torch.Tensor]]:
-    """Computes the results expected of the kernels with the dialect's Python, with the same random numbers each
-    time."""
+    """Computes the results expected of the kernels with the dialect's Python, with the same random numbers each time."""
     # The module changes the state of the program that it was made from.
     module = copy.deepcopy(program).module(check_guards=False)
     with computing(), torch.random.fork_rng(devices=[]):

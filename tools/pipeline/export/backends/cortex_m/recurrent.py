@@ -33,8 +33,7 @@ _own = torch.ops.torch_fusion
 _library = Library("torch_fusion", "FRAGMENT")
 
 # Fractional bits of the operands of gates and of an LSTM's cell, and additional bits of a GRU's state compared with
-# what
-# weights are multiplied with.
+# what weights are multiplied with.
 _SUM_BITS, _CELL_BITS, _MORE_BITS = 12, 16, 8
 _LARGEST = 0x7FFFFF
 
@@ -128,8 +127,7 @@ def round_weights(module: GraphModule) -> None:
             steps = _row_steps(weight.detach())
             rounded = ((weight.detach() / steps).round() * steps).to(weight.dtype)
             # The module in floating point shares the parameter, so this one gets its own. Another layer may share it,
-            # but rounding it
-            # twice changes nothing.
+            # but rounding it twice changes nothing.
             setattr(holder, name, torch.nn.Parameter(rounded, requires_grad=False))
 
 

@@ -2,8 +2,7 @@
 
 They compute the integers that softmax_by_table() and masked_softmax_by_table() of kernels/cortex_m/softmax.cpp compute.
 An int8 value has one of 256 distances to the maximum, so that there are 256 exponentials; the dialect's operator
-computes
-one for each value.
+computes one for each value.
 
 A mask that is added to scores before a softmax, as in causal attention, can't be quantized: numbers and minus infinity,
 or a number of that effect, have no common scale. The operator omits the excluded elements from the sum instead.
@@ -92,7 +91,8 @@ class Scores:
 
 def scores_of(node: Node) -> Scores | None:
     """Returns the operand of a softmax that is worth a table, with the operators that are computed with it; None
-    otherwise."""
+    otherwise.
+    """
     if not _is_of_rows(node):
         return None
     (source, mask), between = _operands(node.args[0], (_aten.add.Tensor,), node.meta["val"].shape), []
@@ -162,7 +162,8 @@ register_fake("torch_fusion::quantized_softmax")(lambda input, *_: torch.empty_l
 @impl(_library, "quantized_masked_softmax", "CompositeExplicitAutograd")
 def quantized_masked_softmax(input: Tensor, exponentials: Tensor, mask: Tensor, repeats: int) -> Tensor:
     """Computes softmax of rows [..., outer, repeats, inner, count], without elements that are 0 in [outer, inner,
-    count]."""
+    count].
+    """
     outer, inner, count = mask.shape
     rows = input.to(torch.int64).reshape(-1, outer, repeats, inner, count)
     is_read = (mask != 0).reshape(1, outer, 1, inner, count)
@@ -179,7 +180,8 @@ register_fake("torch_fusion::quantized_masked_softmax")(lambda input, *_: torch.
 
 def arranged_mask(mask: Tensor, shape: torch.Size) -> tuple[Tensor, int]:
     """Returns a mask for scores of a shape in the format of quantized_masked_softmax(), with 0 and -1, and its
-    `repeats`."""
+    `repeats`.
+    """
     count, sizes = shape[-1], list(shape[:-1])
     own = [*[1] * (len(shape) - mask.dim()), *mask.shape[:-1]]
     rows = (mask > EXCLUDED).to(torch.int8).neg().reshape(*own, mask.shape[-1]).expand(*own, count)

@@ -1,9 +1,8 @@
 """Removes transpositions that cancel each other, or that move no data in a channels-last image.
 
 A model with steps first transposes them for a convolution, whose image the kernels transpose back to channels-last.
-Both
-together are a view, even if dimensions of size 1 are added or removed in between. Likewise, the tokens of an image that
-a transformer converts back to an image for a convolution already have the order of its pixels.
+Both together are a view, even if dimensions of size 1 are added or removed in between. Likewise, the tokens of an image
+that a transformer converts back to an image for a convolution already have the order of its pixels.
 """
 
 from __future__ import annotations
@@ -40,7 +39,8 @@ def view_tokens_as_pixels(graph: Graph) -> None:
 
 def drop_undone_transpositions(graph: Graph) -> None:
     """Replaces transpositions that cancel each other by views of the original tensor, if it has the default order, in
-    place."""
+    place.
+    """
     for node in list(graph.nodes):
         if node.target not in TRANSPOSITIONS:
             continue

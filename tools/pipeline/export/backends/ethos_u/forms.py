@@ -127,12 +127,9 @@ def reduce_images(program: ExportedProgram, npu: Npu) -> None:
     """Computes means of images as layers with equal weights, and maxima as poolings, in place.
 
     ExecuTorch sums rows and columns one after the other, for which Vela transposes all elements each time, and a
-    pooling
-    would return averages in the scale of the image, of whose range they use a small part. A depthwise layer as large as
-    the
-    image needs no transposition. For larger images it takes more cycles on Ethos-U55 and U65 than a layer whose
-    channels are
-    the pixels, which needs a single transposition.
+    pooling would return averages in the scale of the image, of whose range they use a small part. A depthwise layer as
+    large as the image needs no transposition. For larger images it takes more cycles on Ethos-U55 and U65 than a layer
+    whose channels are the pixels, which needs a single transposition.
     """
     graph = program.graph
     for node in list(graph.nodes):
@@ -171,7 +168,8 @@ def reduce_images(program: ExportedProgram, npu: Npu) -> None:
 
 def _sides(height: int, width: int, longest: int) -> tuple[int, int] | None:
     """Returns the sides of an image with the same number of pixels, its own if they are short enough; None if there are
-    none."""
+    none.
+    """
     if max(height, width) <= longest:
         return height, width
     pixels = height * width
@@ -233,8 +231,7 @@ def choose_windows(program: ExportedProgram, npu: Npu) -> None:
     place.
 
     ExecuTorch leaves them to the core for Ethos-U55 and U65. For U85, Vela 5.2 generates an operation for each element
-    of
-    the windows, and returns wrong numbers if the image is padded.
+    of the windows, and returns wrong numbers if the image is padded.
     """
     graph = program.graph
     for node in list(graph.nodes):
@@ -381,8 +378,7 @@ def pad_strides(program: ExportedProgram) -> None:
     """Pads images before convolutions with a larger stride than the NPU's, in place.
 
     ExecuTorch leaves them to the core for Ethos-U55 and U65, and Vela 5.2 compiles some wrongly for U85 if the
-    convolution
-    pads.
+    convolution pads.
     """
     graph = program.graph
     for node in list(graph.nodes):
@@ -504,10 +500,8 @@ def _interpolate(graph: Graph, origin: Node, factors: Sequence[int]) -> Node:
     """Interpolates linearly, without aligned corners.
 
     With a factor of three, each result is an average of three pixels, each repeated three times. With an even factor,
-    results
-    are between two pixels, so that pixels are repeated twice as often, and the stride skips every second one. The
-    outermost
-    pixels extend beyond the image.
+    results are between two pixels, so that pixels are repeated twice as often, and the stride skips every second one.
+    The outermost pixels extend beyond the image.
     """
     finer = [factor if factor % 2 else 2 * factor for factor in factors]
     repeated = _repeat(graph, origin, origin.args[0], finer)
@@ -541,10 +535,8 @@ def copy_parts(program: ExportedProgram) -> None:
 
     Vela 5.2 copies neither: it reads a slice from the whole tensor, and writes the operands of a concatenation to their
     slices of the result. Where it splits operators (softmax, transposed convolutions, matrix products, means, norms),
-    the
-    commands then use the whole tensor's channels, or write all operands to the first slice. An average of single
-    elements is
-    a copy that it performs.
+    the commands then use the whole tensor's channels, or write all operands to the first slice. An average of single
+    elements is a copy that it performs.
     """
     graph, varies = program.graph, varying(program)
     for node in list(graph.nodes):
@@ -570,10 +562,9 @@ def copy_functions(program: ExportedProgram, npu: Npu) -> None:
     """Copies results of functions that become slices of a tensor, in place.
 
     Vela 5.2 makes the function write to the slice. On Ethos-U55 and U65 it fuses an elementwise function into the
-    preceding
-    transposition, which it splits, and the offset of the slice is lost. The same happens to functions of several
-    operations
-    (softmax, maxima, products with broadcasts or of matrices). On U85 only maxima and minima lose it.
+    preceding transposition, which it splits, and the offset of the slice is lost. The same happens to functions of
+    several operations (softmax, maxima, products with broadcasts or of matrices). On U85 only maxima and minima lose
+    it.
     """
     graph, varies = program.graph, varying(program)
     sources = dict.fromkeys(source for node in graph.nodes if _writes_parts(node) for source in _sources(node))
@@ -624,8 +615,7 @@ def _copy(graph: Graph, node: Node) -> Node:
         return _call_after(graph, node, _aten.avg_pool2d.default, [1, 1])
     rows, size = math.prod(shape[:-1]), shape[-1] if shape else 1
     # A single row becomes channels, which are contiguous on the NPU and in Vela 5.2. On U85, Vela reads beyond the end
-    # of an
-    # image of one channel that is a slice of a tensor.
+    # of an image of one channel that is a slice of a tensor.
     image = _call_after(graph, node, _aten.reshape.default, [1, size, 1, 1] if rows == 1 else [1, 1, rows, size])
     return _call_after(graph, _call_after(graph, image, _aten.avg_pool2d.default, [1, 1]), _aten.reshape.default, shape)
 

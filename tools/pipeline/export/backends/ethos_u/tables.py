@@ -2,9 +2,8 @@
 
 ExecuTorch's passes make tables of single operators that they know. A function of several operators (softplus, a GELU by
 hand, a product with a number) loses precision and takes the NPU's time at each of them, and the core would compute
-those
-that the passes don't know (hardshrink) or an NPU can't compute (comparisons). A table has the exact results of any
-function.
+those that the passes don't know (hardshrink) or an NPU can't compute (comparisons). A table has the exact results of
+any function.
 """
 
 from __future__ import annotations

@@ -198,8 +198,7 @@ def _checking_borders() -> Iterator[None]:
     def preprocess(program: ExportedProgram, specs: list[CompileSpec]) -> PreprocessResult:
         for node in program.graph.nodes:
             # A placeholder has the metadata of the operator outside, which may be quantized, and passes it on to its
-            # transposition,
-            # into which the quantization after it would be folded and lost.
+            # transposition, into which the quantization after it would be folded and lost.
             if node.op == "placeholder" and node.meta["val"].dtype == torch.float32:
                 node.meta.pop("custom", None)
         for node in program.graph.output_node().all_input_nodes:

@@ -222,7 +222,8 @@ def _squared_magnitude(node: Node) -> Node | None:
 
 def _bands(matrix: Tensor) -> tuple[Tensor, Tensor]:
     """Returns, per row of a matrix, the first nonzero column and the number of columns up to the last one, and their
-    values."""
+    values.
+    """
     bands, weights = [], []
     for row in matrix:
         columns = row.nonzero().flatten().tolist()
@@ -655,7 +656,8 @@ class _RealNumbers:
 
     def _window(self, window: Node | None, size: int, before: int, factor: float) -> Node | None:
         """Returns a window of `size` elements: the given one, padded with zeros on both sides, times a factor. None
-        means ones."""
+        means ones.
+        """
         if window is None:
             return None if factor == 1.0 else self._emit(_aten.full.default, [size], factor)
         missing = size - window.meta["val"].shape[0]
@@ -689,8 +691,7 @@ class _RealNumbers:
         return _Spectrum(signal, window, size, hop, pad, reflect, count, onesided, of_transforms, True, False)
 
     def _along_last(self, node: Node) -> Node:
-        """Applies the same transforms along the last dimension, one after another, by operators that have a real
-        form."""
+        """Applies the same transforms along the last dimension, one after another, by operators that have a real form."""
         given = named_arguments(node)
         x, norm = given["self"], given["norm"]
         rank = x.meta["val"].dim()
@@ -756,7 +757,8 @@ class _RealNumbers:
 
     def _transformed(self, node: Node) -> Node:
         """Transforms complex numbers in either direction, as the sum of the transforms of their real and imaginary
-        parts."""
+        parts.
+        """
         given = named_arguments(node)
         source = given["self"]
         self._check_sizes(source)
@@ -793,10 +795,9 @@ class _RealNumbers:
         signal is read.
 
         The real part A and the imaginary part B of a real signal's spectrum are even and odd. So the signal is the
-        discrete
-        Hartley transform of A - B, which is the difference of real and imaginary part of the Fourier transform of A - B
-        (R. N.
-        Bracewell, The Fourier Transform and Its Applications, chapter 19). The operator for spectra computes it.
+        discrete Hartley transform of A - B, which is the difference of real and imaginary part of the Fourier transform
+        of A - B (R. N. Bracewell, The Fourier Transform and Its Applications, chapter 19). The operator for spectra
+        computes it.
         """
         value = pair.meta["val"]
         *outer, frequencies, _ = value.shape
