@@ -572,7 +572,8 @@ class _Contents:
 
 
 def _recurrent_layers(method: Method, calls: Sequence[tuple[Instruction, str, str]]) -> dict[int, str]:
-    """Returns the suffixes of parameter names, such as `_l1_reverse`, for modules with several int8 recurrent layers."""
+    """Returns the suffixes of parameter names, such as `_l1_reverse`, for modules with several int8 recurrent layers.
+    """
     directions: dict[str, list[tuple[int, bool]]] = {}
     for place, (instruction, operator, module) in enumerate(calls):
         position = QUANTIZED_RECURRENT.get(operator.partition(".")[0])

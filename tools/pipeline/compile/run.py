@@ -223,7 +223,7 @@ def _variants(selected: Selected) -> str:
 
 
 def take_objects(call: Call, objects: dict[str, str]) -> Call:
-    """Adds the constants of a call to those of a source, and renames those whose name is taken by a different constant."""
+    """Adds the constants of a call to those of a source, and renames those whose name another constant has."""
     arguments = list(call.arguments)
     for wanted, definition in call.objects.items():
         name, number, text = wanted, 2, definition

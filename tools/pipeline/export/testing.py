@@ -97,7 +97,8 @@ class Result:
         return {operator["name"]: operator["calls"] for operator in self.manifest["operators"]}
 
     def largest_error(self) -> float:
-        """Returns the largest difference between ExecuTorch's own runtime and eager mode, over all outputs and samples."""
+        """Returns the largest difference between ExecuTorch's own runtime and eager mode, over all outputs and samples.
+        """
         inputs = [self.golden[f"input_{i}"] for i in range(len(self.manifest["inputs"]))]
         worst = 0.0
         for sample in range(len(inputs[0])):

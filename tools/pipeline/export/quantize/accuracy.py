@@ -266,7 +266,8 @@ def dequantized(node: Node) -> Node | None:
 
 
 def _groups(module: GraphModule) -> list[list[Node]]:
-    """Groups the operators behind each quantized tensor: an operator, and those before it that only this group reads."""
+    """Groups the operators behind each quantized tensor: an operator, and those before it that only this group reads.
+    """
     groups: dict[Node, list[Node]] = {}
     for node in reversed(list(module.graph.nodes)):
         if node.op != "call_function" or node.target is QUANTIZE or node.target in DEQUANTIZATIONS:

@@ -75,7 +75,8 @@ def is_quantized(program: ExportedProgram | GraphModule) -> bool:
 
 
 def channels_last(sample: Sample) -> Sample:
-    """Returns the sample with images (tensors of 4 dimensions) in channels-last order, as the int8 kernels read them."""
+    """Returns the sample with images (tensors of 4 dimensions) in channels-last order, as the int8 kernels read them.
+    """
     return tuple(_image_last(tensor) if tensor.dim() == 4 else tensor.contiguous() for tensor in sample)
 
 
@@ -414,7 +415,8 @@ class _Calibration(Interpreter):
 
 
 def _is_measured(node: Node) -> bool:
-    """Whether a node's result must have a range: calibration observes it, the program returns it, or it is a product."""
+    """Whether a node's result must have a range: calibration observes it, the program returns it, or it is a product.
+    """
     return activation_tables.is_product(node) or any(user.op in ("call_module", "output") for user in node.users)
 
 

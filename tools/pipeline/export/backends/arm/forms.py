@@ -107,7 +107,8 @@ def part_extremes(program: ExportedProgram) -> None:
 
 
 def write_strides(program: ExportedProgram) -> None:
-    """Writes the default stride of poolings, the kernel's size, explicitly, in place: ExecuTorch's checks require it."""
+    """Writes the default stride of poolings, the kernel's size, explicitly, in place: ExecuTorch's checks require it.
+    """
     for node in program.graph.nodes:
         if node.op == "call_function" and node.target in IMAGE_POOLS and not any(node.args[2:3]):
             node.args = (*node.args[:2], node.args[1], *node.args[3:])

@@ -424,7 +424,8 @@ def let_quantization_overlap(program: ExportedProgram) -> None:
 
 
 def run(program: ExportedProgram, samples: list[tuple[torch.Tensor, ...]]) -> list[list[torch.Tensor]]:
-    """Computes the results expected of the kernels with the dialect's Python, with the same random numbers each time."""
+    """Computes the results expected of the kernels with the dialect's Python, with the same random numbers each time.
+    """
     # The module changes the state of the program that it was made from.
     module = copy.deepcopy(program).module(check_guards=False)
     with computing(), torch.random.fork_rng(devices=[]):

@@ -1,4 +1,5 @@
-"""Rewrites operators on complex tensors as real operators on real and imaginary parts, with PyTorch's decompositions."""
+"""Rewrites operators on complex tensors as real operators on real and imaginary parts, with PyTorch's decompositions.
+"""
 
 from __future__ import annotations
 

@@ -691,7 +691,8 @@ class _RealNumbers:
         return _Spectrum(signal, window, size, hop, pad, reflect, count, onesided, of_transforms, True, False)
 
     def _along_last(self, node: Node) -> Node:
-        """Applies the same transforms along the last dimension, one after another, by operators that have a real form."""
+        """Applies the same transforms along the last dimension, one after another, by operators that have a real form.
+        """
         given = named_arguments(node)
         x, norm = given["self"], given["norm"]
         rank = x.meta["val"].dim()
