@@ -46,6 +46,7 @@ from tools.pipeline.export.backends.cortex_m.transpositions import (
 )
 from tools.pipeline.export.ir.constants import Constants, add_constant, is_constant
 from tools.pipeline.export.ir.dim_orders import IMAGE, PIXELS
+from tools.pipeline.export.ir.operators import ARITHMETIC, ARITHMETIC_WITH_ROUNDING, RESHAPES, SPLITS
 from tools.pipeline.export.ir.rewriting import emit, for_each
 from tools.pipeline.export.rewrite.maxima import drop_unused_argmax
 from tools.pipeline.export.rewrite.narrow_images import lay_down
@@ -69,13 +70,6 @@ _BINARY = (_aten.add.Tensor, _aten.sub.Tensor, _aten.mul.Tensor, _aten.maximum.d
 # The channels of a word: layers with more channels are packed in words, with fewer as if they had no groups.
 WORD = 4
 
-# Operators that apply a constant to all elements of a channel.
-_CHANNELWISE = (_aten.add.Tensor, _aten.sub.Tensor, _aten.mul.Tensor, _aten.div.Tensor)
-
-# Operators whose numbers the quantizer turns into constants.
-_ARITHMETIC = (_aten.add.Tensor, _aten.sub.Tensor, _aten.mul.Tensor, _aten.div.Tensor, _aten.div.Tensor_mode)
-
-_VIEWS = (_aten.view.default, _aten.reshape.default, _aten._unsafe_view.default)
 
 # Operators that read channels-last images on the device.
 _IMAGE_OPERATORS = (
@@ -99,8 +93,6 @@ _OF_SEQUENCE = (0, 1, 3)
 # Maps reductions of each channel of an image to poolings of the whole image.
 _POOLED: dict[Any, Any] = {_aten.mean.dim: _aten.avg_pool2d.default, _aten.amax.default: _aten.max_pool2d.default}
 
-# Operators that return parts of a tensor.
-_SPLITTING = (_aten.split.Tensor, _aten.split_with_sizes.default)
 
 # Operators that require images in the default order; PyTorch returns images in an unspecified order.
 _DEFAULT_ORDER = (_aten.grid_sampler.default, _aten.grid_sampler_2d.default)
@@ -131,11 +123,11 @@ def make_quantizable(program: ExportedProgram) -> ExportedProgram:
             _share_slope(program, node)
         elif node.target == _aten.roll.default:
             _rotate(program, node)
-        elif node.target in _ARITHMETIC:
+        elif node.target in ARITHMETIC_WITH_ROUNDING:
             _make_number_constant(program, node)
     write_masks(program)
     for node in list(graph.nodes):
-        if node.target in _CHANNELWISE:
+        if node.target in ARITHMETIC:
             _make_channelwise(program, node)
         elif node.target == _aten.matmul.default:
             _batch(graph, node)
@@ -234,7 +226,7 @@ def _make_channelwise(program: ExportedProgram, first: Node) -> None:
 
 def _operands(step: Node) -> tuple[Node, Any] | tuple[None, None]:
     """Returns the varying operand of a sum or product, and its number or constant per channel; None for other nodes."""
-    if step.target not in _CHANNELWISE or step.kwargs:
+    if step.target not in ARITHMETIC or step.kwargs:
         return None, None
     shape = step.meta["val"].shape
     if len(shape) not in (3, 4) or shape[1] == 1 or (shape[1] > WORD and shape[1] % WORD):
@@ -586,7 +578,7 @@ def _lay_out(graph: Graph, node: Node) -> None:
     Updates the layout of the result to that in the lowered program, where views are copies in the default order.
     """
     operands = [argument for argument in node.args if isinstance(argument, Node)]
-    if node.target in _DEFAULT_ORDER or (node.target in _VIEWS and not _is_view(node)):
+    if node.target in _DEFAULT_ORDER or (node.target in RESHAPES and not _is_view(node)):
         for operand in operands:
             if not operand.meta["val"].is_contiguous():
                 with graph.inserting_before(node):
@@ -614,7 +606,7 @@ def _lay_out(graph: Graph, node: Node) -> None:
             with graph.inserting_before(node):
                 copy = emit(graph, node, _aten.clone.default, operand, memory_format=torch.channels_last)
             node.replace_input_with(operand, copy)
-    if node.target in _VIEWS and not node.args[0].meta["val"].is_contiguous():
+    if node.target in RESHAPES and not node.args[0].meta["val"].is_contiguous():
         # It was a view in the previous order of its operand.
         node.target = _aten.reshape.default
     arguments, options = torch.fx.node.map_arg((node.args, node.kwargs), lambda argument: argument.meta["val"])
@@ -628,7 +620,7 @@ def _is_part(node: Node) -> bool:
     """Whether a node is a slice or a repetition of a channels-last image, or one of the parts that it is split into."""
     if node.target == getitem:
         node = node.args[0]
-        if node.target not in _SPLITTING:
+        if node.target not in SPLITS:
             return False
     elif node.target not in (_aten.slice.Tensor, _aten.expand.default):
         return False
@@ -758,7 +750,7 @@ class _Sequences:
             user.replace_all_uses_with(self._emit(user, _aten.view.default, rows, [batch, steps, channels]))
             return
         copy = self._emit(user, _aten.clone.default, image, memory_format=torch.contiguous_format)
-        if user.target in _VIEWS:
+        if user.target in RESHAPES:
             user.update_arg(0, copy)
         else:
             user.replace_input_with(sequence, self._emit(user, _aten.view.default, copy, [batch, channels, steps]))
@@ -848,7 +840,7 @@ class _Sequences:
     def _part(self, node: Node) -> Node | None:
         parts, place = node.args
         if parts not in self._parts:
-            if parts.target not in _SPLITTING or parts.args[0] not in self._images:
+            if parts.target not in SPLITS or parts.args[0] not in self._images:
                 return None
             sequence, sizes, dim = _arguments(parts)
             self._parts[parts] = self._emit(parts, parts.target, self._images[sequence], sizes, _OF_SEQUENCE[dim])
