@@ -8,8 +8,7 @@ load("//rules:host_cc_test.bzl", "SANITIZED_ON_HOST")
 _COPTS = PACKAGED_COPTS + ["-Wcast-align"]
 
 def kernel_library(name, deps, hot = [], hot_copts = [], called_by_hot = []):
-    """Declares all sources and headers of a folder as one library, and as the filegroups `sources` and
-    `operator_headers`, the headers that declare operators.
+    """Declares all sources and headers of a folder as one library, and as the filegroups `sources` and `operator_headers`, the headers that declare operators.
 
     Args:
       name: the library.

@@ -40,8 +40,7 @@ def _package_definitions(ctx, packages, core_key, abi):
     return definitions
 
 def _libraries(files):
-    """Returns the folders for GCC's option -B from the files of a repository with variants of libraries; empty without
-    files.
+    """Returns the folders for GCC's option -B from the files of a repository with variants of libraries; empty without files.
     """
     return {file.path.partition("/thumb/")[0]: None for file in files}.keys()
 

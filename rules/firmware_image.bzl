@@ -305,8 +305,7 @@ compiles what it can: not images with `backends`, nor an application in `srcs`, 
 )
 
 def firmware_image(name, **kwargs):
-    """Makes an image for a board. Program, libraries, kernels and runtime are built once for all boards with the same
-    core.
+    """Makes an image for a board. Program, libraries, kernels and runtime are built once for all boards with the same core.
 
     Args:
       name: the image.

@@ -14,8 +14,7 @@ def runfiles_path(ctx, file):
     return path.removeprefix("../") if path.startswith("../") else ctx.workspace_name + "/" + path
 
 def link_apart(ctx, folder, file):
-    """Links a file under a path of the target's own: builds for several boards would all have the same path in the
-    runfiles.
+    """Links a file under a path of the target's own: builds for several boards would all have the same path in the runfiles.
 
     Args:
       ctx: rule context.

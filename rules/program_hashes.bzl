@@ -46,8 +46,7 @@ _program_hashes_update = rule(
 )
 
 def program_hashes(name, programs, recorded):
-    """Compares programs with recorded hashes, so that every machine builds the same bytes until someone changes them on
-    purpose.
+    """Compares programs with recorded hashes, so that every machine builds the same bytes until someone changes them on purpose.
 
     Creates the test `<name>_test` and `update_<name>`, which records the current programs:
 

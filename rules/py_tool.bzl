@@ -122,8 +122,7 @@ _ATTRS = {
 }
 
 def _launch(ctx, command, deps, files = []):
-    """Returns the providers of an executable; `command` is in sh, where $python is the interpreter and $runfiles the
-    tree's root.
+    """Returns the providers of an executable; `command` is in sh, where $python is the interpreter and $runfiles the tree's root.
     """
     imports = depset(transitive = [dep[PyInfo].imports for dep in deps])
 

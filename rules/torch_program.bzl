@@ -40,8 +40,7 @@ def _target_core(ctx):
     ))
 
 def _import_folders(ctx):
-    """Returns the folders that the model file imports from, besides its own folder and the workspace, without
-    duplicates.
+    """Returns the folders that the model file imports from, besides its own folder and the workspace, without duplicates.
 
     Returns:
       (folders of `operators` and `deps`, those of installed packages: files of another repository than the target's)

@@ -22,8 +22,7 @@ _vgf_test = rule(
 )
 
 def vgf_test(name, program, atol = "1e-5", rtol = "1e-5", size = "medium", **kwargs):
-    """Runs a program with VGF and compares its outputs with the golden ones: PyTorch's in float32, the TOSA reference
-    model's in int8.
+    """Runs a program with VGF and compares its outputs with the golden ones: PyTorch's in float32, the TOSA reference model's in int8.
 
     It uses the runtime in ExecuTorch's wheel on Vulkan, by Mesa's driver lavapipe and Arm's emulation layers, which the
     build fetches. These exist for Linux on x86-64 only; the test is incompatible with other machines.

@@ -68,8 +68,7 @@ def target_core(ctx):
     return "host"
 
 def methods_of(programs):
-    """Returns the methods of programs, each as a TorchProgramInfo: forward(), which is the program itself, and further
-    ones.
+    """Returns the methods of programs, each as a TorchProgramInfo: forward(), which is the program itself, and further ones.
     """
     return [method for program in programs for method in [program] + program.methods]
 

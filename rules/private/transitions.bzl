@@ -15,8 +15,7 @@ _NPU = "//rules:npu"
 _NO_NPU = "//rules:no_npu"
 
 def no_board(board):
-    """Returns an error with the list of boards if a label in this project's folder of boards names none of them; else
-    None.
+    """Returns an error with the list of boards if a label in this project's folder of boards names none of them; else None.
     """
     folder = Label("//firmware/boards")
     if board.repo_name != folder.repo_name or not board.package.startswith(folder.package + "/") or board.name in BOARDS:

@@ -40,8 +40,9 @@ from tools.pipeline.export.backends.cortex_m.pack import (
     is_packed_dense,
 )
 from tools.pipeline.export.backends.cortex_m.prelu import is_prelu
-from tools.pipeline.export.backends.cortex_m.softmax import SOFTMAX, has_table, scores_of
+from tools.pipeline.export.backends.cortex_m.softmax import has_table, scores_of
 from tools.pipeline.export.ir.dim_orders import CONTIGUOUS_ONLY, IMAGE
+from tools.pipeline.export.ir.operators import SIZE_CHANGES, SOFTMAX, TRANSPOSITIONS
 from tools.pipeline.export.ir.rewriting import for_each, named_arguments
 from tools.pipeline.export.quantize.float_work import (
     Geometry,
@@ -205,12 +206,16 @@ def _image_shape(node: Any) -> tuple[int, ...]:
     return shape if len(shape) == 4 else (1, *shape)
 
 
-_VIEWS = frozenset((
-    _aten.view.default, _aten.reshape.default, _aten._unsafe_view.default, _aten.squeeze.dim, _aten.squeeze.dims,
-    _aten.unsqueeze.default, _aten.permute.default, _aten.transpose.int, _aten.expand.default, _aten.select.int,
-    _aten.alias.default,
-    operator.getitem,
-))  # fmt: skip
+_VIEWS = (
+    SIZE_CHANGES
+    | TRANSPOSITIONS
+    | {
+        _aten.alias.default,
+        _aten.expand.default,
+        _aten.select.int,
+        operator.getitem,
+    }
+)
 
 
 def _vectors(node: Node) -> int:
