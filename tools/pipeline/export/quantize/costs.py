@@ -126,10 +126,10 @@ def work_of(node: Node) -> Work | None:
         return Work("softmax_by_table", (1, outputs, rows), exact) if has_table(node) else exact
     norm = norm_of(node)
     if norm is not None:
-        kind, floating = target._schema.name.partition("::")[2], (1, outputs, outputs // norm.count)
+        kind, in_float = target._schema.name.partition("::")[2], (1, outputs, outputs // norm.count)
         # Groups of channels are normalized pixel by pixel.
         groups = outputs // _shape(node)[1] * norm.groups if norm.groups is not None else 0
-        return Work(kind, (*floating, groups), Work(kind, floating))
+        return Work(kind, (*in_float, groups), Work(kind, in_float))
     if is_prelu(node):
         # Pixel by pixel, with contiguous channels.
         planes = math.prod(_shape(node)[:2] if value.dim() > 2 else _shape(node)[:1])
