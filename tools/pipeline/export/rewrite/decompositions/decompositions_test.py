@@ -57,7 +57,7 @@ _CALLS: dict[str, dict[str, tuple[Callable[..., object], Tensor]]] = {
         "squares": (lambda x: (x.square(), x.double().pow(3.0), x.half() ** 2, x.abs().half() ** 0.5), _IMAGES),
         "of integers": (lambda x: (x**2, x.square(), x.to(torch.int8) ** 3), _PLACES),
         "norms": (
-            lambda x: (x.norm(dim=-1), _F.normalize(x, dim=1), x.norm(), torch.linalg.vector_norm(x, 3, 0), x.norm(p=1)),
+            lambda x: (x.norm(dim=-1), _F.normalize(x, dim=1), x.norm(), x.norm(3, 0), x.norm(p=1)),
             _IMAGES,
         ),
     },
