@@ -47,6 +47,8 @@ def _after(tmp_path: Path, actions: str) -> Any:
     page.write_text(text, encoding="utf-8")
     dom = _chromium("--window-size=1440,1000", "--dump-dom", page.as_uri())
     assert 'data-errors="[]"' in dom
+    # The libraries' arrows, as they are in their packages.
+    assert "\u2191 bytes of flash" in dom
     found = re.search(r'<pre id="found">(.*?)</pre>', dom, re.DOTALL)
     assert found is not None
     return json.loads(found[1].replace("&amp;", "&").replace("&lt;", "<").replace("&gt;", ">"))

@@ -41,13 +41,11 @@ def _profile(ctx, firmware, folder):
     rows = [{"board": firmware.board.name} | {key: root + file.path for key, file in named.items()}]
     ctx.actions.write(index, json.encode_indent({"format": "index of images", "version": 1, "images": rows}, indent = "  ") + "\n")
     rows = ctx.actions.declare_file(folder + "/profile.json")
-    picture = ctx.actions.declare_file(folder + "/profile.png")
     toolchain = ctx.files._arm_gnu_toolchain
     arguments = ctx.actions.args()
     arguments.add("--index", index)
     arguments.add("--qemu", ctx.file._qemu)
     arguments.add("--objdump", tools_of(toolchain)["objdump"])
-    arguments.add("--picture", picture)
     arguments.add("--json", rows)
     arguments.add("--quiet")
     ctx.actions.run(
@@ -57,7 +55,7 @@ def _profile(ctx, firmware, folder):
             [index, ctx.file._qemu] + named.values() + toolchain,
             transitive = [ctx.attr._qemu[DefaultInfo].default_runfiles.files],
         ),
-        outputs = [rows, picture],
+        outputs = [rows],
         mnemonic = "FirmwareProfile",
         progress_message = "Profiling %s on %s for %%{label}" % (firmware.program.name, firmware.board.name),
     )
@@ -91,7 +89,7 @@ def _model_page_impl(ctx):
         mnemonic = "ModelPage",
         progress_message = "Writing the page %{label}",
     )
-    return [DefaultInfo(files = depset([page])), OutputGroupInfo(json = depset([data]))]
+    return [DefaultInfo(files = depset([page])), OutputGroupInfo(json = depset([data]), reports = depset(inputs))]
 
 model_page_rule = rule(
     implementation = _model_page_impl,
@@ -107,7 +105,7 @@ model_page_rule = rule(
         "title": attr.string(doc = "The page's title; the target's name by default."),
         "_graph": attr.label(default = "//tools/pipeline/graph", executable = True, cfg = "exec"),
         "_libraries": attr.label_list(
-            default = ["@npm_d3//:d3.min.js", "@npm_plot//:plot.umd.min.js", "@npm_dagre//:dagre.min.js"],
+            default = ["@npm_d3//:dist/d3.min.js", "@npm_plot//:dist/plot.umd.min.js", "@npm_dagre//:dist/dagre.min.js"],
             allow_files = True,
         ),
         "_licences": attr.label_list(
