@@ -88,7 +88,7 @@ bool refers_to(const EValue& value, const TensorImpl* tensor) {
   }
   if (value.tag == Tag::ListTensor) {
     const auto* const list = value.payload.copyable_union.as_tensor_list_ptr;
-    // What is wrong with a list is said when it is unboxed.
+    // Errors in a list are reported when it is unboxed.
     const Result<ArrayRef<Tensor>> elements =
         list == nullptr ? Error::InvalidState : list->tryGet();
     for (size_t i = 0; elements.ok() && i < elements->size(); ++i) {

@@ -1,4 +1,4 @@
-"""The `board_binary` rule and macro: an image without a program of its own."""
+"""The `board_binary` rule and macro: an image without a program."""
 
 load("@rules_cc//cc:find_cc_toolchain.bzl", "use_cc_toolchain")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
@@ -29,14 +29,15 @@ def _board_binary_impl(ctx):
 
 board_binary_rule = rule(
     implementation = _board_binary_impl,
-    doc = """Links sources and libraries with a board's start-up code into `<name>.elf`. With it comes
-the board's definition, which emulating the image needs.""",
+    doc = """Links sources and libraries with a board's start-up code into `<name>.elf`. The board's definition, which
+emulation needs, comes with it.
+""",
     attrs = CORE_TRANSITION_ATTRS | {
         "board": attr.label(mandatory = True, providers = [BoardInfo], cfg = core_transition, doc = "The board to run on."),
         "console": attr.string(default = "on", values = ["on", "off"], doc = "Whether the image prints."),
         "deps": attr.label_list(providers = [CcInfo], cfg = core_transition, doc = "Libraries."),
         "local_defines": attr.string_list(doc = "Preprocessor definitions of the sources."),
-        "srcs": attr.label_list(mandatory = True, allow_files = [".c", ".cpp", ".S"], doc = "Sources, main() among them."),
+        "srcs": attr.label_list(mandatory = True, allow_files = [".c", ".cpp", ".S"], doc = "Sources, including main()."),
     },
     cfg = firmware_transition,
     fragments = ["cpp"],
@@ -45,7 +46,7 @@ the board's definition, which emulating the image needs.""",
 )
 
 def board_binary(name, **kwargs):
-    """An image without a program of its own. Libraries are built for the board's core, once for all boards that have it.
+    """Makes an image without a program. Libraries are built once for all boards with the same core.
 
     Args:
       name: the image.

@@ -1,17 +1,17 @@
-"""The `board_npu` rule: the NPU of a board, as the build setting //rules:npu names it."""
+"""The `board_npu` rule: the NPU of a board, as a value of the build setting //rules:npu."""
 
 load("//rules/private:memory_regions.bzl", "check_npu_regions", "memory_regions")
 load(":providers.bzl", "NpuInfo")
 
 def _write_device(ctx, npu):
-    """Writes `npu_device.cpp`: the NPU as firmware/ethos_u/driver.h declares it.
+    """Writes `npu_device.cpp`, which defines the NPU for firmware/ethos_u/driver.h.
 
     Args:
       ctx: rule context.
-      npu: dict, what `ethos_u()` describes.
+      npu: dict, a result of `ethos_u()`.
 
     Returns:
-      (File or None, str: why there is none)
+      (File or None, str: why there is no file)
     """
     board = ctx.label.name.removesuffix(".npu")
     if not npu["base"]:
@@ -22,8 +22,8 @@ def _write_device(ctx, npu):
     check_npu_regions(ctx.label, npu, regions)
     cache = regions[npu["cache_memory"]]["origin"] if npu["cache_memory"] else 0
 
-    # REGIONCFG (weights, tensors, fast tensors) and QCONFIG: 0 and 1 are for what lies behind the first port, 2 and 3 behind the
-    # second one. The memory's type is normal, non-cacheable and bufferable (3).
+    # REGIONCFG (weights, tensors, fast tensors) and QCONFIG: 0 and 1 are memory behind the first port, 2 and 3 behind
+    # the second one. The memory's type is normal, non-cacheable and bufferable (3).
     places = {"shared_sram": [2, 0, 0], "sram_only": [0, 0, 0], "dedicated_sram": [2, 2, 0]}[npu["memory_mode"]]
     memory = []
     for number, port in enumerate(["axi0", "axi0", "axi1", "axi1"]):
@@ -56,7 +56,7 @@ extern const Device kDevice = {{{base}, {interrupt}, {regions}, {queue}, {{{memo
         timeout_ms = npu["timeout_ms"],
         cache = "0x%x" % cache,
         cache_size = npu["cache_bytes"],
-        # A look at STATUS takes at least 8 cycles of the core.
+        # Reading STATUS takes at least 8 cycles of the core.
         wait_limit = min(ctx.attr.clock_hz // 8000 * npu["timeout_ms"], 0xffffffff),
     ))
     return source, ""

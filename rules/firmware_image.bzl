@@ -12,7 +12,7 @@ load("//rules/private:transitions.bzl", "BOARD_CORE", "CORE_TRANSITION_ATTRS", "
 load(":providers.bzl", "BoardInfo", "FirmwareInfo", "KernelRegistryInfo", "MemoryPlanInfo", "ProgramDataInfo", "TorchBackendInfo", "TorchProgramInfo")
 
 def _check_settings(ctx):
-    """Fails for attributes and settings that don't go together."""
+    """Fails for attributes and settings that can't be combined."""
     if bool(ctx.attr.model) == bool(ctx.attr.models):
         fail("%s: give either model or models" % ctx.label)
     if _is_profiling(ctx) and (not ctx.attr.models or _has_default_application(ctx)) and (ctx.attr._console[BuildSettingInfo].value == "off" or not ctx.attr.example):
@@ -24,7 +24,7 @@ def _check_settings(ctx):
         fail("%s: watchdog_ms = %d with //firmware:sleep=on: a core that sleeps until there is input feeds no watchdog" % (ctx.label, watchdog_ms))
 
 def _check_programs(ctx, targets, board):
-    """Fails for programs that aren't for the board, and for two of one name."""
+    """Fails for programs that aren't for the board, and for two with the same name."""
     by_name = {}
     for target in targets:
         program = target[TorchProgramInfo]
@@ -37,7 +37,7 @@ def _check_programs(ctx, targets, board):
                 fail("%s: %s and %s are both called %s; set program_name of one" % (ctx.label, by_name[method.name].label, target.label, method.name))
 
 def _chosen_method(ctx, target):
-    """The method that the application runs, as a TorchProgramInfo."""
+    """Returns the method that the application runs, as a TorchProgramInfo."""
     methods = methods_of([target[TorchProgramInfo]])
     for method in methods:
         if method.method == ctx.attr.method:
@@ -48,7 +48,7 @@ def _has_default_application(ctx):
     return ctx.files.srcs == ctx.files._application
 
 def _choose_engine(ctx):
-    """The engine that runs the model, and of one that was not asked for why it isn't `compiled`."""
+    """Returns the engine that runs the model, and the reason if `auto` doesn't choose `compiled`."""
     engine = ctx.attr.engine
     has_backends = bool(ctx.attr.backends)
     if ctx.attr.models and _has_default_application(ctx) and (engine == "loaded" or has_backends):
@@ -83,7 +83,7 @@ def _compiled_application(ctx, cc, programs, program, operators, npu_sources, ba
     name = ctx.label.name
     has_default_application = _has_default_application(ctx)
 
-    # Ours runs one method of one model, or any of several; what it doesn't run isn't compiled.
+    # Our application runs one method of one model, or any of several; other methods aren't compiled.
     chooses = has_default_application and ctx.attr.models
     methods = [program] if has_default_application and not chooses else methods_of(programs)
     check_model_names(ctx, methods)
@@ -168,8 +168,9 @@ def _firmware_image_impl(ctx):
     engine, reason = _choose_engine(ctx)
     registry = generate_registry(ctx, programs, name, backends = [target[TorchBackendInfo] for target in backends])
 
-    # struct: `data` (ProgramDataInfo) and `plans` (MemoryPlanInfo) of each method that the image has; `chosen`, which of them the
-    # application runs; `models`, FirmwareInfo's; `objects`, CcCompilationOutputs of application and programs; `deps`, CcInfo that they are linked with.
+    # struct: `data` (ProgramDataInfo) and `plans` (MemoryPlanInfo) of each method in the image; `chosen`, the one that
+    # the application runs; `models`, FirmwareInfo's; `objects`, CcCompilationOutputs of application and programs;
+    # `deps`, CcInfo to link with.
     cc = configure_cc(ctx)
     if engine == "compiled":
         application = _compiled_application(ctx, cc, programs, program, operators, npu_sources, backends)
@@ -184,7 +185,7 @@ def _firmware_image_impl(ctx):
     return [
         DefaultInfo(files = depset(files), runfiles = ctx.runfiles(files)),
         OutputGroupInfo(
-            # Whatever is built of the image, one that does not fit into its board fails.
+            # Any build of an image that does not fit its board must fail.
             _validation = depset([image_files["report.json"]]),
             registry = depset([registry.source]),
             program = depset(
@@ -224,20 +225,21 @@ much.""",
         "models": attr.label_list(
             providers = [TorchProgramInfo],
             cfg = core_transition,
-            doc = """Instead of `model`: several programs in one image. They share kernels and memory. Without `srcs` a host, or a line on
-the console, chooses which of them runs, see docs/console.md. For an application in `srcs` there is \"model_programs.h\"; each program has its
-header: \"NAME_pte.h\", and with `engine = \"compiled\"` \"NAME.h\" and \"NAME.hpp\".""",
+            doc = """Several programs in one image, instead of `model`. They share kernels and memory. Without `srcs`, a
+host or a line on the console chooses the program to run, see docs/console.md. An application in `srcs` includes
+"model_programs.h"; each program has its header "NAME_pte.h", or with `engine = "compiled"` "NAME.h" and "NAME.hpp".
+""",
         ),
-        "method": attr.string(default = "forward", doc = "The method that the application runs, of those that the program has; with `models` it has all."),
+        "method": attr.string(default = "forward", doc = "The method of the program that the application runs; with `models` the image has all methods."),
         "board": attr.label(mandatory = True, providers = [BoardInfo], cfg = core_transition, doc = "The board to run on."),
         "console": attr.string(
             values = ["", "on", "off"],
-            doc = "Whether the image prints: `on`, `off`, or empty for what //firmware:console says.",
+            doc = "Whether the image prints: `on`, `off`, or empty for the value of //firmware:console.",
         ),
         "srcs": attr.label_list(
             default = ["//firmware:application.cpp"],
             allow_files = [".c", ".cc", ".cpp", ".S"],
-            doc = "The application; it includes \"model_program.h\" for the program and its sizes, with `models` \"model_programs.h\".",
+            doc = "The application; it includes \"model_program.h\" for the program and its sizes, or with `models` \"model_programs.h\".",
         ),
         "deps": attr.label_list(
             default = ["//firmware:application_deps"],
@@ -247,12 +249,14 @@ header: \"NAME_pte.h\", and with `engine = \"compiled\"` \"NAME.h\" and \"NAME.h
         ),
         "example": attr.bool(
             default = True,
-            doc = "Whether the example input is embedded, which the application runs on, and with a console PyTorch's output.",
+            doc = "Whether the example input, on which the application runs, is embedded, and with a console PyTorch's output.",
         ),
-        "summary": attr.bool(default = True, doc = "Whether building it prints the summary of the report."),
+        "summary": attr.bool(default = True, doc = "Whether the build prints the summary of the report."),
         "watchdog_ms": attr.int(
-            doc = """Milliseconds in which the application must feed the board's watchdog, which resets the board otherwise: no
-execution takes longer, whatever the program is. 0 is none. Only on boards that implement board_watchdog() of firmware/board.h.""",
+            doc = """The interval in milliseconds in which the application must feed the board's watchdog, which
+otherwise resets the board. No execution takes longer, whatever the program is. 0 disables it. Only for boards that
+implement board_watchdog() of firmware/board.h.
+""",
         ),
         "engine": attr.string(
             default = "auto",
@@ -272,11 +276,11 @@ compiles what it can: not images with `backends`, nor an application in `srcs`, 
         "backends": attr.label_list(
             providers = [CcInfo, TorchBackendInfo],
             cfg = core_transition,
-            doc = "Every torch_backend that the programs have delegates of, besides that of the board's NPU.",
+            doc = "Every torch_backend of the programs' delegates, besides that of the board's NPU.",
         ),
         "library_core": attr.string(
             values = [""] + sorted(CORES),
-            doc = "As `core`, for what an NPU of the board doesn't change. Set by the macro.",
+            doc = "Like `core`, for parts that an NPU of the board doesn't change. Set by the macro.",
         ),
         "_ethos_u": attr.label_list(
             default = ["//firmware/ethos_u:backend"],
@@ -301,7 +305,7 @@ compiles what it can: not images with `backends`, nor an application in `srcs`, 
 )
 
 def firmware_image(name, **kwargs):
-    """An image for a board. Program, libraries, kernels and runtime are built for its core, once for all boards that have it.
+    """Makes an image for a board. Program, libraries, kernels and runtime are built once for all boards with the same core.
 
     Args:
       name: the image.

@@ -15,7 +15,7 @@ def _firmware_test_impl(ctx):
         fail("%s: board %s can't be tested here; use one with emulator_machine or simulator set" % (ctx.label, board.name))
     arguments += ["--test", "--atol", ctx.attr.atol, "--rtol", ctx.attr.rtol]
 
-    # Of a whole evaluation set in the emulator, of samples of it on a simulated board.
+    # The whole evaluation set in the emulator, samples of it on a simulated board.
     if ctx.attr.min_accuracy:
         arguments += ["--min-accuracy", ctx.attr.min_accuracy]
     if ctx.attr.max_accuracy_drop:
@@ -31,7 +31,7 @@ that //boardsim simulates, the very image that gets flashed on some of them; acc
         "rtol": attr.string(default = "1e-5", doc = "Relative tolerance of an output element."),
         "_simulate": attr.label(default = "//boardsim:simulate", executable = True, cfg = "exec"),
         "min_accuracy": attr.string(doc = "Least share of evaluation samples classified right, 0 to 1; needs a model with evaluation_set()."),
-        "max_accuracy_drop": attr.string(doc = "How far the accuracy of a quantized program may be below that of the module in floating point, 0 to 1."),
+        "max_accuracy_drop": attr.string(doc = "The largest permitted loss of accuracy of a quantized program against the floating-point module, 0 to 1."),
     },
     test = True,
 )

@@ -1,4 +1,4 @@
-"""The `operator_images` rule and macro: an image per operator, to see what each takes."""
+"""The `operator_images` rule and macro: makes an image per operator, to measure its size."""
 
 load("@rules_cc//cc:find_cc_toolchain.bzl", "use_cc_toolchain")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
@@ -22,7 +22,7 @@ def _host_transition_impl(settings, _attr):
         "//firmware:console": "on",
     }
 
-# Back to the configuration that calls are collected in: they are the same for all boards.
+# The configuration in which calls are collected, because they are the same for all boards.
 _host_transition = transition(
     implementation = _host_transition_impl,
     inputs = ["//command_line_option:host_platform"],
@@ -116,7 +116,7 @@ before others. The images have the runtime, and no console.""",
             cfg = core_transition,
             doc = "Libraries of the application.",
         ),
-        "model": attr.label(mandatory = True, providers = [TorchProgramInfo], cfg = core_transition, doc = "The program that all images hold."),
+        "model": attr.label(mandatory = True, providers = [TorchProgramInfo], cfg = core_transition, doc = "The program in all images."),
         "operators": attr.string_list(mandatory = True, doc = "Names in programs, such as `aten::add.out`."),
         "srcs": attr.label_list(default = ["//firmware:application.cpp"], allow_files = [".cpp"], doc = "The application."),
         "_kernels": attr.label_list(default = ["//kernels"], providers = [CcInfo], cfg = core_transition),
@@ -130,10 +130,10 @@ before others. The images have the runtime, and no console.""",
 )
 
 def operator_images(name, **kwargs):
-    """Images of operators, whose libraries are built for the board's core.
+    """Makes images of operators, whose libraries are built for the board's core.
 
     Args:
-      name: of the images.
+      name: the target.
       **kwargs: attributes of `operator_images_rule`.
     """
     operator_images_rule(name = name, core = BOARD_CORE, **kwargs)

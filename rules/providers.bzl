@@ -1,7 +1,7 @@
 """Providers that carry the artifacts of the pipeline from one rule to the next."""
 
 BoardInfo = provider(
-    doc = "A board: what its linker script, memory check, flash command and emulator derive from.",
+    doc = "A board, from which its linker script, memory check, flash command and emulator derive.",
     fields = {
         "name": "str: the board's name, that of its folder and target.",
         "core": "str: the core as the export and GCC spell it, such as `cortex-m4`.",
@@ -17,7 +17,7 @@ BoardInfo = provider(
 )
 
 TorchOperatorInfo = provider(
-    doc = "An operator of a user's own.",
+    doc = "A user's own operator.",
     fields = {
         "operator": "str: its name, `namespace::name`.",
         "module": "File: the Python file that registers it with torch.library.",
@@ -29,7 +29,7 @@ TorchOperatorInfo = provider(
 )
 
 TorchBackendInfo = provider(
-    doc = "A backend of ExecuTorch's.",
+    doc = "An ExecuTorch backend.",
     fields = {
         "id": "str: its name in programs.",
         "header": "str: the header that declares it.",
@@ -127,7 +127,7 @@ BoardBinaryInfo = provider(
 )
 
 FirmwareInfo = provider(
-    doc = "A linked firmware image and what was made on the way.",
+    doc = "A linked firmware image and its intermediate files.",
     fields = {
         "name": "str: the image's name.",
         "board": "BoardInfo of the board that the image is for.",

@@ -6,7 +6,7 @@ load("//rules:providers.bzl", "CompiledModelInfo", "KernelRegistryInfo", "Memory
 
 visibility(["//rules/..."])
 
-# What a server says is no declared input.
+# Data from a server would be an undeclared input.
 NO_NETWORK = {"block-network": ""}
 
 def is_identifier(text):
@@ -14,20 +14,20 @@ def is_identifier(text):
     return text.replace("_", "a").isalnum() and not text[0].isdigit()
 
 def repository_path(file):
-    """A File's path from the root of its repository."""
+    """Returns a File's path from the root of its repository."""
     return file.short_path.split("/", 2)[2] if file.short_path.startswith("../") else file.short_path
 
 def check_program_name(ctx, name):
-    """Fails for a program's name that is no C identifier."""
+    """Fails if a program's name is not a C identifier."""
     if not is_identifier(name):
         fail("%s: program name '%s' is not a C identifier; set program_name" % (ctx.label, name))
 
 def check_npu(ctx, npu):
-    """Fails if the board that is built for has no NPU, by its NpuInfo."""
+    """Fails if the NpuInfo says that the board has no NPU."""
     if not npu.description:
         fail("%s: backend 'ethos_u' needs a board with an NPU; build it through a board_program or a torch_firmware of such a board" % ctx.label)
 
-# What target_core() needs.
+# The attributes that target_core() needs.
 CORE_ATTRS = {
     "_cores": attr.label_list(default = [Label("//platforms:core_" + core) for core in CORES]),
 }
@@ -44,11 +44,11 @@ COMPILE_ATTRS = CORE_ATTRS | {
     "_compile": attr.label(default = "//tools/pipeline/compile", executable = True, cfg = "exec"),
 }
 
-# `_kernels` of rules that link some: what choose_kernels() takes one of.
+# The values of `_kernels` in rules that link kernels; choose_kernels() selects one.
 KERNELS = [Label("//kernels"), Label("//kernels:without_cortex_m")]
 
 def choose_kernels(ctx, programs):
-    """The kernels that programs may have; those for int8 are not even compiled for programs that can't have them.
+    """Returns the kernels that programs may use; int8 kernels are not even compiled for programs that can't use them.
 
     Args:
       ctx: rule context, with `_kernels`, whose default is KERNELS.
@@ -61,26 +61,27 @@ def choose_kernels(ctx, programs):
     return ctx.attr._kernels[0 if any_program else 1][CcInfo]
 
 def target_core(ctx):
-    """The core of the target platform as the tools spell it, `host` for another platform."""
+    """Returns the tools' name of the target platform's core, or `host` for another platform."""
     for value in ctx.attr._cores:
         if ctx.target_platform_has_constraint(value[platform_common.ConstraintValueInfo]):
             return core_name(value.label.name.removeprefix("core_"))
     return "host"
 
 def methods_of(programs):
-    """The methods of programs, each as a TorchProgramInfo: forward(), which is the program itself, and further ones."""
+    """Returns the methods of programs, each as a TorchProgramInfo: forward(), which is the program itself, and further ones.
+    """
     return [method for program in programs for method in [program] + program.methods]
 
-# What headers of a compiled model declare: its name, an underscore and one of these; or the name of another model would do.
+# Headers of a compiled model declare its name, an underscore and one of these, which other models can't be named.
 _DECLARED = ["get_output", "init", "input", "input_size", "label", "model_t", "output", "output_shape", "output_size", "pte", "reset", "resize_input", "run", "set_input"]
 _BEGINNINGS_OF_DECLARED = ["dequantize", "get", "quantize", "resize", "set"]
 
 def check_model_names(ctx, models):
-    """Fails if what is generated of two compiled models would have one name.
+    """Fails if the generated code of two compiled models would have the same name.
 
     Args:
       ctx: rule context.
-      models: list of TorchProgramInfo, as of methods_of().
+      models: list of TorchProgramInfo, such as from methods_of().
     """
     by_name = {model.name.upper(): model for model in models}
     for model in models:
@@ -145,7 +146,7 @@ def link_program(ctx, program, directory, example = True, backends = []):
     return [(entry, MemoryPlanInfo(plan = entry.plan, core = core)) for entry in data]
 
 def operators_of(ctx, programs):
-    """Users' own operators of programs, each once; fails where two are called alike.
+    """Returns users' own operators of programs, each once; fails for two with the same name.
 
     Args:
       ctx: rule context.
@@ -206,9 +207,9 @@ def compile_program(ctx, program, name, directory, example = True):
     Args:
       ctx: rule context, with COMPILE_ATTRS.
       program: TorchProgramInfo of the method, one of methods_of().
-      name: a C identifier, prefix of what is generated.
+      name: a C identifier, the prefix of generated names.
       directory: folder of the outputs below the package; it becomes the include path of the headers.
-      example: whether an example input and its expected outputs are beside the model.
+      example: whether an example input and its expected outputs are provided beside the model.
 
     Returns:
       CompiledModelInfo

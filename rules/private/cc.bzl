@@ -23,11 +23,11 @@ def compile_sources(ctx, cc, name, srcs, hdrs, include_directories, deps, additi
 
     Args:
       ctx: rule context.
-      cc: what configure_cc returned.
+      cc: result of configure_cc.
       name: name of the compilation, unique in the target.
       srcs: list of source Files.
       hdrs: list of header Files.
-      include_directories: list of str, where the headers are found.
+      include_directories: list of str, the include path of the headers.
       deps: list of CcInfo.
       additional_inputs: list of Files that the sources include by other means, such as .incbin.
       defines: list of str, preprocessor definitions of these sources.
@@ -54,16 +54,16 @@ def compile_sources(ctx, cc, name, srcs, hdrs, include_directories, deps, additi
     )
 
 def library_info(ctx, cc, name, compilation_context, compilation_outputs, deps, alwayslink = True):
-    """Packs compilation outputs as a static library.
+    """Packs compilation outputs into a static library.
 
     Args:
       ctx: rule context.
-      cc: what configure_cc returned.
-      name: of the library.
-      compilation_context: what compile_sources returned.
-      compilation_outputs: what compile_sources returned.
+      cc: result of configure_cc.
+      name: name of the library.
+      compilation_context: result of compile_sources.
+      compilation_outputs: result of compile_sources.
       deps: list of CcInfo.
-      alwayslink: whether all of it is linked: tables and data that nothing names by symbol until link time.
+      alwayslink: whether all of it is linked: tables and data that no symbol refers to before link time.
 
     Returns:
       CcInfo of the library with its deps.

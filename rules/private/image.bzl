@@ -5,7 +5,7 @@ load("//rules:providers.bzl", "NpuInfo")
 
 visibility(["//rules/..."])
 
-# What npu_device() needs.
+# The attributes that npu_device() needs.
 NPU_ATTRS = {
     "_npu": attr.label(default = "//rules:npu", providers = [NpuInfo]),
 }
@@ -35,7 +35,7 @@ def write_model_headers(ctx, kinds, models, chosen, directory, profiling = False
       chosen: one of them, which templates for one model have.
       directory: folder of the headers below the package; it becomes an include path.
       profiling: whether the image measures each operator.
-      watchdog_ms: milliseconds in which the application feeds the board's watchdog; 0 for none.
+      watchdog_ms: interval in milliseconds in which the application feeds the board's watchdog; 0 for none.
 
     Returns:
       list of File
@@ -63,11 +63,11 @@ def write_model_headers(ctx, kinds, models, chosen, directory, profiling = False
     return headers
 
 def npu_device(ctx, name):
-    """The source with the NPU of the board that is built for, as firmware/ethos_u/driver.h declares it.
+    """Returns the source that defines the NPU of the board for firmware/ethos_u/driver.h.
 
     Args:
       ctx: rule context, with NPU_ATTRS.
-      name: what has to be driven, for the message.
+      name: the delegate that needs the driver, for the message.
 
     Returns:
       File
@@ -78,16 +78,16 @@ def npu_device(ctx, name):
     return npu.device
 
 def link_image(ctx, cc, name, board, outputs, deps, map_file = None):
-    """Links `<name>.elf` by a board's linker script, with nothing of the C library's start-up code.
+    """Links `<name>.elf` by a board's linker script, without the C library's start-up code.
 
     Args:
       ctx: rule context.
-      cc: what configure_cc returned.
+      cc: result of configure_cc.
       name: path of the image below the package, without the extension.
       board: BoardInfo.
       outputs: list of CcCompilationOutputs.
       deps: list of CcInfo: libraries, and the board itself.
-      map_file: File that the linker writes its map to; None: it writes none.
+      map_file: File for the linker's map, or None.
 
     Returns:
       File: the ELF image.

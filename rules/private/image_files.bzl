@@ -1,4 +1,4 @@
-"""What is made of a linked image."""
+"""Makes further files of a linked image."""
 
 visibility(["//rules/..."])
 
@@ -9,16 +9,16 @@ IMAGE_FILES_ATTRS = {
 }
 
 def write_image_files(ctx, board, programs, elf, map_file, summary, engine = ""):
-    """Writes the bytes of an image's flash, the report of its sizes, and the list of what it consists of.
+    """Writes the bytes of an image's flash, the report of its sizes, and the list of its components.
 
     Args:
       ctx: rule context, with IMAGE_FILES_ATTRS.
-      board: BoardInfo of the board that it is for.
-      programs: list of TorchProgramInfo of those in it.
+      board: BoardInfo of the image's board.
+      programs: list of TorchProgramInfo of the programs in it.
       elf: File of the image.
       map_file: File of the linker's map.
       summary: whether the summary of the report is printed.
-      engine: what runs the model, for the report; empty if the report says nothing of it.
+      engine: the engine of the model and the reason, for the report; empty to omit it.
 
     Returns:
       dict of Files by their extensions

@@ -1,4 +1,4 @@
-"""Analysis tests of the rules: what they provide and how they refuse."""
+"""Analysis tests of the rules: their providers and error messages."""
 
 load("@bazel_skylib//lib:unittest.bzl", "analysistest", "asserts", "unittest")
 load("@bazel_skylib//rules:write_file.bzl", "write_file")
@@ -21,7 +21,7 @@ _refusal_test = analysistest.make(
     expect_failure = True,
 )
 
-# A board's rule is only analysed for its own platform, as it is in an image.
+# A board's rule is only analysed for its own platform, as in an image.
 _refusal_on_cortex_m4_test = analysistest.make(
     _refusal_test_impl,
     attrs = {"messages": attr.string_list()},
@@ -46,7 +46,7 @@ def _no_board_test_impl(ctx):
 
 _no_board_test = unittest.make(_no_board_test_impl)
 
-# An incompatible target ends no analysis; .ci/run holds what Bazel says of one.
+# Incompatible targets don't fail the analysis; .ci/run checks Bazel's message about one.
 def _float_abi_test_impl(ctx):
     env = unittest.begin(ctx)
     soft_alone, no_soft = Label("//platforms:core_cortex_m3"), Label("//platforms:core_cortex_m55")
@@ -142,10 +142,10 @@ _MEMORY = {
 }
 
 def _npu_device_tests():
-    """What the driver gets to know of an NPU, register by register. Returns the tests' labels.
+    """Tests the registers that the driver sets for an NPU. Returns the tests' labels.
 
-    REGIONCFG and QCONFIG choose among AXI_LIMIT0 to 3 (U85: MEM_ATTR0 to 3), of which 0 and 1 are the first port's: 102420, Ethos-U55
-    Technical Reference Manual, "Register descriptions".
+    REGIONCFG and QCONFIG choose among AXI_LIMIT0 to 3 (U85: MEM_ATTR0 to 3), of which 0 and 1 belong to the first port:
+    102420, Ethos-U55 Technical Reference Manual, "Register descriptions".
     """
     sram = npu_port(memory = "Sram", clock_scale = "1.0", max_reads = 8, max_writes = 16, burst_length = 128)
     flash = npu_port(memory = "OffChipFlash", clock_scale = "0.5", max_reads = 2, max_writes = 0, burst_length = 64)

@@ -14,7 +14,7 @@ _VIEW = "executorch_prim::et_view.default"
 
 
 def check_method(file: ProgramFile, layout: MethodLayout, kernels: Mapping[str, Kernel]) -> None:
-    """Checks what nothing checks on the device.
+    """Performs the checks that the device doesn't.
 
     Args:
       file: the program.
@@ -56,7 +56,7 @@ class _Checks:
         return instruction.kind == "KernelCall" and self._name(instruction) == _VIEW and len(instruction.values) > 2
 
     def _possible_tensors(self) -> list[set[int]]:
-        """For each value the values whose memory it may have while the method executes: by moves and views."""
+        """Returns, for each value, the values whose memory it may have during execution, by moves and views."""
         possible = [{index} for index in range(len(self.values))]
         sources = [(i.values[0], i.values[1]) for i in self.layout.code if i.kind == "MoveCall"]
         sources += [(i.values[2], i.values[0]) for i in self.layout.code if self._is_view(i)]
@@ -70,7 +70,7 @@ class _Checks:
         return possible
 
     def _problem(self, instruction: Instruction) -> str | None:
-        """What an instruction may not do; None if it may."""
+        """Explains why an instruction is refused; None if it isn't."""
         if instruction.kind == "KernelCall":
             return self._problem_of_call(instruction)
         if instruction.kind == "MoveCall":
@@ -141,7 +141,7 @@ class _Checks:
         return None
 
     def _written(self, instruction: Instruction, kernel: Kernel) -> Iterator[int]:
-        """The tensors that a call writes to."""
+        """Yields the tensors that a call writes to."""
         for position in kernel.writes or [len(instruction.values) - 1]:
             if 0 <= position < len(instruction.values):
                 index = instruction.values[position]

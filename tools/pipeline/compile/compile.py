@@ -19,9 +19,10 @@ from tools.pipeline.compile.checks import check_method
 from tools.pipeline.compile.header import c_header, cpp_header
 from tools.pipeline.compile.in_place import use_in_place
 from tools.pipeline.compile.layout import kind_of, method_layout
+from tools.pipeline.compile.model import Model
 from tools.pipeline.compile.names import name_problem
 from tools.pipeline.compile.program import Method, make_method
-from tools.pipeline.compile.source import Model, source
+from tools.pipeline.compile.source import source
 from tools.pipeline.link.header import Embedded
 from tools.pipeline.link.header import header as image_header
 from tools.pipeline.link.interface import find_method, interface_of, read_example, read_program_manifest
@@ -53,14 +54,14 @@ def compile_method(
         name: a C identifier: prefix of the functions, and the C++ namespace, see cpp_namespace().
         manifest: the method's manifest.json.
         catalogs: files with kernels of users' own operators.
-        golden: the golden file with an example; None: there is none beside the model.
+        golden: the golden file with an example; None for no example.
 
     Returns:
         file name -> text.
 
     Raises:
-        UserError: an input is missing, foreign or does not fit the others; or the program needs what compiled models
-          can't do.
+        UserError: an input is missing, of another kind or does not fit the others; or the program needs features that
+          compiled models lack.
     """
     if problem := name_problem(name):
         raise UserError(f"name '{name}' {problem}")
@@ -90,7 +91,7 @@ def compile_method(
 
 
 def _memory_plan(core: str, method: Method) -> MemoryPlan:
-    """What an instance takes; its tensors and numbers are what a loaded method has in its own arena."""
+    """Returns the memory of an instance; its tensors and numbers correspond to those in a loaded method's arena."""
     values = method.plan.values or []
     has_more = len(method.planned) >= len(method.plan.non_const_buffer_sizes or [])
     return MemoryPlan(
@@ -103,7 +104,7 @@ def _memory_plan(core: str, method: Method) -> MemoryPlan:
         tensors=sum(kind_of(value) == "Tensor" for value in values),
         instructions=len(method.layout.code),
         outputs=output_places(method.plan),
-        # Inputs and outputs without planned memory lie behind what is planned.
+        # Inputs and outputs without planned memory follow the planned memory.
         unwritten=0 if has_more else unwritten_bytes(method.plan),
     )
 

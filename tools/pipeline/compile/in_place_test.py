@@ -1,4 +1,4 @@
-"""Which programs get the NPU's memory as their own, and where their tensors lie then."""
+"""Tests which programs share the NPU's memory, and the addresses of their tensors then."""
 
 from __future__ import annotations
 

@@ -21,9 +21,9 @@ class Instruction:
 
     Attributes:
       kind: the schema's name: KernelCall, DelegateCall, MoveCall, JumpFalseCall or FreeCall.
-      values: the values it refers to; of a call its arguments, of a move target and source.
-      operator: of a kernel call the index in the plan's operators, of a delegate's that in its delegates.
-      destination: of a jump the index of an instruction, in all of the method's.
+      values: the values it refers to: a call's arguments, or a move's target and source.
+      operator: the index of a kernel call's operator, or of a delegate, in the plan.
+      destination: the index of a jump's destination among all instructions of the method.
     """
 
     kind: str
@@ -34,7 +34,7 @@ class Instruction:
 
 @dataclass(frozen=True)
 class MethodLayout:
-    """Where a method's values are. All are indices of values of the plan, as the program has them.
+    """The locations of a method's values. All are indices of values in the plan.
 
     Attributes:
       plan: the program's method.
@@ -52,12 +52,12 @@ class MethodLayout:
 
 
 def kind_of(value: Any) -> str:
-    """The schema's name of a value's kind."""
+    """Returns the schema's name of a value's kind."""
     return type(value.val).__name__ if value.val is not None else "Null"
 
 
 def tensor_problem(tensor: Any) -> str | None:
-    """What the loader of .pte files refuses of a tensor, whatever its dtype and shape; None if there is nothing."""
+    """Explains why the loader of .pte files refuses a tensor, regardless of its dtype and shape; None if it doesn't."""
     if tensor.storage_offset:
         return "has a storage offset"
     if int(tensor.shape_dynamism) not in (0, 1):
@@ -68,17 +68,17 @@ def tensor_problem(tensor: Any) -> str | None:
 
 
 def is_constant(value: Any) -> bool:
-    """True if a value is a tensor whose data is in the program for good."""
+    """Whether a value is a tensor whose data stays in the program."""
     return kind_of(value) == "Tensor" and value.val.allocation_info is None and value.val.data_buffer_idx != 0
 
 
 def elements(value: Any) -> list[int]:
-    """The values that a list refers to; -1 for none."""
+    """Returns the values that a list refers to; -1 for None."""
     return list(value.val.items or []) if kind_of(value) in _LISTS else []
 
 
 def method_layout(plan: Any) -> MethodLayout:
-    """Lays out a method of a program as tools.artifacts.program reads it.
+    """Lays out a method of a program from tools.artifacts.program.
 
     Raises:
       LayoutError: a jump or an instruction of the method is corrupted.
@@ -91,7 +91,7 @@ def method_layout(plan: Any) -> MethodLayout:
         if instruction.kind == "MoveCall":
             changing.add(instruction.values[0])
         elif instruction.kind == "KernelCall" and instruction.values:
-            # What an operator on numbers writes to comes last.
+            # An operator on numbers has its result last.
             last = instruction.values[-1]
             if kind_of(values[last]) in ("Null", "Int", "Double", "Bool"):
                 changing.add(last)
@@ -155,7 +155,7 @@ def _instructions(plan: Any) -> list[Instruction]:
 
 
 def _without_results(plan: Any, name: str, arguments: Sequence[int]) -> Sequence[int]:
-    """A call's arguments without the results at the end, which repeat its outputs."""
+    """Returns a call's arguments without the results at the end, which repeat its outputs."""
     if name.startswith("executorch_prim::") or len(arguments) < 2:
         return arguments
     last = arguments[-1]

@@ -273,7 +273,7 @@ def main(arguments: list[str] | None = None, is_confined: bool = False) -> int:
     Args:
       arguments: replace those of the command line.
       is_confined: whether the process runs this export only, so that the kernel may deny it undeclared reads
-      permanently.
+        permanently.
     """
     options = _parser().parse_args(arguments)
     # They are part of the environment, like this tool's own packages, which they must not shadow.

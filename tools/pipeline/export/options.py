@@ -17,15 +17,13 @@ class Options:
       backend: how the program computes: `portable` uses kernels of ExecuTorch's operator set in the model's own dtypes;
         `cortex_m` quantizes the model to int8; `ethos_u` quantizes it for the NPU; `vgf` uses Vulkan on the host.
       io: the dtype of a quantized program's inputs and outputs: `float32`, `int8`, or with `ethos_u` `int16`, which
-      makes
-        all activations 16 bits wide.
+        makes all activations 16 bits wide.
       packed: whether a quantized program's layers become this project's own operators, with constants in the layout of
         their kernels. If false, it consists of ExecuTorch's `cortex_m::` operators.
       float_where_faster: whether operators of a packed program with floating-point inputs and outputs stay in floating
         point where they take fewer instructions and are no larger.
       float_growth: the bytes of program and memory by which such a program may grow to be all in floating point, if
-      that
-        takes fewer instructions. With 0, neither may grow.
+        that takes fewer instructions. With 0, neither may grow.
       winograd_growth: the bytes of memory by which a packed program for a core with the DSP extension may grow for
         convolutions with fewer multiplications.
       keep_float: the names of modules that stay in floating point when the model is quantized.

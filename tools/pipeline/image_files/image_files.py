@@ -1,8 +1,8 @@
-"""Writes what is made of a linked image: the bytes of its flash as .bin, .hex and .uf2, the report of its sizes, and
-the list of what it consists of.
+"""Writes the files of a linked image: its flash contents as .bin, .hex and .uf2, the report of its sizes, and the list
+of its components.
 
-All in one action: an edit of a kernel compiles, links, and does this. An image over its board's limits has a report
-only, and the message says what takes how much.
+All are one action, so that an edit of a kernel compiles, links, and runs this. An image that exceeds its board's limits
+only gets a report, and the message lists the largest parts.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from tools.quiet.tool import run_tool
 
 
 def flash_content(image: ElfImage, flash: Region) -> bytes:
-    """The bytes of flash from its beginning on; what lies between an image's segments is 0.
+    """Returns the contents of flash from its start; gaps between an image's segments are 0.
 
     Raises:
-        UserError: the image puts something outside the flash.
+        UserError: a part of the image is outside of the flash.
     """
     content = bytearray()
     for address, data in sorted(image.segments):
@@ -72,7 +72,7 @@ def _run(arguments: argparse.Namespace) -> int:
             raise UserError(f"board {board.name} has no UF2 boot loader; give uf2_family to its definition")
         arguments.uf2.write_bytes(uf2(content, board.flash.origin, board.uf2_family))
     if not arguments.quiet:
-        # Standard output of a build action is shown by Bazel as it is; the summary belongs there.
+        # Bazel shows the standard output of a build action unchanged, so the summary goes there.
         print(summary(report, arguments.elf, arguments.engine), end="")
     return 0
 

@@ -1,4 +1,4 @@
-"""Files of this build's images, against what else is known of them: the bytes that get programmed, the symbols."""
+"""Compares the files of this build's images with other information: the programmed bytes, the symbols."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _report(board: str) -> SizeReport:
     return read_size_report(_file(board, ".report.json"))
 
 
-# One has its flash at the very beginning of the address space, one does not.
+# One board has its flash at address 0, the other does not.
 @pytest.mark.parametrize("board", ["mps2_an386", "nucleo_wb55rg"])
 def test_flash_is_what_gets_programmed(board: str) -> None:
     flash = _report(board).flash
@@ -43,7 +43,7 @@ def test_flash_is_what_gets_programmed(board: str) -> None:
     assert _SINE_WEIGHTS <= parts["weights"] < _SINE_WEIGHTS + 6 * 16
     for part in ("runtime", "kernels", "libc", "board", "application", "strings", "program metadata"):
         assert parts[part] > 0
-    # What belongs to no part.
+    # Bytes that belong to no part.
     assert parts["alignment"] < 0.02 * flash.used
 
 

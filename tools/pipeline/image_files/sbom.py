@@ -62,15 +62,15 @@ _OURS = re.compile(r"(?:^|/)external/[^/]*torch_fusion[^/]*/")
 
 
 def components(elf: Path, pieces: Iterable[Piece], programs: Sequence[Path], taken: str, lock: str) -> list[Component]:
-    """What an image consists of: what the linker took of archives, whose sources its code is of, and its programs.
+    """Lists the components of an image: the archives and sources of its code, and its programs.
 
     Args:
       pieces: read_map() of the image.
       programs: the .pte files in it.
-      taken: text of the toolchain's taken.txt.
-      lock: text of the lock that names executorch's version.
+      taken: the text of the toolchain's taken.txt.
+      lock: the text of the lock that contains executorch's version.
     """
-    # An object's code is of the sources that the debug information names; the C library has none.
+    # The debug information names the sources of an object's code; the C library has none.
     sources = {archive for piece in pieces for archive, found, _ in [piece.source.partition("(")] if found}
     with elf.open("rb") as file:
         sources |= SourceFiles.read(ELFFile(file)).files
@@ -86,7 +86,7 @@ def components(elf: Path, pieces: Iterable[Piece], programs: Sequence[Path], tak
         locked = _LOCKED.search(lock)
         found.append(Component("executorch", "BSD-3-Clause", _names(headers), locked["version"] if locked else ""))
     found.append(Component("torch_fusion", "Apache-2.0"))
-    # In another workspace than this project's, what is not ours is the workspace's own, or of its other dependencies.
+    # In another workspace, sources that are not ours belong to that workspace or to its other dependencies.
     if any(map(_OURS.search, sources)):
         others = defaultdict(set)
         for source in sources:
@@ -105,7 +105,7 @@ def _names(paths: Iterable[str]) -> tuple[str, ...]:
 
 
 def sbom_json(elf: Path, found: Sequence[Component]) -> str:
-    """The text of NAME.spdx.json."""
+    """Returns the text of NAME.spdx.json."""
     digest = hashlib.sha256(elf.read_bytes()).hexdigest()
     packages = [_package(_IMAGE, Component(elf.name, "NOASSERTION", sha256=digest))]
     relationships = [_relationship("SPDXRef-DOCUMENT", "DESCRIBES", _IMAGE)]

@@ -1,8 +1,7 @@
 """Embeds a program in an image: what memory it takes there, and its bytes, in one step.
 
-Of each method NAME it writes NAME.plan.json, the arenas that loading and running take on the core; NAME_pte.h, the
-header that an application includes; and NAME_pte.S, which has the program itself, or for a further method of it just
-its example.
+For each method NAME it writes NAME.plan.json, the arenas for loading and running on the core; NAME_pte.h, the header
+for applications; and NAME_pte.S, which contains the program, or for a further method only its example.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ class Method:
         method: its name in the program.
         name: the name of its files, a C identifier.
         manifest: its manifest.json.
-        golden: the golden file with its example; None: it has none in the image.
+        golden: the golden file with its example; None: the image has none.
     """
 
     method: str
@@ -55,7 +54,8 @@ def link(program: Path, core: str, methods: Sequence[Method], backends: Sequence
         file name -> text.
 
     Raises:
-        UserError: an input is missing, foreign or does not fit the others, or the runtime can't run the program.
+        UserError: an input is missing, of another kind or does not fit the others, or the runtime can't run the
+          program.
     """
     for method in methods:
         if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", method.name):

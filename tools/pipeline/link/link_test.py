@@ -31,7 +31,7 @@ def _tensor(dtype: ScalarType, sizes: list[int]) -> Tensor:
 
 
 class Files:
-    """A program with a Float [2, 3] input, a scalar Long input and a Float [2] output, and what belongs to it."""
+    """A program with a Float [2, 3] input, a scalar Long input and a Float [2] output, with its other files."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.folder = folder
@@ -43,7 +43,7 @@ class Files:
         self.header, self.source = folder / "tiny_pte.h", folder / "tiny_pte.S"
         self.plan = folder / "tiny.plan.json"
         values = [_tensor(ScalarType.FLOAT, [2, 3]), _tensor(ScalarType.LONG, []), _tensor(ScalarType.FLOAT, [2])]
-        # In the second buffer.
+        # It is in the second buffer.
         values[2].allocation_info = SimpleNamespace(memory_id=2, memory_offset_low=8)
         self.values = [SimpleNamespace(val=value) for value in values]
         plan = SimpleNamespace(

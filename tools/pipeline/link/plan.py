@@ -1,4 +1,4 @@
-"""Models what the runtime allocates when it loads a method.
+"""Models the runtime's allocations when it loads a method.
 
 Follows runtime/executor/method.cpp (Builder) and runtime/executor/value_parser.cpp step by step; their static_asserts
 hold the sizes below. Tests hold the sums, on the host and on the emulated cores.
@@ -31,7 +31,7 @@ _SHARED_STRIDES = 4
 
 
 class PlanError(UserError):
-    """A program that the runtime would not load; the message says why."""
+    """A program that the runtime would refuse to load; the message explains why."""
 
 
 class _Arena:
@@ -116,12 +116,12 @@ def make_plan(
 
     Args:
       file: the program.
-      method: what find_method() returned.
+      method: a result of find_method().
       core: a key of tools.artifacts.core.core.POINTER_SIZES.
       backends: what runs its delegates.
 
     Raises:
-      PlanError: the runtime doesn't load such a method.
+      PlanError: the runtime refuses such a method.
     """
     if core not in POINTER_SIZES:
         raise PlanError(f"core {core} is unknown; the cores are {', '.join(POINTER_SIZES)}")
@@ -132,7 +132,7 @@ def make_plan(
     return MemoryPlan(
         core=core,
         method=arena,
-        # The first buffer stands for the constants, which are in the program.
+        # The first buffer is reserved for the constants, which are in the program.
         planned=tuple((method.non_const_buffer_sizes or [])[1:]),
         temp=temp,
         operators=len(method.operators or []),

@@ -20,7 +20,7 @@ def plan_of(path: Path, core: str, method: str = "forward") -> MemoryPlan:
 
 def test_sizes_of_a_small_program() -> None:
     # On a 32-bit core: 2 values of 16 bytes, 2 TensorImpl of 32, a chain of 32, 6 kernels and 3 arguments of 4, two
-    # flags for the input; strides of a vector are shared by all. runtime/tests/method_test.cpp holds the host's.
+    # flags for the input; all vectors share their strides. runtime/tests/method_test.cpp checks the host's sizes.
     plan = plan_of(FOLDER / "increment.pte", "cortex-m4")
     assert plan.method == 2 * 16 + 2 * 32 + 32 + 6 * 4 + 3 * 4 + 2
     assert plan.planned == (64,)
@@ -32,7 +32,7 @@ def test_sizes_of_a_small_program() -> None:
 def test_equal_shapes_share_strides() -> None:
     shared = plan_of(FOLDER / "softmax.pte", "cortex-m4").method
     own = plan_of(FOLDER / "softmax_dynamic.pte", "cortex-m4").method
-    # One array of strides for both tensors, against sizes and strides for each.
+    # One array of strides for both tensors, instead of sizes and strides for each.
     assert own - shared == 4 * 8 - 8
 
 

@@ -1,6 +1,6 @@
-"""The assembler source of a program in an image, NAME_pte.S.
+"""Writes the assembler source of a program in an image, NAME_pte.S.
 
-The assembler reads the .pte itself (.incbin), so a large program costs no more than copying it.
+The assembler reads the .pte itself (.incbin), so that a large program costs no more than copying it.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ def source(name: str, program: Path | None, example: Example | None) -> str:
         quoted = str(program).replace("\\", "\\\\").replace('"', '\\"')
         lines += _symbol(f".program.{symbol}", f"{symbol}_data", [f'.incbin "{quoted}"'])
     if example:
-        # A section each, so that what an image does not use is left out.
+        # Each has its own section, so that unused ones are not linked.
         for kind, arrays in (("input", example.inputs), ("output", example.outputs)):
             for i, data in enumerate(arrays):
                 array = f"{symbol}_example_{kind}_{i}"
                 lines += _symbol(f".program.{array}.example", array, _bytes(data))
-    # Without this a Linux linker takes the stack for executable.
+    # Without this, a Linux linker makes the stack executable.
     lines += ["", "#ifdef __linux__", '.section .note.GNU-stack, "", %progbits', "#endif"]
     return "\n".join(lines) + "\n"
 

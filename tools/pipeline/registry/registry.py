@@ -1,4 +1,4 @@
-"""Selects the kernels that programs use and writes the table that the runtime looks them up in."""
+"""Selects the kernels that programs use and writes the table in which the runtime looks them up."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _VALUES = {name: value for value, name in SCALAR_TYPES.items()}
 
 
 class UnsupportedError(UserError):
-    """A program needs what no kernel does."""
+    """No kernel supports an operator or its use in a program."""
 
 
 @dataclass
 class Selected:
-    """A kernel with what is used of it; None stands for all."""
+    """A kernel with its used dtypes and variants; None means all."""
 
     kernel: Kernel
     dtypes: set[str] | None
@@ -33,7 +33,7 @@ class Selected:
 
 
 def select_all(catalog: dict[str, Kernel]) -> list[Selected]:
-    """Every kernel with every dtype and variant."""
+    """Selects every kernel with every dtype and variant."""
     return [Selected(kernel, None, None) for kernel in catalog.values()]
 
 
@@ -42,10 +42,10 @@ def select(
     catalog: dict[str, Kernel],
     origins: dict[str, list[str]],
 ) -> list[Selected]:
-    """The kernels of programs: the union of their dtypes and variants, operators in the first program's order.
+    """Selects the kernels of programs: the union of their dtypes and variants, operators in the first program's order.
 
     Args:
-      origins: places in the user's model by operator, from the manifests.
+      origins: locations in the user's model by operator, from the manifests.
 
     Raises:
       UnsupportedError: names every operator that has no kernel, or none for its dtypes or variants.
@@ -61,13 +61,13 @@ def select(
             entry = selected.setdefault(use.name, Selected(kernel, set(), Variant(0)))
             assert entry.dtypes is not None and entry.variants is not None
             problems: list[str] = []
+            names, listed = argument_names(kernel), _listed(kernel)
             for call in use.calls:
                 needed = needed_variants(kernel, call)
-                entry.variants |= needed & _listed(kernel)
+                entry.variants |= needed & listed
                 entry.dtypes |= computing_dtypes(kernel, call)
-                problems += [REFUSED_UNLESS_LISTED[v] for v in REFUSED_UNLESS_LISTED if v in needed & ~_listed(kernel)]
-                names = argument_names(kernel)
-                # The exporter appends the result: where it is a list of tensors, the list once more.
+                problems += [REFUSED_UNLESS_LISTED[v] for v in REFUSED_UNLESS_LISTED if v in needed & ~listed]
+                # The exporter appends the result; if that is a list of tensors, it appends the list.
                 is_repeated = call.arguments[-2:-1] == call.arguments[-1:]
                 if names and len(call.arguments) not in (len(names), len(names) + is_repeated):
                     errors.append(_other_schema(use, kernel, len(call.arguments), names, origins))
@@ -148,7 +148,7 @@ def _places(name: str, origins: dict[str, list[str]]) -> list[str]:
 
 
 def origins_of(manifests: Iterable[Manifest]) -> dict[str, list[str]]:
-    """Places in the user's models by operator."""
+    """Returns the locations in the user's models by operator."""
     origins: dict[str, list[str]] = {}
     for manifest in manifests:
         for operator in manifest.operators:
@@ -168,11 +168,11 @@ class Backend:
 
 
 def select_backends(needed: Iterable[str], given: Iterable[Sequence[str]]) -> list[Backend]:
-    """The backends that programs have delegates of.
+    """Selects the backends of programs' delegates.
 
     Args:
       needed: their names in the programs.
-      given: the image's, as the fields of Backend.
+      given: the image's backends, as the fields of Backend.
 
     Raises:
       UnsupportedError: names those that are missing.
@@ -252,7 +252,7 @@ def _function(entry: Selected) -> str:
     native = "torch::executor::native"
     writes = f", {sum(1 << position for position in kernel.writes):#x}" if kernel.writes else ""
     if not kernel.is_template:
-        # A user's own operator: what its schema says is not in the description that the build writes.
+        # A user's own operator, whose schema is not in the description that the build writes.
         own = f"    {native}::boxed<&{kernel.function}, {native}::internal::kAsTaken>,"
         return f"    &{kernel.function}," if kernel.is_boxed else own
     comment = ""

@@ -1,4 +1,4 @@
-"""Selection of kernels: what a table holds, and what a user reads when a kernel is missing."""
+"""Tests the selection of kernels, and the error for a missing kernel."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_only_the_dtypes_and_variants_in_use_are_selected() -> None:
     assert selection(add(bound, bound, bound)) == ({"Float"}, {"DYNAMIC_SHAPE"})
     last = tensor(FLOAT, 1, 2, 3, 4, order=[0, 2, 3, 1])
     assert selection(add(last, last, last)) == ({"Float"}, {"DIM_ORDER"})
-    # With one channel both orders are one.
+    # With one channel, both orders are the same.
     grey = tensor(FLOAT, 1, 1, 3, 4, order=[0, 2, 3, 1])
     assert selection(add(grey, grey, grey)) == ({"Float"}, set())
 
@@ -116,7 +116,7 @@ def test_only_the_dtypes_and_variants_in_use_are_selected() -> None:
 def test_halves_are_computed_with_in_float() -> None:
     x = tensor(HALF, 2, 3)
     assert selection(add(x, x, x)) == ({"Half", "Float"}, {"MIXED_DTYPES"})
-    # What only moves elements needs no other dtype.
+    # Operators that only move elements need no other dtype.
     copy = uses(("aten::clone", "out"), [x, None, x], [0, 1, 2, 2], (2,))
     assert selection(copy) == ({"Half"}, set())
 

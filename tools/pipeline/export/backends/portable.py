@@ -49,8 +49,7 @@ def lower_method(file: ModelFile, eager: Eager, console: Console | None) -> Emit
 
 def to_edge(program: ExportedProgram) -> ExportedProgram:
     """Returns ExecuTorch's edge program, with attention decomposed, batch normalization folded, recurrent layers whole
-    and
-    constants propagated.
+    and constants propagated.
     """
     whole = PORTABLE.run(program)
     with known_results_of(whole):

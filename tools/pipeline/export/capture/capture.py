@@ -83,8 +83,7 @@ def capture(model: torch.nn.Module, inputs: tuple[torch.Tensor, ...], dynamic_sh
 @contextlib.contextmanager
 def _functions_compiled() -> Iterator[None]:
     """Lets PyTorch compile the functions of control flow, which makes their weights operands, for fixed sizes. With
-    sizes
-    that may vary, it can't tell that two branches return the same strides.
+    sizes that may vary, it can't tell that two branches return the same strides.
     """
     static = dataclasses.replace(_trace.DEFAULT_EXPORT_DYNAMO_CONFIG, assume_static_by_default=True)
     with (
@@ -119,8 +118,7 @@ def _masks_unread() -> contextlib.AbstractContextManager[None]:
 
 def rename_inputs(program: ExportedProgram) -> ExportedProgram:
     """Renames inputs that share a name with a builtin of Python or torch, such as `input`, in place. Copies of the
-    graph
-    would rename them, and the program's signature refers to them by name.
+    graph would rename them, and the program's signature refers to them by name.
     """
     signature = program.graph_signature
     for node in program.graph.find_nodes(op="placeholder"):

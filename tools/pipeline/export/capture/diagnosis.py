@@ -64,7 +64,8 @@ def explain_capture(file: ModelFile, error: Exception) -> UserError:
 
 def places_behind(error: BaseException, path: Path) -> Iterator[str]:
     """Yields the source locations of the operators that were being processed when the error was raised, innermost
-    first."""
+    first.
+    """
     behind: BaseException | None = error
     while behind is not None:
         frames = [frame for frame, _ in traceback.walk_tb(behind.__traceback__)]
@@ -145,8 +146,8 @@ def check_examples(inputs: Sequence[torch.Tensor], program: Program, path: Path)
 
 
 def explain_lowering(program: ExportedProgram, path: Path, error: Exception) -> Exception:
-    """Names the operators without an ExecuTorch form as the reason of a lowering error; returns other errors
-    unchanged."""
+    """Names the operators without an ExecuTorch form as the reason of a lowering error; returns other errors unchanged.
+    """
     names = {f"{space}::{name}" for space, name in re.findall(r"torch\._ops\.(\w+)\.(\w+)\.\w+ is not in", str(error))}
     decomposed = run_decompositions(program, torch.export.default_decompositions())
     nodes = [node for node in decomposed.graph.nodes if _operator(node) in names]

@@ -75,8 +75,8 @@ _KNOWN_NAMESPACES = frozenset(
 
 
 def takes_any_order(name: str) -> bool:
-    """Whether an operator's kernel is as fast on images of any order. Custom operators of users take the default
-    order."""
+    """Whether an operator's kernel is as fast on images of any order. Custom operators of users take the default order.
+    """
     is_ordered = name in CONTIGUOUS_ONLY or name in _FAST_IN_DEFAULT_ORDER
     return not is_ordered and name.partition("::")[0] in _KNOWN_NAMESPACES
 

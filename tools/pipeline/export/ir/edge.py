@@ -9,8 +9,8 @@ from executorch.exir import (
 
 # These operators are not decomposed. The kernel of linear reads the weight as the module stores it, [out, in];
 # decomposition would leave a transposition of the weight and a matrix product. The others are one pass over their
-# elements
-# instead of two to six. The exceptions have portable kernels, but don't belong to the operators that all backends know.
+# elements instead of two to six. The exceptions have portable kernels, but don't belong to the operators that all
+# backends know.
 EDGE = EdgeCompileConfig(
     _core_aten_ops_exception_list=[
         torch.ops.aten._upsample_bilinear2d_aa.default,

@@ -40,8 +40,7 @@ class Pass:
     Attributes:
       function: the module below this package and the function, `rewrite.batch_norm:fold_batch_norm`. The function takes
         the program, and arguments of the pipeline by the names of its other parameters. It returns a program, or None
-        if
-        it changes the program in place.
+        if it changes the program in place.
       needs: the properties that must hold before.
       gives: the properties that hold afterwards.
       breaks: the properties that may no longer hold afterwards.

@@ -24,8 +24,7 @@ def run_decompositions(program: ExportedProgram, table: dict[OpOverload, Callabl
     """Calls program.run_decompositions(table) without checks of the inputs.
 
     PyTorch collects the conditions to check during shape inference, including conditions on intermediate tensors, which
-    no
-    check of inputs can evaluate.
+    no check of inputs can evaluate.
     """
     program._guards_code = []
     return program.run_decompositions(table)

@@ -10,8 +10,7 @@ from torch.fx import Node
 def user_inputs(program: ExportedProgram) -> list[Node]:
     """Returns the nodes of the user's inputs, in order."""
     # The names of specs may differ: torch renames a placeholder of a copied graph if its name is a Python builtin, such
-    # as
-    # `input`.
+    # as `input`.
     placeholders = [node for node in program.graph.nodes if node.op == "placeholder"]
     specs = program.graph_signature.input_specs
     return [node for node, spec in zip(placeholders, specs, strict=True) if spec.kind == InputKind.USER_INPUT]

@@ -1,8 +1,7 @@
 """Plans the memory of programs with branches and loops.
 
 A branch passes its results on by their pointers. ExecuTorch plans all branches of a program in the same memory, so that
-a
-later branch would overwrite the results of an earlier one. Here a branch writes its results into the memory of the
+a later branch would overwrite the results of an earlier one. Here a branch writes its results into the memory of the
 whole operator's results, and a check follows each value through the plan.
 """
 
@@ -43,8 +42,7 @@ class BranchPlanning(MemoryPlanningPass):
 
 def check_plan(plan: ExecutionPlan) -> None:
     """Raises AssertionError if an instruction of a plan with jumps overwrites a value that is read later, or moves a
-    result to
-    memory that other instructions may write.
+    result to memory that other instructions may write.
     """
     _Flow(plan).check()
 

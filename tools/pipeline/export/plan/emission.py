@@ -70,8 +70,7 @@ def emit(edge: ExportedProgram, config: EdgeCompileConfig = EDGE) -> EmittedProg
     manager = EdgeProgramManager(edge, compile_config=config).to_executorch(
         ExecutorchBackendConfig(
             # In other plans our own passes remove the views, because they know the memory that these alias. A view of
-            # an operand of
-            # a branch would refer to memory that is never written.
+            # an operand of a branch would refer to memory that is never written.
             remove_view_copy=keeps_plan and not has_jumps,
             memory_planning_pass=BranchPlanning(),
             segment_alignment=CONSTANT_ALIGNMENT,
@@ -127,7 +126,8 @@ def _bound(edge: ExportedProgram, size: int | torch.SymInt) -> tuple[int, int]:
 
 def mark_states(edge: ExportedProgram) -> None:
     """Requests initial values for buffers that the program changes, unless they are zero, as planned memory initially
-    is."""
+    is.
+    """
     signature = edge.graph_signature
     changed = set(signature.buffers_to_mutate.values())
     for node in edge.graph.nodes:

@@ -70,10 +70,8 @@ def make_manifest(
 
     `instructions` are in the plan's order, each with the index of its operator, its origin in the user's model and its
     multiply-accumulates. `operators` are in the plan's order, too. An operator has every dtype and dim order of its
-    tensor
-    operands and results, the number of its calls and where in the user's model these come from, and its
-    multiply-accumulates
-    per inference.
+    tensor operands and results, the number of its calls and where in the user's model these come from, and its
+    multiply-accumulates per inference.
 
     Args:
       nodes: the graph node of each instruction, or None if it is unknown; or empty.

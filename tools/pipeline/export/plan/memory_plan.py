@@ -50,8 +50,7 @@ class Overlap:
     """Permission for a result to overlap an operand of the instruction that writes it.
 
     An instruction that reads its operand in about the order in which it writes the result doesn't need memory for both,
-    if
-    writing stays behind reading.
+    if writing stays behind reading.
 
     Attributes:
       result: the index of the buffer whose life begins at the instruction.
@@ -83,10 +82,8 @@ def plan_memory(buffers: Sequence[Buffer], overlaps: Sequence[Overlap] = ()) -> 
     """Places the buffers so that buffers that are live at once do not overlap, except as permitted.
 
     Buffers are placed in various orders, each buffer at the lowest free offset. Decreasing size is a good order and
-    mostly
-    optimal. Where it misses the lower bound, random changes of the order (with a fixed seed, so that the same buffers
-    give
-    the same plan) are kept as long as they do not make it worse.
+    mostly optimal. Where it misses the lower bound, random changes of the order (with a fixed seed, so that the same
+    buffers give the same plan) are kept as long as they do not make it worse.
     """
     return _plan_memory(tuple(buffers), tuple(overlaps))
 

@@ -27,8 +27,7 @@ def check_run(
     """Raises AssertionError if the program's results differ from the module's.
 
     Programs that have operators or delegates outside ExecuTorch's runtime on the host, that draw random numbers, or
-    that
-    take long, are not run.
+    that take long, are not run.
     """
     calls = [instruction.instr_args for instruction in plan.chains[0].instructions]
     names = {f"{each.name}.{each.overload}" if each.overload else each.name for each in plan.operators}

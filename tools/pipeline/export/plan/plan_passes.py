@@ -64,8 +64,7 @@ _DATA_MOVEMENT = {
 }
 
 # Operators whose result at an index only depends on the operands at that index, so that a kernel may overwrite an
-# operand
-# of the result's shape.
+# operand of the result's shape.
 _ELEMENTWISE = {
     "aten::abs",
     "aten::add",

@@ -87,8 +87,7 @@ class _Writer:
         self._builder = flatbuffers.Builder(1024)
         self._written: dict[Any, int] = {}
         # The builder shares vtables, but before flatbuffers 25.12 also between tables of different sizes, which a
-        # vtable contains.
-        # So there is a set of vtables for each size.
+        # vtable contains. So there is a set of vtables for each size.
         self._vtables: dict[int, dict[Any, int]] = {}
 
     def program(

@@ -13,9 +13,10 @@ import torch
 from torch.fx import GraphModule, Interpreter, Node
 
 from tools.pipeline.export.backends.cortex_m.int4 import is_int4
+from tools.pipeline.export.ir.operators import DEQUANTIZATIONS, QUANTIZE
 from tools.pipeline.export.plan.manifest import origin
 from tools.pipeline.export.quantize import activation_tables
-from tools.pipeline.export.quantize.quantize import DEQUANTIZE, QUANTIZE, Quantized, Sample
+from tools.pipeline.export.quantize.quantize import Quantized, Sample
 from tools.pipeline.export.rewrite.own_operators import RECURRENT
 from tools.pipeline.model_file.deterministic import computing
 from tools.quiet.console import UserError
@@ -25,9 +26,8 @@ def output_snr(quantized: Quantized) -> float:
     """Returns the signal-to-noise ratio in dB of the worst floating-point output, over the measured samples.
 
     The ratio is 10 log10(sum f^2 / sum (f - q)^2), where f is computed in floating point and q is quantized. It is
-    infinite
-    if they are equal, or if no output is in floating point. On a stream, each module carries its own state between
-    samples.
+    infinite if they are equal, or if no output is in floating point. On a stream, each module carries its own state
+    between samples.
     """
     assert quantized.floating is not None
     by_output = _powers_by_output(
@@ -135,8 +135,7 @@ class Cost:
       share: the largest ratio of noise to signal of an output if only these are quantized.
       readers: locations that would quantize the result of `places` again if these were in floating point: sums and
         normalizations, such as along the residual branches of a transformer. Products are excluded, as they make their
-        own
-        noise. Empty where this quantization is not the main cost.
+        own noise. Empty where this quantization is not the main cost.
     """
 
     places: frozenset[str]
@@ -148,8 +147,7 @@ def costs(quantized: Quantized, path: Path) -> list[Cost]:
     """Measures the cost of each quantized tensor of a model at its outputs, worst first.
 
     The error that a layer makes on its floating-point input is added to its floating-point result. A layer and its
-    fused
-    activation count as one. A model with state carries the effect of an error to later samples.
+    fused activation count as one. A model with state carries the effect of an error to later samples.
 
     Args:
       path: the model file.
@@ -263,16 +261,16 @@ def dequantized(node: Node) -> Node | None:
     """Returns the dequantized value that the next layers read in place of a node, or None if it is not quantized."""
     for user in node.users:
         if user.target == QUANTIZE:
-            return next((after for after in user.users if after.target in DEQUANTIZE), None)
+            return next((after for after in user.users if after.target in DEQUANTIZATIONS), None)
     return None
 
 
 def _groups(module: GraphModule) -> list[list[Node]]:
-    """Groups the operators behind each quantized tensor: an operator, and those before it that only this group
-    reads."""
+    """Groups the operators behind each quantized tensor: an operator, and those before it that only this group reads.
+    """
     groups: dict[Node, list[Node]] = {}
     for node in reversed(list(module.graph.nodes)):
-        if node.op != "call_function" or node.target is QUANTIZE or node.target in DEQUANTIZE:
+        if node.op != "call_function" or node.target is QUANTIZE or node.target in DEQUANTIZATIONS:
             continue
         user = next(iter(node.users), None)
         groups[node] = groups[user] if len(node.users) == 1 and user in groups else []
@@ -296,7 +294,7 @@ def _errors(module: GraphModule, group: list[Node], computed: dict[str, Any]) ->
     def evaluate(node: Node) -> Any:
         if node.op == "get_attr":
             return Interpreter(module).fetch_attr(str(node.target))
-        if node.target in DEQUANTIZE:
+        if node.target in DEQUANTIZATIONS:
             source = node.args[0]
             if isinstance(source, Node) and source.target is QUANTIZE:
                 (quantized,) = source.all_input_nodes
@@ -377,8 +375,7 @@ def leave_worst_in_float(
 
     Returns:
       in_float and the further locations, the resulting model, and a note about it; None if the model satisfies the
-      demand
-      already.
+      demand already.
 
     Raises OutOfReach if only a model that is all in floating point satisfies it.
     """

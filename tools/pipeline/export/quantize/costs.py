@@ -10,8 +10,7 @@ int8 and floating point, where every operator has a cost on either side, and eve
 Layers with weights are in floating point only if they are no larger there.
 
 The cut also estimates the instructions of the whole program, which are compared with those of the same model in
-floating
-point only: there images are in the default order of dimensions, and nothing is quantized or dequantized.
+floating point only: there images are in the default order of dimensions, and nothing is quantized or dequantized.
 """
 
 from __future__ import annotations
@@ -41,8 +40,9 @@ from tools.pipeline.export.backends.cortex_m.pack import (
     is_packed_dense,
 )
 from tools.pipeline.export.backends.cortex_m.prelu import is_prelu
-from tools.pipeline.export.backends.cortex_m.softmax import SOFTMAX, has_table, scores_of
+from tools.pipeline.export.backends.cortex_m.softmax import has_table, scores_of
 from tools.pipeline.export.ir.dim_orders import CONTIGUOUS_ONLY, IMAGE
+from tools.pipeline.export.ir.operators import SIZE_CHANGES, SOFTMAX, TRANSPOSITIONS
 from tools.pipeline.export.ir.rewriting import for_each, named_arguments
 from tools.pipeline.export.quantize.float_work import Geometry, Work, convolution_in_float, pool_in_float, work_of_call
 from tools.pipeline.export.rewrite.own_operators import RECURRENT
@@ -51,8 +51,7 @@ _aten = torch.ops.aten
 
 _TABLE = Path(__file__).with_name("costs.json")
 # The bytes of a packed layer besides its weights: the header, and per output its bias, multiplier and shift; and the
-# least
-# bytes of an instruction in a program.
+# least bytes of an instruction in a program.
 _PACKED_BYTES = 48
 _PACKED_BYTES_PER_OUTPUT = 9
 _INSTRUCTION_BYTES = 80
@@ -171,7 +170,8 @@ def work_of(node: Node) -> Work | None:
 
 def work_of_group(group: Sequence[Node]) -> Work | None:
     """Returns the work of operators that are one in int8: a table of a function, or a softmax with the operators before
-    it."""
+    it.
+    """
     last = group[-1]
     scores = scores_of(last)
     if scores is not None and scores.mask is not None:
@@ -197,12 +197,16 @@ def _image_shape(node: Any) -> tuple[int, ...]:
     return shape if len(shape) == 4 else (1, *shape)
 
 
-_VIEWS = frozenset((
-    _aten.view.default, _aten.reshape.default, _aten._unsafe_view.default, _aten.squeeze.dim, _aten.squeeze.dims,
-    _aten.unsqueeze.default, _aten.permute.default, _aten.transpose.int, _aten.expand.default, _aten.select.int,
-    _aten.alias.default,
-    operator.getitem,
-))  # fmt: skip
+_VIEWS = (
+    SIZE_CHANGES
+    | TRANSPOSITIONS
+    | {
+        _aten.alias.default,
+        _aten.expand.default,
+        _aten.select.int,
+        operator.getitem,
+    }
+)
 
 
 def _vectors(node: Node) -> int:
@@ -296,8 +300,7 @@ def _products(out: tuple[int, ...], inputs: int, weight: tuple[int, ...]) -> tup
     Returns:
       products, including the padding of packed weights; products if outputs were padded to fours; products of pixels
       beyond a multiple of four; and for windows larger than a pixel: elements of all windows, their rows, and elements
-      of
-      windows whose channels are not a multiple of four.
+      of windows whose channels are not a multiple of four.
     """
     channels, inner = weight[0], math.prod(weight[1:])
     pixels = math.prod(out) // channels
@@ -459,13 +462,14 @@ def choose(module: GraphModule, functions: Sequence[Sequence[Node]], costs: Cost
 
 def _is_change_of_order(node: Node) -> bool:
     """Whether an operator copies an image to or from channels-last order, which a program all in floating point never
-    does."""
+    does.
+    """
     return node.target == _aten.clone.default and is_channels_last(node) != is_channels_last(node.all_input_nodes[0])
 
 
 def _cost_of_order(node: Node, costs: Costs) -> float:
-    """Returns the instructions of copies around an operator that needs the default order of dimensions among int8
-    ones."""
+    """Returns the instructions of copies around an operator that needs the default order of dimensions among int8 ones.
+    """
     schema = getattr(node.target, "_schema", None)
     if schema is None or schema.name not in CONTIGUOUS_ONLY:
         return 0.0

@@ -1,8 +1,7 @@
 """Equalizes the channels between convolutions before they are quantized, without changing results in floating point.
 
 An int8 tensor has one scale for all of its channels. If their magnitudes differ, as they do after batch normalization
-is
-folded into depthwise convolutions, channels of small numbers use few of the 256 integers. Activations such as relu
+is folded into depthwise convolutions, channels of small numbers use few of the 256 integers. Activations such as relu
 commute with a positive factor: a convolution can divide a channel by a factor that its readers multiply with. Tensors
 that are added must have the same factors, so that there are *groups* of tensors from the convolutions that write them
 to those that read them. Weights of convolutions have a scale per output, which absorbs the first factor, and also the
@@ -25,6 +24,7 @@ import torch
 from torch import Tensor
 from torch.fx import GraphModule, Interpreter, Node
 
+from tools.pipeline.export.ir.operators import CLAMPS
 from tools.pipeline.export.quantize.activation_tables import attribute, bounds
 from tools.pipeline.model_file.deterministic import computing
 
@@ -251,8 +251,7 @@ def _factors(module: GraphModule, group: _Group, channels: dict[Node, _Channels]
                 if limit and math.isfinite(limit):
                     least = torch.maximum(least, _MARGIN * ends.double() / limit)
     # A tensor whose activation is fused is not quantized itself.
-    fused = (*_BOUNDED, _aten.relu.default)
-    tensors = [node for node in group.members if [user.target in fused for user in node.users] != [True]]
+    tensors = [node for node in group.members if [user.target in CLAMPS for user in node.users] != [True]]
     step = min(channels[tensor].step(torch.ones_like(relative)) for tensor in tensors)
     for writer in group.writers:
         weight = attribute(module, str(writer.args[1].target)).detach().double()
@@ -322,7 +321,8 @@ def _scale(module: GraphModule, group: _Group, factors: Tensor) -> None:
 
 def _multiply(module: GraphModule, name: str, factors: Tensor) -> None:
     """Replaces an attribute of a module by its product with factors. The original tensor may belong to another program,
-    too."""
+    too.
+    """
     value = attribute(module, name).detach()
     owner, _, last = name.rpartition(".")
     delattr(module.get_submodule(owner), last)

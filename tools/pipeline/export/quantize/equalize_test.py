@@ -97,7 +97,8 @@ class _Block(nn.Module):
 
 def _equalized(net: nn.Module, count: int = 4) -> tuple[list[str], float, float]:
     """Returns the operators whose results are equalized, and the largest differences on calibration samples and on
-    others."""
+    others.
+    """
     torch.manual_seed(0)
     samples = [(torch.randn(1, 3, 12, 12),) for _ in range(count)]
     module = CORTEX_M.run(capture(net.eval(), samples[0])).module(check_guards=False)

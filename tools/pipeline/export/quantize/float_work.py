@@ -217,7 +217,8 @@ def convolution_in_float(of: Geometry) -> tuple[int, ...]:
 
 def parts(size: int, results: int, kernel: int, stride: int, padding: int, dilation: int) -> list[tuple[int, int]]:
     """Groups adjacent results along an axis that overlap the same kernel elements: their number, and that of the
-    elements."""
+    elements.
+    """
     found: list[tuple[int, int]] = []
     place = 0
     while place < results:

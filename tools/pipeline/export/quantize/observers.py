@@ -1,10 +1,9 @@
 """Inserts observers into a model for quantization, whatever its tensors share their ranges with.
 
 torchao joins tensors with a common range in trees (a disjoint set), and resolves a shared range at the root of the
-other
-tensor's tree. If parts of a tensor are joined with other parts of it, roots may share their ranges with each other, and
-the recursion never ends (RecursionError, with torchao 0.18). So the root of a tree here is a tensor with a range of its
-own, if the tree has one.
+other tensor's tree. If parts of a tensor are joined with other parts of it, roots may share their ranges with each
+other, and the recursion never ends (RecursionError, with torchao 0.18). So the root of a tree here is a tensor with a
+range of its own, if the tree has one.
 """
 
 from __future__ import annotations

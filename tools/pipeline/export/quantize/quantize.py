@@ -23,9 +23,10 @@ from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e
 
 from tools.pipeline.export.backends.cortex_m.int4 import WeightDtypes, has_room_for_bias, quantize_weights
 from tools.pipeline.export.backends.cortex_m.recurrent import round_weights
-from tools.pipeline.export.backends.cortex_m.softmax import SOFTMAX, has_table
+from tools.pipeline.export.backends.cortex_m.softmax import has_table
 from tools.pipeline.export.capture.state import State
 from tools.pipeline.export.ir import rewriting
+from tools.pipeline.export.ir.operators import DEQUANTIZE, FILLS, FILLS_WITH, QUANTIZE, SOFTMAX
 from tools.pipeline.export.plan.manifest import origin
 from tools.pipeline.export.quantize import activation_tables
 from tools.pipeline.export.quantize.biases import correct_biases
@@ -46,11 +47,6 @@ from tools.quiet.console import Console, UserError
 Sample = tuple[torch.Tensor, ...]
 
 _NAMESPACE = "quantized_decomposed"
-QUANTIZE = torch.ops.quantized_decomposed.quantize_per_tensor.default
-DEQUANTIZE = (
-    torch.ops.quantized_decomposed.dequantize_per_tensor.default,
-    torch.ops.quantized_decomposed.dequantize_per_channel.default,
-)
 
 _NO_STATE = State({})
 _INT8_WEIGHTS = WeightDtypes()
@@ -79,15 +75,14 @@ def is_quantized(program: ExportedProgram | GraphModule) -> bool:
 
 
 def channels_last(sample: Sample) -> Sample:
-    """Returns the sample with images (tensors of 4 dimensions) in channels-last order, as the int8 kernels read
-    them."""
+    """Returns the sample with images (tensors of 4 dimensions) in channels-last order, as the int8 kernels read them.
+    """
     return tuple(_image_last(tensor) if tensor.dim() == 4 else tensor.contiguous() for tensor in sample)
 
 
 def _image_last(image: torch.Tensor) -> torch.Tensor:
     # Images of one channel or pixel have both orders. PyTorch's operators follow their strides, which contiguous()
-    # doesn't
-    # change.
+    # doesn't change.
     if image.shape[1] > 1 and image.shape[2:].numel() > 1:
         return image.contiguous(memory_format=torch.channels_last)
     return torch.empty_like(image, memory_format=torch.channels_last).copy_(image)
@@ -99,8 +94,7 @@ def lay_out_channels_last(captured: ExportedProgram) -> ExportedProgram:
     Views that a model's author wrote for the default order of dimensions become reshapes, which copy if necessary.
     """
     # A view that the program writes to must stay a view until the write is functionalized. Batch normalization is
-    # folded
-    # first, because run_decompositions() would decompose it, too.
+    # folded first, because run_decompositions() would decompose it, too.
     if any(getattr(getattr(node.target, "_schema", None), "is_mutable", False) for node in captured.graph.nodes):
         captured = rewriting.run_decompositions(fold_batch_norm(captured), {})
     user_inputs = set(captured.graph_signature.user_inputs)
@@ -131,16 +125,14 @@ class Quantized:
     Attributes:
       module: with quantize and dequantize operators around every layer.
       observed: floating-point results of the layers, by the names of nodes of `module`, for each of the first
-      calibration
-        samples; empty if the model's author quantized it.
+        calibration samples; empty if the model's author quantized it.
       samples: these samples.
       rejections: the reasons why the quantizer skipped nodes, by their names.
       cheaper: locations that stay in floating point because they take fewer instructions there, as origin() returns
-      them.
+        them.
       floating: the module in floating point; None if the model's author quantized it, or for an NPU or VGF.
       instructions: the estimated instructions of an inference, and those without int8; None if operators were not
-      selected
-        by cost.
+        selected by cost.
       equalized: locations between convolutions whose channels were equalized.
       constant: tensors that had a single value in calibration, and the value.
       accurate: locations that stay in floating point because they cost most accuracy.
@@ -215,8 +207,7 @@ def quantize(
       ranges: how the ranges of tensors are chosen.
 
     Raises UserError for values that calibration can't handle, by layer, and NoInt8Form for locations whose results
-    would
-    hardly survive int8.
+    would hardly survive int8.
     """
 
     def stays(node: Node) -> bool:
@@ -356,7 +347,7 @@ def _lost_softmaxes(converted: GraphModule, observed: list[dict[str, torch.Tenso
         if node.target not in SOFTMAX:
             continue
         operand = node.args[0]
-        if operand.target is DEQUANTIZE[0] and operand.args[1] < _SOFTMAX_SCALE and not has_table(node):
+        if operand.target is DEQUANTIZE and operand.args[1] < _SOFTMAX_SCALE and not has_table(node):
             found[node] = _FINE
         if observed and node.name in observed[0]:
             results = torch.stack([values[node.name] for values in observed]).double()
@@ -383,10 +374,10 @@ def _drop_second_quantization(module: GraphModule) -> None:
     Operators whose operands share their parameters are excluded.
     """
     for node in list(module.graph.nodes):
-        if node.target != DEQUANTIZE[0] or not isinstance(node.args[0], Node) or node.args[0].target != QUANTIZE:
+        if node.target != DEQUANTIZE or not isinstance(node.args[0], Node) or node.args[0].target != QUANTIZE:
             continue
         first = node.args[0].args[0]
-        if not isinstance(first, Node) or first.target != DEQUANTIZE[0] or first.args[0].target != QUANTIZE:
+        if not isinstance(first, Node) or first.target != DEQUANTIZE or first.args[0].target != QUANTIZE:
             continue
         for user in list(node.users):
             if user.target not in SharedQspecQuantizer.SHARED_QSPEC_OPS_DEFAULT:
@@ -424,8 +415,8 @@ class _Calibration(Interpreter):
 
 
 def _is_measured(node: Node) -> bool:
-    """Whether a node's result must have a range: calibration observes it, the program returns it, or it is a
-    product."""
+    """Whether a node's result must have a range: calibration observes it, the program returns it, or it is a product.
+    """
     return activation_tables.is_product(node) or any(user.op in ("call_module", "output") for user in node.users)
 
 
@@ -434,13 +425,6 @@ def _is_no_number(value: torch.Tensor, is_measured: bool) -> bool:
     if not value.is_floating_point():
         return False
     return not bool(torch.isfinite(value).all()) if is_measured else bool(value.isnan().any())
-
-
-# Operators that fill a tensor of another one's shape with one value.
-_FILLED = frozenset((
-    torch.ops.aten.full_like.default, torch.ops.aten.new_full.default, torch.ops.aten.new_ones.default,
-    torch.ops.aten.new_zeros.default, torch.ops.aten.ones_like.default, torch.ops.aten.zeros_like.default,
-))  # fmt: skip
 
 
 def _is_zero(prepared: GraphModule, node: Node) -> bool:
@@ -460,12 +444,11 @@ def _constant_tensors(prepared: GraphModule, path: Path) -> tuple[str, ...]:
     for node in prepared.graph.nodes:
         if node.op == "placeholder" or not dependent.isdisjoint(node.all_input_nodes):
             # These only use an operand's shape, or multiply it by zero: a recurrent layer's initial state is zero, and
-            # so are the
-            # last weights of residual branches when training begins.
+            # so are the last weights of residual branches when training begins.
             times_zero = (node.target == torch.ops.aten.mul.Tensor or activation_tables.is_product(node)) and any(
                 operand not in dependent and _is_zero(prepared, operand) for operand in node.all_input_nodes
             )
-            dependent |= set() if node.target in _FILLED or times_zero else {node}
+            dependent |= set() if node.target in FILLS or node.target in FILLS_WITH or times_zero else {node}
         if node.op != "call_module" or node not in dependent:
             continue
         observer = prepared.get_submodule(str(node.target))

@@ -75,7 +75,7 @@ class Methods:
     Attributes:
       method: one of METHODS.
       by_layer: maps module names, which include all modules inside, to methods for their results; the longest name
-      wins.
+        wins.
     """
 
     method: str = AUTO
@@ -176,16 +176,11 @@ class RangeObserver(UniformQuantizationObserverBase):
     """Keeps a histogram of the observed numbers, and chooses a range.
 
     For min_max, the maxima of the samples are assumed to have a Gumbel distribution, as maxima of many normally
-    distributed
-    numbers approximately do; the same goes for minima. Of N numbers, one exceeds a range that ends d beyond the
-    observed
-    maximum with a probability of about exp(-d / b) / N, by b on average, where b is the scale of the distribution's
-    tail.
-    The chosen d minimizes the noise of clipping and rounding together. A tensor whose extremes are the same in each
-    sample
-    keeps its range. The range of a single sample with n numbers, which are assumed to be normally distributed, is
-    widened
-    by sqrt(1 + ln 100 / ln n).
+    distributed numbers approximately do; the same goes for minima. Of N numbers, one exceeds a range that ends d beyond
+    the observed maximum with a probability of about exp(-d / b) / N, by b on average, where b is the scale of the
+    distribution's tail. The chosen d minimizes the noise of clipping and rounding together. A tensor whose extremes are
+    the same in each sample keeps its range. The range of a single sample with n numbers, which are assumed to be
+    normally distributed, is widened by sqrt(1 + ln 100 / ln n).
 
     Attributes:
       method: how the range is chosen, one of METHODS.
@@ -256,8 +251,7 @@ class RangeObserver(UniformQuantizationObserverBase):
             low, high = self._choose()
             if -math.inf < self.bounds[0] < 0 < self.bounds[1] < math.inf:
                 # The zero point is rounded. With both bounds in the range, one might have no integer, and int8
-                # saturation would not
-                # compute an activation between them.
+                # saturation would not compute an activation between them.
                 low, high = (
                     max(low, self.bounds[0] * _INSIDE_BOUNDS), min(high, self.bounds[1] * _INSIDE_BOUNDS)
                 )  # fmt: skip
@@ -266,8 +260,7 @@ class RangeObserver(UniformQuantizationObserverBase):
 
     def _qparams(self, low: float, high: float, least: float) -> tuple[Tensor, Tensor]:
         # Activations of untrained networks fade from layer to layer, down to ranges far below the usual minimum of
-        # observers.
-        # That minimum is only used for zeros, which have no range.
+        # observers. That minimum is only used for zeros, which have no range.
         smallest = max(least, torch.finfo(torch.float32).tiny) if low < high else _SCALE_OF_ZEROS
         self.eps = torch.tensor([smallest])
         return self._calculate_qparams(torch.tensor(low), torch.tensor(high))
@@ -410,8 +403,8 @@ def _observed(spec: Any) -> Any:
 
 
 def _least_scale(prepared: GraphModule, layer: Node) -> float:
-    """Returns the smallest input scale of a layer at which its biases, in the scale of its products, are below
-    2**30."""
+    """Returns the smallest input scale of a layer at which its biases, in the scale of its products, are below 2**30.
+    """
     weight, bias = (_parameter(prepared, argument) for argument in [*layer.args, None][1:3])
     if weight is None or bias is None:
         return 0.0

@@ -108,8 +108,7 @@ def test_ranges_of_what_is_the_same_in_each_sample_stay_what_they_are() -> None:
         ([torch.linspace(-1, 1, 100), torch.linspace(0, 9, 100)] * 4, 2, (-1, 9)),
     ):
         assert _observed(samples, AUTO, tensors).own_range() == pytest.approx(expected, abs=0.1)
-    # One sample doesn't show how much others differ.
-    # The range is at most twice as wide.
+    # One sample doesn't show how much others differ. The range is at most twice as wide.
     assert _observed([torch.linspace(-1, 3, 100)]).own_range()[1] > 3.5
     # No more than twice as wide.
     low, high = _observed(list(torch.randn(8, 1, generator=torch.Generator().manual_seed(0)))).own_range()

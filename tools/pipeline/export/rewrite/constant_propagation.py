@@ -38,8 +38,7 @@ def propagate_constants(program: ExportedProgram) -> ExportedProgram:
 
 def fold_without_kernel(program: ExportedProgram) -> ExportedProgram:
     """Returns the program with its constants computed, if they need operators outside core ATen, such as positions that
-    a
-    model resizes to its image: a device may have no kernels for them. Otherwise returns the same program.
+    a model resizes to its image: a device may have no kernels for them. Otherwise returns the same program.
     """
     constants = Constants(program)
     for node in program.graph.nodes:

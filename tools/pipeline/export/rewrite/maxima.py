@@ -17,8 +17,7 @@ def drop_unused_argmax(module: GraphModule, alone: Mapping[Any, Any], program: E
 
     Args:
       alone: maps operators that return maxima and indices to those that return maxima, with the same arguments. A
-      number
-        of the former may be a list in the latter.
+        number of the former may be a list in the latter.
       program: the program that the module belongs to, if its outputs have names.
     """
     for node in list(module.graph.nodes):

@@ -216,8 +216,7 @@ def keep_recurrent_layers(program: ExportedProgram, nodes: Iterable[Node] | None
     """Replaces each LSTM and GRU, or those of `nodes`, by one operator per layer and direction, in place.
 
     ExecuTorch would unroll them into several instructions per time step. Layers that the kernels don't support are left
-    to
-    it: other dtypes than float32, projections, packed sequences, dynamic sizes.
+    to it: other dtypes than float32, projections, packed sequences, dynamic sizes.
     """
     for node in list(program.graph.nodes if nodes is None else nodes):
         if node.op != "call_function" or node.target not in (_aten.lstm.input, _aten.gru.input):

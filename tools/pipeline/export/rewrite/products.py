@@ -17,8 +17,7 @@ _PRODUCTS = (_aten.matmul.default, _aten.mm.default, _aten.mv.default, _aten.dot
 
 def write_products(program: ExportedProgram) -> None:
     """Writes products with a constant matrix or vector as linear layers, and other products with vectors as matrix
-    products,
-    in place.
+    products, in place.
 
     Args:
       program: its constants must be propagated afterwards, since weights are transposed.

@@ -1,10 +1,9 @@
 """Gives layers without a batch dimension a batch of one.
 
 PyTorch's layers also accept [channels, height, width], [channels, steps] or a plain vector, but quantizers,
-partitioners
-and the passes that rewrite layers only know them with a batch. The bytes in memory are the same, so a layer reads its
-operand as a batch of one. Following operators that support the batch keep it, so that they stay next to their layer;
-where another operator reads a result, a view removes the batch.
+partitioners and the passes that rewrite layers only know them with a batch. The bytes in memory are the same, so a
+layer reads its operand as a batch of one. Following operators that support the batch keep it, so that they stay next to
+their layer; where another operator reads a result, a view removes the batch.
 """
 
 from __future__ import annotations

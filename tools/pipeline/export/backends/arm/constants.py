@@ -14,8 +14,7 @@ def compute_constants(program: ExportedProgram) -> ExportedProgram:
     attention.
 
     ExecuTorch's Arm passes scale the query, but refuse constant ones, and apply masks by comparisons of constants.
-    Other
-    attention stays unchanged.
+    Other attention stays unchanged.
     """
     found = attention_for_arm(program)
     return propagate_constants(decompose(decompose_attention(program, found, trusts_masks=True))) if found else program

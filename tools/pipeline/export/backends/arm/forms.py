@@ -22,37 +22,37 @@ from torch.fx import GraphModule, Node
 from torch.utils._pytree import tree_leaves
 
 from tools.pipeline.export.backends.arm.passes import reordered
+from tools.pipeline.export.ir.operators import (
+    CLAMPS,
+    CONVOLUTIONS_BY_WORD,
+    DEQUANTIZATIONS,
+    DEQUANTIZE,
+    IMAGE_POOLS,
+    PADS,
+    QUANTIZE,
+)
 from tools.pipeline.export.ir.rewriting import emit, named_arguments, replace_node, run_decompositions
 from tools.pipeline.export.rewrite.maxima import drop_unused_argmax
 from tools.pipeline.export.rewrite.unbatched import add_batch
 from tools.pipeline.export.upstream.replaced import replaced
 
 _aten = torch.ops.aten
-_quantized = torch.ops.quantized_decomposed
-_RESTORE = (_quantized.dequantize_per_tensor.default, _quantized.dequantize_per_channel.default)
 _RELU6 = (_aten.relu6.default, _aten.relu6_.default)
 _BOUNDS = (_aten.clamp_max.default, _aten.clamp_min.default)
 _PRELUS = (_aten.prelu.default, _aten._prelu_kernel.default)
-_ACTIVATIONS = (
-    _aten.clamp.default, _aten.hardtanh.default, _aten.hardtanh_.default, _aten.relu.default, _aten.relu_.default,
-)  # fmt: skip
 # Maps operators that return extreme elements and their indices to the operators that return either.
 _EXTREMES = {
     _aten.max.dim: (_aten.amax.default, _aten.argmax.default),
     _aten.min.dim: (_aten.amin.default, _aten.argmin.default),
 }
-POOLS = (_aten.avg_pool2d.default, _aten.max_pool2d.default)
 _NEAREST = exir_ops.edge.aten.upsample_nearest2d.vec
-_SAME = (_aten.conv1d.padding, _aten.conv2d.padding)
-_PADS = (_aten.pad.default, _aten.constant_pad_nd.default)
 
 
 def compose_layers(program: ExportedProgram) -> ExportedProgram:
     """Decomposes layers into operators that ExecuTorch's quantizers support.
 
     These are recurrent networks and cells, RMS and instance normalization, shuffled channels, rolled dimensions,
-    windows of
-    a dimension and differences along it, and functions of softplus.
+    windows of a dimension and differences along it, and functions of softplus.
     """
     called = {node.target for node in program.graph.nodes if node.op == "call_function"}
     return run_decompositions(program, dict(_COMPOSED)) if called & _COMPOSED.keys() else program
@@ -66,7 +66,8 @@ def drop_pool_places(program: ExportedProgram) -> None:
 
 def add_batches(program: ExportedProgram) -> None:
     """Gives layers, including poolings, without a batch a batch of one, in place. Volume poolings are made of such
-    poolings."""
+    poolings.
+    """
     add_batch(program, begins_with_poolings=True)
 
 
@@ -76,9 +77,9 @@ def pad_outside(program: ExportedProgram) -> None:
         if node.op != "call_function":
             continue
         with program.graph.inserting_before(node):
-            if node.target in _SAME:
+            if node.target in CONVOLUTIONS_BY_WORD:
                 result = _pad_outside(program, node)
-            elif node.target in _PADS and named_arguments(node).get("mode", "constant") == "constant":
+            elif node.target in PADS and named_arguments(node).get("mode", "constant") == "constant":
                 result = _pad_and_cut(program, node)
             else:
                 continue
@@ -106,10 +107,10 @@ def part_extremes(program: ExportedProgram) -> None:
 
 
 def write_strides(program: ExportedProgram) -> None:
-    """Writes the default stride of poolings, the kernel's size, explicitly, in place: ExecuTorch's checks require
-    it."""
+    """Writes the default stride of poolings, the kernel's size, explicitly, in place: ExecuTorch's checks require it.
+    """
     for node in program.graph.nodes:
-        if node.op == "call_function" and node.target in POOLS and not any(node.args[2:3]):
+        if node.op == "call_function" and node.target in IMAGE_POOLS and not any(node.args[2:3]):
             node.args = (*node.args[:2], node.args[1], *node.args[3:])
     program.graph_module.recompile()
 
@@ -448,25 +449,23 @@ def part_activations(module: GraphModule) -> None:
     """Quantizes between a layer and its activation if the result's zero point is not the least integer, in place.
 
     Only with that zero point does ExecuTorch fuse both; otherwise it leaves both to the core. For example, the
-    concatenation
-    of a ReLU with negative numbers gives the ReLU the joint scale and zero point. The result is the same: the bounds of
-    the
-    layer's integers are those of its quantization anyway.
+    concatenation of a ReLU with negative numbers gives the ReLU the joint scale and zero point. The result is the same:
+    the bounds of the layer's integers are those of its quantization anyway.
     """
     graph = module.graph
     for node in list(graph.nodes):
-        if node.op != "call_function" or node.target not in _ACTIVATIONS:
+        if node.op != "call_function" or node.target not in CLAMPS:
             continue
         source, readers = node.args[0], list(node.users)
-        if not readers or any(reader.target != _quantized.quantize_per_tensor.default for reader in readers):
+        if not readers or any(reader.target != QUANTIZE for reader in readers):
             continue
         parameters = readers[0].args[1:]
         zero_point, least = parameters[1], parameters[2]
-        if zero_point == least or not any(operand.target in _RESTORE for operand in source.all_input_nodes):
+        if zero_point == least or not any(operand.target in DEQUANTIZATIONS for operand in source.all_input_nodes):
             continue
         with graph.inserting_before(node):
-            quantized = graph.call_function(_quantized.quantize_per_tensor.default, (source, *parameters))
-            restored = graph.call_function(_quantized.dequantize_per_tensor.default, (quantized, *parameters))
+            quantized = graph.call_function(QUANTIZE, (source, *parameters))
+            restored = graph.call_function(DEQUANTIZE, (quantized, *parameters))
         for each in (quantized, restored):
             each.meta = dict(node.meta)
         node.replace_input_with(source, restored)
@@ -477,8 +476,7 @@ def tables_before_pools() -> contextlib.AbstractContextManager[None]:
     """Makes ExecuTorch's passes insert tables of functions before they rewrite average poolings.
 
     In the original order, a pooling after a function with floating-point results (tanh, sigmoid, exp) is refused,
-    because
-    the table that returns integers doesn't exist yet.
+    because the table that returns integers doesn't exist yet.
     """
     pools = (arm_pass_manager.RewriteAdaptiveAvgPool2dPass, arm_pass_manager.RewriteAvgPool2dPass)
 
@@ -496,10 +494,8 @@ def upsampling_of_sizes() -> Iterator[None]:
     """Leaves resampling to the core if PyTorch and ExecuTorch's passes read different pixels.
 
     The passes only look at sizes, whereas PyTorch uses a given factor although the result's size is rounded down. And
-    they
-    take the pixel nearest to the center of each result, whereas PyTorch rounds down. Both agree if each pixel is
-    repeated
-    equally often.
+    they take the pixel nearest to the center of each result, whereas PyTorch rounds down. Both agree if each pixel is
+    repeated equally often.
     """
     original = upsample_support._is_upsample_node_tosa_supported
 
@@ -525,8 +521,7 @@ def convolutions_to_16_bits() -> Iterator[None]:
     """Makes 16-bit convolutions return quantized results to all readers.
 
     Originally, a convolution that is read in 32 bits, as additions and products do, returns its raw sums, and the
-    readers
-    apply the scale of the quantized result to them.
+    readers apply the scale of the quantized result to them.
     """
     rewrite = arm_pass_manager.RewriteConvPass
     original = rewrite._has_int32_rescale_user
@@ -543,11 +538,9 @@ def layouts_of_all_readers() -> Iterator[None]:
     """Makes ExecuTorch's passes move views and permutations only if they know the shapes and update all readers.
 
     Originally, they remove a permutation before a view for one of its readers, so that others read the wrong layout.
-    They
-    move views past sums over one dimension, which then cover several dimensions of the view's operand, while the
-    conversion
-    to TOSA only uses the first. And they continue from nodes past which another view was moved, whose shapes are only
-    updated at the end.
+    They move views past sums over one dimension, which then cover several dimensions of the view's operand, while the
+    conversion to TOSA only uses the first. And they continue from nodes past which another view was moved, whose shapes
+    are only updated at the end.
     """
     base = propagation.PropagateViewCopyPermutePass
     permute, propagate, retrace = (

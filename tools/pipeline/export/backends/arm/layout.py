@@ -1,9 +1,8 @@
 """Chooses the layout of tensors inside delegates of ExecuTorch's Arm backends to minimize transpositions.
 
 ExecuTorch 1.4.1 inserts a transposition before and after each convolution and pooling. Its passes remove both around
-the
-operators in between if all of their operands and readers are transposed. A single other reader, such as a mean over an
-image, brings back all transpositions of a residual network. Vela 5.2 splits those that remain into several
+the operators in between if all of their operands and readers are transposed. A single other reader, such as a mean over
+an image, brings back all transpositions of a residual network. Vela 5.2 splits those that remain into several
 two-dimensional ones.
 """
 
@@ -169,7 +168,8 @@ def _whole_bricks(size: int) -> int:
 
 def _moved_elements(node: Node) -> int:
     """Returns the number of elements that a change of layout moves; images of one channel or one pixel have both
-    layouts."""
+    layouts.
+    """
     value = node.meta["val"]
     _, channels, height, width = value.shape
     return value.numel() if channels > 1 and height * width > 1 else 0

@@ -6,8 +6,7 @@ of its input, s pixels apart. For a result's coordinate o, padding p, and s * q 
     result[o] = sum over j of input[q - j] * kernel[r + s * j]
 
 so that the pixels of one r are those of a convolution of stride 1 whose kernel is every s-th weight. All r with the
-same
-number of weights are channels of one convolution. It doesn't multiply zeros, and its kernel is packed.
+same number of weights are channels of one convolution. It doesn't multiply zeros, and its kernel is packed.
 """
 
 from __future__ import annotations
@@ -21,12 +20,11 @@ from torch.fx import Graph, Node
 
 from tools.pipeline.export.ir.constants import add_constant, is_constant
 from tools.pipeline.export.ir.dim_orders import IMAGE, PIXELS
+from tools.pipeline.export.ir.operators import CLAMPS
 from tools.pipeline.export.ir.rewriting import emit, for_each, is_elementwise, named_arguments
 
 _aten = torch.ops.aten
 
-# Activations that are fused into the layer before them.
-_FUSED = (_aten.relu.default, _aten.hardtanh.default, _aten.clamp.default)
 
 # [batch, height, width, rows, columns, channels] in the order of pixels in the larger image.
 _ORDER = [0, 1, 3, 2, 4, 5]
@@ -36,8 +34,7 @@ def move_channels_to_pixels(graph: Graph, node: Node) -> None:
     """Replaces pixel_shuffle of images by a transposition of a channels-last image.
 
     If nothing else reads the convolution before it, that convolution computes its channels in the order of the result,
-    so
-    that the transposition moves runs of channels.
+    so that the transposition moves runs of channels.
     """
     image, factor = node.args
     layer, readers = image, [node]
@@ -59,7 +56,8 @@ def move_channels_to_pixels(graph: Graph, node: Node) -> None:
 
 def _has_channels_last(graph: Graph, layer: Node, factor: int) -> bool:
     """Makes a convolution compute [factor, factor, channels] instead of [channels, factor, factor]; returns whether it
-    can."""
+    can.
+    """
     if layer.target != _aten.conv2d.default or named_arguments(layer)["groups"] != 1:
         return False
     constants = [constant for constant in layer.args[1:3] if constant is not None]
@@ -200,7 +198,7 @@ def _joined(graph: Graph, node: Node, parts: list[Node], dim: int) -> Node:
 
 def _after_fused(node: Node) -> Node:
     """Returns the last of the operators after a node that are fused into it."""
-    while len(node.users) == 1 and (user := next(iter(node.users))).target in _FUSED:
+    while len(node.users) == 1 and (user := next(iter(node.users))).target in CLAMPS:
         node = user
     return node
 

@@ -1,15 +1,13 @@
 """Prepares ExecuTorch's Cortex-M backend: this package imports this module before any other part of the backend.
 
 In the wheel, `ops.operators`, which registers the operators, imports a module of the package `passes`, while the
-package
-`passes` looks up the registered operators on import. Neither can be imported first. This module imports the operators
-first, with an empty package instead of `passes`, and then `passes` itself.
+package `passes` looks up the registered operators on import. Neither can be imported first. This module imports the
+operators first, with an empty package instead of `passes`, and then `passes` itself.
 
 The operators' Python implementation defines the integers that a program must return. It convolves int32 tensors, which
 PyTorch cannot do with dilation, or float32 ones, which rounds sums over 2**24; here it computes in float64 instead. The
 same goes for its pooling of int8 images, in which PyTorch allows at most 127 pixels. The results of its table lookups
-get
-the memory order of the indices, because operators derive an image's order of dimensions from its strides.
+get the memory order of the indices, because operators derive an image's order of dimensions from its strides.
 
 Eight gaps of the quantizer and the passes are filled. A hardswish that is marked as int8 but can't be fused into the
 layer before it becomes a lookup table. A relu or clamp of a convolution or linear layer with other readers gets int8
@@ -151,7 +149,8 @@ def _passes() -> list[Any]:
 
 def _where_padded(substitution: Any) -> Callable[[Any, torch.fx.GraphModule], PassResult]:
     """Returns a `call` for a substitution pass that skips graphs without padding, in which no pass depends on the
-    order."""
+    order.
+    """
 
     def call(self: Any, graph_module: torch.fx.GraphModule) -> PassResult:
         if all(node.target != exir_ops.edge.aten.constant_pad_nd.default for node in graph_module.graph.nodes):

@@ -1,5 +1,6 @@
 """Marks the layers that the quantizer assigned to operators of our own; layers in floating point look the same
-otherwise."""
+otherwise.
+"""
 
 from torch.fx import Node
 

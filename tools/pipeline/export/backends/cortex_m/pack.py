@@ -53,12 +53,10 @@ _COPIED_MORE = 8
 # kPairOutputs of these kernels.
 _PAIR_OUTPUTS = 32
 # The largest number of groups of a convolution that is packed without groups: its weights are no larger than in
-# floating
-# point, and its products take a quarter of the instructions of unpacked ones.
+# floating point, and its products take a quarter of the instructions of unpacked ones.
 _MAX_DENSE_GROUPS = 4
 # The largest weights of a layer with any number of groups that is packed this way for vectors, if these have no kernel
-# for
-# it. There a product with zero takes a tenth of an instruction, and an unpacked layer ten times as many.
+# for it. There a product with zero takes a tenth of an instruction, and an unpacked layer ten times as many.
 _MAX_DENSE_BYTES = 8192
 
 _cortex_m = torch.ops.cortex_m
@@ -163,7 +161,8 @@ def _has_short_sums(weight: Tensor) -> bool:
 
 def can_be_arranged(layer: Layer, arrangement: int) -> bool:
     """Whether a layer's weights can be arranged: for DSP, 256 times a second channel's and a first one's must fit in 16
-    bits."""
+    bits.
+    """
     if arrangement != DSP or layer.kind == DEPTHWISE:
         return True
     channels = layer.weight.shape[0]
@@ -227,8 +226,8 @@ def _ordered(weight: Tensor, head: Head) -> Tensor:
 
 
 def _depthwise_channels(head: Head) -> Tensor:
-    """Returns the channel order of the groups of a depthwise layer without MVE; the last group has the last
-    channels."""
+    """Returns the channel order of the groups of a depthwise layer without MVE; the last group has the last channels.
+    """
     starts = torch.arange(0, head.in_channels, head.group).clamp(max=head.in_channels - head.group)
     # A group's outputs: the first one of each input, then the second ones, and so on.
     times = head.channels // head.in_channels
@@ -585,8 +584,8 @@ def _layer(program: ExportedProgram, node: Node, arrangement: int) -> Layer | No
 
 
 def _dense(weight: Tensor, channels: int) -> Tensor:
-    """Expands the weight of a grouped convolution [out, height, width, in / groups] with zeros to one without
-    groups."""
+    """Expands the weight of a grouped convolution [out, height, width, in / groups] with zeros to one without groups.
+    """
     inner = weight.shape[3]
     groups = channels // inner
     dense = weight.new_zeros(*weight.shape[:3], channels)
@@ -706,12 +705,9 @@ def prepare(program: ExportedProgram, target: CortexMTargetConfig) -> ExportedPr
     """Replaces the layers of a lowered program that can be packed for a core by packed ones, in place.
 
     Not packed are transposed convolutions, those with more than four groups unless has_grouped_kernel(), and depthwise
-    ones
-    that have less than four channels, or for MVE a number that is not a multiple of four, or that, without DSP and for
-    MVE,
-    are dilated or have several outputs per input channel; and for DSP, layers with weights of -128, which quantizers
-    don't
-    produce, beside negative ones.
+    ones that have less than four channels, or for MVE a number that is not a multiple of four, or that, without DSP and
+    for MVE, are dilated or have several outputs per input channel; and for DSP, layers with weights of -128, which
+    quantizers don't produce, beside negative ones.
 
     Args:
       program: an edge program after CortexMPassManager.

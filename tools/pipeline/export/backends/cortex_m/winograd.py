@@ -1,11 +1,9 @@
 """Computes 3x3 convolutions with 16 products instead of 36, in otherwise unused memory.
 
 torch_fusion::winograd_convolution computes the same as torch_fusion::convolution, bit by bit, with less than half of
-the
-multiplications, but needs memory for its transformed operands: kernels/cortex_m/winograd.h. The more tiles of two by
-two
-outputs it computes at a time, the less often it transforms the weights. A program's memory is determined by its largest
-instruction, so that most others leave a part of it free; the caller may grant more.
+the multiplications, but needs memory for its transformed operands: kernels/cortex_m/winograd.h. The more tiles of two
+by two outputs it computes at a time, the less often it transforms the weights. A program's memory is determined by its
+largest instruction, so that most others leave a part of it free; the caller may grant more.
 """
 
 from __future__ import annotations

@@ -32,12 +32,12 @@ _DEQUANTIZE = _quantized.dequantize_per_tensor.default
 _DEQUANTIZE_CHANNELS = _quantized.dequantize_per_channel.default
 _COPY = exir_ops.edge.dim_order_ops._to_dim_order_copy.default
 
-# Computed together with the layer before them, or with integers alone.
+# Activations that are fused into the layer before them, or computed on integers.
 _ACTIVATIONS = frozenset((_aten.relu.default, _aten.hardtanh.default, _aten.clamp.default))
 _OF_TWO = frozenset((_aten.add.Tensor, _aten.mul.Tensor, _aten.minimum.default, _aten.maximum.default))
-# Their results are integers that one of their operands has, if all have the same scale and zero point.
+# Operators that return one of their operands' integers, if all have the same scale and zero point.
 _CHOICES = frozenset((_aten.minimum.default, _aten.maximum.default))
-# Their results are elements of their operands: integers, if all have the same scale and zero point.
+# Operators that return elements of their operands, which stay integers if all have the same scale and zero point.
 _MOVES = frozenset((
     _aten.cat.default, _aten.clone.default, _aten.constant_pad_nd.default, _aten.expand_copy.default,
     _aten.flip.default, _aten.permute_copy.default, _aten.pixel_shuffle.default, _aten.pixel_unshuffle.default,
@@ -47,18 +47,18 @@ _MOVES = frozenset((
 
 
 def to_int8(edge: ExportedProgram, core: str, path: Path) -> ExportedProgram:
-    """The program with the core's int8 operators in place of what is quantized and no delegate.
+    """Returns the program with the core's int8 operators in place of quantized operators outside of delegates.
 
-    Left in floating point is what the core has no int8 operator for.
+    Operators that have no int8 form on the core stay in floating point.
 
     Args:
-      edge: a program of int8 activations with delegates; it is left alone.
-      core: `cortex-m55` or such.
+      edge: a program of int8 activations with delegates; it is not modified.
+      core: the core, such as `cortex-m55`.
       path: the model file.
 
     Raises NoInt8Form if the core's operators can't express it.
     """
-    # Tensors are shared: what is computed of parameters can't be copied.
+    # Tensors are shared: computed values of parameters can't be copied.
     tensors = (*edge.state_dict.values(), *edge.constants.values())
     lowered = copy.deepcopy(edge, {id(tensor): tensor for tensor in tensors})
     _convolve_linear(lowered)
@@ -67,7 +67,7 @@ def to_int8(edge: ExportedProgram, core: str, path: Path) -> ExportedProgram:
     try:
         lowered = CORTEX_M_SUBSTITUTION.run(lowered, target=target_of(core))
     except Exception as error:
-        # What ExecuTorch's passes make of operators that they do not know.
+        # ExecuTorch's passes raise various errors for operators that they don't support.
         raise NoInt8Form([ALL_BUT_LAYERS], f"{type(error).__name__}: {error}".split("\n")[0]) from error
     _drop_copies(lowered)
     lowered.graph_module.recompile()
@@ -76,15 +76,15 @@ def to_int8(edge: ExportedProgram, core: str, path: Path) -> ExportedProgram:
 
 
 def _calls(program: ExportedProgram) -> list[Node]:
-    """The calls of delegates, in order."""
+    """Returns the calls of delegates, in order."""
     return [node for node in program.graph.nodes if node.target == executorch_call_delegate]
 
 
 def _copy_operands(program: ExportedProgram) -> None:
-    """Copies what delegates read to the order in which it lies already, in place.
+    """Copies the operands of delegates to the order that they already have, in place.
 
-    A delegate knows how many bytes it takes, and not how they lie. What the passes put in front of it may give another
-    order, and they would have its results lie as its operands do then.
+    A delegate knows the number of bytes of an operand but not their order. The passes may change the order of the
+    operand, and would then give the delegate's results the same order.
     """
     for call in _calls(program):
         for operand in call.args[1:]:
@@ -94,7 +94,7 @@ def _copy_operands(program: ExportedProgram) -> None:
 
 
 def _drop_copies(program: ExportedProgram) -> None:
-    """Drops copies in front of delegates that change nothing, in place."""
+    """Drops copies before delegates that change nothing, in place."""
     for call in _calls(program):
         for operand in call.args[1:]:
             if operand.target != _COPY:
@@ -106,9 +106,9 @@ def _drop_copies(program: ExportedProgram) -> None:
 
 
 def _convolve_linear(program: ExportedProgram) -> None:
-    """Makes linear layers of int8 convolutions of images of one pixel, a row each, in place.
+    """Turns linear layers into int8 convolutions of images of one pixel, one per row, in place.
 
-    The NPU's weights have a scale for each channel, and the core's linear layers one for all.
+    The NPU's weights have a scale per channel, whereas the core's linear layers have a single one.
     """
     graph, kernels = program.graph, dict[Node, Node]()
     for node in list(graph.nodes):
@@ -146,7 +146,7 @@ def _convolve_linear(program: ExportedProgram) -> None:
 
 
 def _is_linear_of_channels(program: ExportedProgram, node: Node) -> bool:
-    """Whether a linear layer is quantized, with constant weights that have a scale for each channel."""
+    """Whether a linear layer is quantized, with constant weights that have a scale per channel."""
     source, weight, *_ = node.args
     readers = list(node.users)
     if len(readers) == 1 and readers[0].target in _ACTIVATIONS:
@@ -180,9 +180,8 @@ def _kernel(program: ExportedProgram, weight: Node) -> Node:
 def _leave_in_float(program: ExportedProgram) -> None:
     """Removes the mark of a quantized operator where the passes would compute wrong integers, in place.
 
-    The passes fold quantization into every marked operator: quantizers for the core only mark operators that the passes
-    can
-    lower.
+    The passes fold quantization into every marked operator, because quantizers for the core only mark operators that
+    they can lower.
     """
     in_int8: set[Node] = set()
     for node in program.graph.nodes:

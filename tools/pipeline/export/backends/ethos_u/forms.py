@@ -18,9 +18,22 @@ from torch.fx import Graph, Node
 from torch.utils._pytree import tree_leaves
 
 from tools.artifacts.ethos_u.npu import Npu
-from tools.pipeline.export.backends.arm.forms import POOLS
 from tools.pipeline.export.ir.constants import add_constant
 from tools.pipeline.export.ir.dim_orders import IMAGE, PIXELS
+from tools.pipeline.export.ir.operators import (
+    CLAMPS,
+    CONVOLUTIONS,
+    CONVOLUTIONS_BY_WORD,
+    COPIES,
+    DROPOUTS,
+    EXTREMES,
+    IMAGE_POOLS,
+    JOINS,
+    PADS,
+    SIZE_CHANGES,
+    SPLITS,
+    TRANSPOSITIONS,
+)
 from tools.pipeline.export.ir.rewriting import as_list, emit, for_each, named_arguments, replace_node
 from tools.pipeline.export.ir.signature import varying
 
@@ -41,40 +54,19 @@ _LONGEST_DEPTHWISE, _LONGEST_MAXIMUM = 64, 256
 _MOST_AVERAGED = 1024
 # The largest number of planes of a convolution's result, each of which becomes a two-dimensional convolution.
 _MOST_PLANES = 32
-_PARTS = frozenset((
-    _aten.cat.default, _aten.concat.default, _aten.narrow.default, _aten.select.int, _aten.slice.Tensor,
-    _aten.stack.default,
-))  # fmt: skip
-_SPLITS = frozenset((
-    _aten.chunk.default, _aten.split.Tensor, _aten.split.sizes, _aten.split_with_sizes.default,
-    _aten.tensor_split.indices, _aten.tensor_split.sections, _aten.unbind.int,
-))  # fmt: skip
+_PARTS = JOINS | {_aten.narrow.default, _aten.select.int, _aten.slice.Tensor}
+_SPLITS = SPLITS | {
+    _aten.chunk.default, _aten.split.sizes, _aten.tensor_split.indices, _aten.tensor_split.sections, _aten.unbind.int,
+}  # fmt: skip
 # Operators that Vela compiles correctly for slices that are not copied.
-_READ_PARTS = frozenset((
-    _aten.avg_pool2d.default, _aten.cat.default, _aten.conv1d.default, _aten.conv1d.padding, _aten.conv2d.default,
-    _aten.conv2d.padding, _aten.linear.default,
-))  # fmt: skip
-
-_CONVOLUTIONS = (_aten.conv1d.default, _aten.conv2d.default)
+_READ_PARTS = CONVOLUTIONS | CONVOLUTIONS_BY_WORD | {_aten.avg_pool2d.default, _aten.cat.default, _aten.linear.default}
 
 # Operators that write their operands to slices of a tensor, and operators that only move elements.
-_WRITERS = frozenset((
-    _aten.cat.default, _aten.concat.default, _aten.constant_pad_nd.default, _aten.pad.default, _aten.stack.default,
-))  # fmt: skip
-_MOVES = frozenset((
-    _aten.clone.default, _aten.contiguous.default, _aten.dropout.default, _aten.flatten.using_ints,
-    _aten.permute.default, _aten.reshape.default, _aten.squeeze.default, _aten.squeeze.dim, _aten.squeeze.dims,
-    _aten.t.default, _aten.transpose.int, _aten.unsqueeze.default, _aten.view.default,
-))  # fmt: skip
-_EXTREMES = (_aten.amax.default, _aten.amin.default)
+_WRITERS = JOINS | PADS
+_MOVES = COPIES | DROPOUTS | SIZE_CHANGES | TRANSPOSITIONS | {_aten.t.default}
 # Operators that Vela compiles correctly if they write to a slice: layers, with their activations.
-_LAYERS = frozenset((
-    _aten.avg_pool1d.default, _aten.avg_pool2d.default, _aten.conv1d.default, _aten.conv1d.padding,
-    _aten.conv2d.default, _aten.conv2d.padding, _aten.linear.default, _aten.max_pool2d.default,
-))  # fmt: skip
-_ACTIVATIONS = frozenset((
-    _aten.hardtanh.default, _aten.hardtanh_.default, _aten.relu.default, _aten.relu_.default,
-))  # fmt: skip
+_LAYERS = CONVOLUTIONS | CONVOLUTIONS_BY_WORD | IMAGE_POOLS | {_aten.avg_pool1d.default, _aten.linear.default}
+_ACTIVATIONS = CLAMPS - {_aten.clamp.default, _aten.clamp_.default}
 
 
 def repeats_pixels(node: Node) -> bool:
@@ -135,12 +127,9 @@ def reduce_images(program: ExportedProgram, npu: Npu) -> None:
     """Computes means of images as layers with equal weights, and maxima as poolings, in place.
 
     ExecuTorch sums rows and columns one after the other, for which Vela transposes all elements each time, and a
-    pooling
-    would return averages in the scale of the image, of whose range they use a small part. A depthwise layer as large as
-    the
-    image needs no transposition. For larger images it takes more cycles on Ethos-U55 and U65 than a layer whose
-    channels are
-    the pixels, which needs a single transposition.
+    pooling would return averages in the scale of the image, of whose range they use a small part. A depthwise layer as
+    large as the image needs no transposition. For larger images it takes more cycles on Ethos-U55 and U65 than a layer
+    whose channels are the pixels, which needs a single transposition.
     """
     graph = program.graph
     for node in list(graph.nodes):
@@ -179,7 +168,8 @@ def reduce_images(program: ExportedProgram, npu: Npu) -> None:
 
 def _sides(height: int, width: int, longest: int) -> tuple[int, int] | None:
     """Returns the sides of an image with the same number of pixels, its own if they are short enough; None if there are
-    none."""
+    none.
+    """
     if max(height, width) <= longest:
         return height, width
     pixels = height * width
@@ -193,7 +183,7 @@ def reduce_strides(program: ExportedProgram) -> None:
     """Gives poolings with a single window the stride 1, in place: the NPU's stride is at most 3."""
     graph = program.graph
     for node in list(graph.nodes):
-        if node.op != "call_function" or node.target not in POOLS or tuple(node.meta["val"].shape[-2:]) != (1, 1):
+        if node.op != "call_function" or node.target not in IMAGE_POOLS or tuple(node.meta["val"].shape[-2:]) != (1, 1):
             continue
         source, kernel, *rest = node.args
         kernel = [kernel] * 2 if isinstance(kernel, int) else list(kernel)
@@ -241,12 +231,11 @@ def choose_windows(program: ExportedProgram, npu: Npu) -> None:
     place.
 
     ExecuTorch leaves them to the core for Ethos-U55 and U65. For U85, Vela 5.2 generates an operation for each element
-    of
-    the windows, and returns wrong numbers if the image is padded.
+    of the windows, and returns wrong numbers if the image is padded.
     """
     graph = program.graph
     for node in list(graph.nodes):
-        if node.op != "call_function" or node.target not in POOLS:
+        if node.op != "call_function" or node.target not in IMAGE_POOLS:
             continue
         given = named_arguments(node)
         stride = _pair(given["stride"])
@@ -310,7 +299,7 @@ def fold_strides(program: ExportedProgram) -> None:
     """
     graph = program.graph
     for node in list(graph.nodes):
-        if node.op != "call_function" or node.target not in _CONVOLUTIONS:
+        if node.op != "call_function" or node.target not in CONVOLUTIONS:
             continue
         given = named_arguments(node)
         source, weight, bias = (given[name] for name in ("input", "weight", "bias"))
@@ -370,7 +359,7 @@ def choose_pixels(program: ExportedProgram) -> None:
     """
     graph = program.graph
     for node in list(graph.nodes):
-        if node.op != "call_function" or node.target not in _CONVOLUTIONS:
+        if node.op != "call_function" or node.target not in CONVOLUTIONS:
             continue
         given = named_arguments(node)
         stride = for_each(given["stride"], node.meta["val"].dim() - 2)
@@ -389,12 +378,11 @@ def pad_strides(program: ExportedProgram) -> None:
     """Pads images before convolutions with a larger stride than the NPU's, in place.
 
     ExecuTorch leaves them to the core for Ethos-U55 and U65, and Vela 5.2 compiles some wrongly for U85 if the
-    convolution
-    pads.
+    convolution pads.
     """
     graph = program.graph
     for node in list(graph.nodes):
-        if node.op != "call_function" or node.target not in _CONVOLUTIONS:
+        if node.op != "call_function" or node.target not in CONVOLUTIONS:
             continue
         given = named_arguments(node)
         axes = node.meta["val"].dim() - 2
@@ -512,10 +500,8 @@ def _interpolate(graph: Graph, origin: Node, factors: Sequence[int]) -> Node:
     """Interpolates linearly, without aligned corners.
 
     With a factor of three, each result is an average of three pixels, each repeated three times. With an even factor,
-    results
-    are between two pixels, so that pixels are repeated twice as often, and the stride skips every second one. The
-    outermost
-    pixels extend beyond the image.
+    results are between two pixels, so that pixels are repeated twice as often, and the stride skips every second one.
+    The outermost pixels extend beyond the image.
     """
     finer = [factor if factor % 2 else 2 * factor for factor in factors]
     repeated = _repeat(graph, origin, origin.args[0], finer)
@@ -549,10 +535,8 @@ def copy_parts(program: ExportedProgram) -> None:
 
     Vela 5.2 copies neither: it reads a slice from the whole tensor, and writes the operands of a concatenation to their
     slices of the result. Where it splits operators (softmax, transposed convolutions, matrix products, means, norms),
-    the
-    commands then use the whole tensor's channels, or write all operands to the first slice. An average of single
-    elements is
-    a copy that it performs.
+    the commands then use the whole tensor's channels, or write all operands to the first slice. An average of single
+    elements is a copy that it performs.
     """
     graph, varies = program.graph, varying(program)
     for node in list(graph.nodes):
@@ -578,17 +562,16 @@ def copy_functions(program: ExportedProgram, npu: Npu) -> None:
     """Copies results of functions that become slices of a tensor, in place.
 
     Vela 5.2 makes the function write to the slice. On Ethos-U55 and U65 it fuses an elementwise function into the
-    preceding
-    transposition, which it splits, and the offset of the slice is lost. The same happens to functions of several
-    operations
-    (softmax, maxima, products with broadcasts or of matrices). On U85 only maxima and minima lose it.
+    preceding transposition, which it splits, and the offset of the slice is lost. The same happens to functions of
+    several operations (softmax, maxima, products with broadcasts or of matrices). On U85 only maxima and minima lose
+    it.
     """
     graph, varies = program.graph, varying(program)
     sources = dict.fromkeys(source for node in graph.nodes if _writes_parts(node) for source in _sources(node))
     for source in sources:
         if source not in varies or _writes_well(source) or not source.meta["val"].is_floating_point():
             continue
-        if npu.product == "u85" and source.target not in _EXTREMES:
+        if npu.product == "u85" and source.target not in EXTREMES:
             continue
         users = [user for user in source.users if user.op == "call_function"]
         copy = _copy(graph, source)
@@ -632,8 +615,7 @@ def _copy(graph: Graph, node: Node) -> Node:
         return _call_after(graph, node, _aten.avg_pool2d.default, [1, 1])
     rows, size = math.prod(shape[:-1]), shape[-1] if shape else 1
     # A single row becomes channels, which are contiguous on the NPU and in Vela 5.2. On U85, Vela reads beyond the end
-    # of an
-    # image of one channel that is a slice of a tensor.
+    # of an image of one channel that is a slice of a tensor.
     image = _call_after(graph, node, _aten.reshape.default, [1, size, 1, 1] if rows == 1 else [1, 1, rows, size])
     return _call_after(graph, _call_after(graph, image, _aten.avg_pool2d.default, [1, 1]), _aten.reshape.default, shape)
 

@@ -207,8 +207,7 @@ def delegate(
     """Lowers a quantized program, with the subgraphs that the NPU can compute as delegates.
 
     Operators that ExecuTorch's passes, Vela or the TOSA reference model refuse, or that Vela compiles wrongly, are left
-    to
-    the core, one location after another.
+    to the core, one location after another.
 
     Args:
       samples: inputs in floating point, with which wrong commands are located.

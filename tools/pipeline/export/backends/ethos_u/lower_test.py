@@ -346,8 +346,8 @@ _PARTS = "self.up, self.norm = nn.ConvTranspose2d(2, 4, 2, 2), nn.LayerNorm(12)"
     ),
 )
 def test_parts_of_tensors(tmp_path: Path, forward: str) -> None:
-    """Vela splits these operators: it would compute with the whole tensors' channels, and the export would report
-    that."""
+    """Vela splits these operators: it would compute with the whole tensors' channels, and the export would report that.
+    """
     result = _export(tmp_path, model_source(forward, _IMAGE, _PARTS))
     assert _delegates(result) == 1
     assert not result.operators
@@ -776,8 +776,8 @@ def test_all_that_vela_compiles_wrong(tmp_path: Path, monkeypatch: pytest.Monkey
 )
 @pytest.mark.parametrize("io", ["int8", *by_hand(["int16"])])
 def test_images_that_are_constants(tmp_path: Path, forward: str, init: str, io: str) -> None:
-    """The constants have the order in which the NPU reads them; Vela's commands for U55 would transpose them in
-    flash."""
+    """The constants have the order in which the NPU reads them; Vela's commands for U55 would transpose them in flash.
+    """
     result = _export(tmp_path, model_source(forward, _IMAGE, f"self.conv = nn.Conv2d(4, 4, 3, padding=1)\n{init}"), io)
     assert _delegates(result) == 1
     assert not result.operators

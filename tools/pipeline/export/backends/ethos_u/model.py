@@ -14,8 +14,7 @@ from npu.memory import Segments
 from tools.artifacts.ethos_u.payload import Payload, TensorPlace, parse_commands
 
 # The addresses of the regions: weights and scales, scratch memory, the NPU's own memory. Addresses have 40 bits, so
-# that
-# none reaches from one region into another.
+# that none reaches from one region into another.
 _WEIGHTS, _SCRATCH, _CACHE = 1 << 44, 2 << 44, 3 << 44
 
 

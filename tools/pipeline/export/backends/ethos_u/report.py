@@ -1,5 +1,5 @@
-"""Reports Vela's estimates of a program: cycles, multiply-accumulates and memory by layer, and operators on the
-core."""
+"""Reports Vela's estimates of a program: cycles, multiply-accumulates and memory by layer, and operators on the core.
+"""
 
 from __future__ import annotations
 

@@ -62,7 +62,8 @@ class Comparison:
 
     def unchecked(self) -> list[str]:
         """Lists what the model of the NPU can't execute, with reasons. Subgraphs that were not called run on arbitrary
-        inputs."""
+        inputs.
+        """
         for payload in self._numbers.keys() - self._calls.keys():
             self._execute(payload, [])
         return [self._unchecked[payload] for payload in self._numbers if payload in self._unchecked]

@@ -2,9 +2,8 @@
 
 ExecuTorch's passes make tables of single operators that they know. A function of several operators (softplus, a GELU by
 hand, a product with a number) loses precision and takes the NPU's time at each of them, and the core would compute
-those
-that the passes don't know (hardshrink) or an NPU can't compute (comparisons). A table has the exact results of any
-function.
+those that the passes don't know (hardshrink) or an NPU can't compute (comparisons). A table has the exact results of
+any function.
 """
 
 from __future__ import annotations
@@ -25,13 +24,10 @@ from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
 
 from tools.pipeline.export.backends.cortex_m.tables import function_of, results_of
+from tools.pipeline.export.ir.operators import DEQUANTIZE, QUANTIZE
 from tools.pipeline.export.ir.rewriting import emit
 from tools.pipeline.export.quantize.activation_tables import attribute
 from tools.pipeline.export.upstream.replaced import replaced
-
-_quantized = torch.ops.quantized_decomposed
-_QUANTIZE = _quantized.quantize_per_tensor.default
-_DEQUANTIZE = _quantized.dequantize_per_tensor.default
 
 _library = torch.library.Library("torch_fusion", "FRAGMENT")
 _library.define(
@@ -104,7 +100,7 @@ def write_tables(program: ExportedProgram) -> ExportedProgram | None:
         if not _is_written(program, node):
             continue
         result = node.args[0]
-        function = function_of(program, result, _DEQUANTIZE)
+        function = function_of(program, result, DEQUANTIZE)
         assert function is not None
         results = results_of(program, function)
         if results.isnan().all():
@@ -125,9 +121,9 @@ def write_tables(program: ExportedProgram) -> ExportedProgram | None:
 
 def _is_written(program: ExportedProgram, node: Node) -> bool:
     """Whether a quantization follows a function that ExecuTorch's passes make no table of."""
-    if node.target != _QUANTIZE or node.args[5] != torch.int8:
+    if node.target != QUANTIZE or node.args[5] != torch.int8:
         return False
-    function = function_of(program, node.args[0], _DEQUANTIZE)
+    function = function_of(program, node.args[0], DEQUANTIZE)
     # ExecuTorch quantizes between operators.
     return function is not None and (len(function.nodes) > 1 or any(_is_left(each) for each in function.nodes))
 

@@ -46,6 +46,7 @@ from tools.pipeline.export.backends.arm.refused import (
     with_reasons,
 )
 from tools.pipeline.export.capture.state import State
+from tools.pipeline.export.ir.operators import DEQUANTIZE_CHANNELS
 from tools.pipeline.export.pipelines import VGF_FORMS
 from tools.pipeline.export.quantize.quantize import Quantized, Sample
 from tools.pipeline.export.quantize.ranges import with_ranges
@@ -178,7 +179,7 @@ class _IsNarrow(OperatorSupportBase):
 def _widen_zero_points(program: ExportedProgram) -> None:
     """Converts zero points per channel to 64 bits, in place: ExecuTorch's kernel always reads 64 bits."""
     for node in program.graph.nodes:
-        if node.target != torch.ops.quantized_decomposed.dequantize_per_channel.default:
+        if node.target != DEQUANTIZE_CHANNELS:
             continue
         points = node.args[2]
         name = program.graph_signature.inputs_to_buffers.get(points.name)
@@ -197,8 +198,7 @@ def _checking_borders() -> Iterator[None]:
     def preprocess(program: ExportedProgram, specs: list[CompileSpec]) -> PreprocessResult:
         for node in program.graph.nodes:
             # A placeholder has the metadata of the operator outside, which may be quantized, and passes it on to its
-            # transposition,
-            # into which the quantization after it would be folded and lost.
+            # transposition, into which the quantization after it would be folded and lost.
             if node.op == "placeholder" and node.meta["val"].dtype == torch.float32:
                 node.meta.pop("custom", None)
         for node in program.graph.output_node().all_input_nodes:

@@ -64,8 +64,8 @@ def _is_static(x: Tensor) -> bool:
 
 
 def _is_mixed_norm(node: Node) -> bool:
-    """Whether a node is a layer normalization with weights of another dtype, which ExecuTorch's edge dialect
-    refuses."""
+    """Whether a node is a layer normalization with weights of another dtype, which ExecuTorch's edge dialect refuses.
+    """
     if node.target != _aten.layer_norm.default:
         return False
     return len({tensor.meta["val"].dtype for tensor in node.all_input_nodes}) > 1
@@ -167,8 +167,8 @@ def _adaptive_avg_pool3d(x: Tensor, output_size: Sequence[int]) -> Tensor:
 
 
 def _adaptive_max_pool(x: Tensor, output_size: Sequence[int]) -> tuple[Tensor, Tensor]:
-    """Computes maxima over windows that divide dimensions evenly: inputs floor(i in / out) to ceil((i + 1) in /
-    out)."""
+    """Computes maxima over windows that divide dimensions evenly: inputs floor(i in / out) to ceil((i + 1) in / out).
+    """
     if not _is_static(x) or 0 in output_size:
         return NotImplemented
     rank = len(output_size)
@@ -257,7 +257,8 @@ def _nanmedian_of_all(x: Tensor) -> Tensor:
 
 def _scan(parts: tuple[Tensor, ...], dim: int, combine: Callable[..., tuple[Tensor, ...]]) -> tuple[Tensor, ...]:
     """Computes an inclusive scan with combine(), which takes the parts of the preceding elements and of the following
-    ones."""
+    ones.
+    """
     length, step = parts[0].shape[dim] if parts[0].dim() else 1, 1
     while step < length:
         # Each round doubles the number of elements that are combined.
@@ -552,7 +553,8 @@ _DENSE = 64
 
 def _cubic(distance: Tensor, a: float) -> Tensor:
     """Returns the weight at a distance: R. Keys, Cubic Convolution Interpolation for Digital Image Processing, equation
-    4."""
+    4.
+    """
     x = distance.abs()
     near = ((a + 2) * x - (a + 3)) * x * x + 1
     far = (((x - 5) * x + 8) * x - 4) * a

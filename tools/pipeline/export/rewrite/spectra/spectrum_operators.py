@@ -1,9 +1,8 @@
 """Defines operators of our own, `torch_fusion::*`, for spectra of signals in real numbers.
 
 A program can't hold complex numbers, and PyTorch's transforms need much memory: all frames of a signal side by side,
-and
-twice as many numbers for their transforms. These operators cut one frame at a time from the signal, transform it and
-store only the requested values.
+and twice as many numbers for their transforms. These operators cut one frame at a time from the signal, transform it
+and store only the requested values.
 
 All take [signals, samples] in float32 or int16 and cut `count` frames of `size` samples, `hop` samples apart. The first
 frame begins `pad` samples before the signal. `pad` samples before and after it are mirrored (`reflect`) or zero, and
@@ -29,8 +28,7 @@ _SCHEMAS = {
     # [signals, frequencies, count], or with `frames_first` [signals, count, frequencies]: absolute values or squares.
     "spectrogram": f"{_SIGNAL}{_FRAMES}bool onesided, bool squared, bool frames_first",
     # [signals, filters, count]: weighted sums over `bands[:, 1]` of a spectrogram's frequencies, from `bands[:, 0]` on.
-    # The
-    # weights of all bands are concatenated.
+    # The weights of all bands are concatenated.
     "filtered_spectrogram": f"{_SIGNAL}{_FILTERS}{_FRAMES}bool squared, bool frames_first",
 }
 for _name, _arguments in _SCHEMAS.items():
