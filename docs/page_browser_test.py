@@ -130,5 +130,5 @@ def test_picture(tmp_path: Path) -> None:
     # Beside the documents if it was run rather than tested.
     workspace = os.environ.get("BUILD_WORKSPACE_DIRECTORY")
     picture = Path(workspace) / "docs/images/page_ds_cnn.png" if workspace else tmp_path / "page.png"
-    _chromium("--window-size=1440,1130", "--hide-scrollbars", f"--screenshot={picture}", _PAGE.resolve().as_uri())
+    _chromium("--window-size=1440,1560", "--hide-scrollbars", f"--screenshot={picture}", _PAGE.resolve().as_uri())
     assert picture.stat().st_size > 50_000

@@ -547,8 +547,8 @@ function drawChoices() {
       style: { background: "transparent", fontFamily: "inherit", fontSize: "11px" },
       x: { label: labels[x], grid: true, tickFormat: "~s", zero: true },
       y: { label: labels[y], grid: true, tickFormat: y === "accuracy" ? "~%" : "~s", zero: y !== "accuracy" },
-      color: { range: COLORS, legend: true },
-      symbol: { legend: true },
+      color: { domain: [...new Set(dots.map((dot) => dot.board))], range: COLORS, legend: true },
+      symbol: { domain: [...new Set(dots.map((dot) => dot.model))], legend: true },
       marks: [
         Plot.dot(front, { x, y, r: 10, stroke: "var(--mark)" }),
         Plot.dot(known, {
