@@ -19,9 +19,10 @@ from tools.pipeline.compile.checks import check_method
 from tools.pipeline.compile.header import c_header, cpp_header
 from tools.pipeline.compile.in_place import use_in_place
 from tools.pipeline.compile.layout import kind_of, method_layout
+from tools.pipeline.compile.model import Model
 from tools.pipeline.compile.names import name_problem
 from tools.pipeline.compile.program import Method, make_method
-from tools.pipeline.compile.source import Model, source
+from tools.pipeline.compile.source import source
 from tools.pipeline.link.header import Embedded
 from tools.pipeline.link.header import header as image_header
 from tools.pipeline.link.interface import find_method, interface_of, read_example, read_program_manifest

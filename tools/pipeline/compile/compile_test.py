@@ -18,7 +18,8 @@ from tools.pipeline.compile.compile import compile_method, main
 from tools.pipeline.compile.header import _conversions, quantization
 from tools.pipeline.compile.names import Names, camel, module_of, parameter_name, snake
 from tools.pipeline.compile.program import Method
-from tools.pipeline.compile.source import _comment, take_objects
+from tools.pipeline.compile.run import take_objects
+from tools.pipeline.compile.text import comment
 from tools.pipeline.compile.values import data_array, floating, string
 from tools.pipeline.registry.catalog import read_catalog
 from tools.pipeline.registry.signature import argument_names
@@ -137,11 +138,11 @@ def test_names_of_the_users_are_no_names_of_ours() -> None:
     """A parameter of the outermost module may be called as a function is, and a name may hold anything."""
     assert parameter_name("linear") == "model_linear"
     assert parameter_name("a.b c\n.weight") == "a_b_c_weight"
-    assert _comment("a\\") == ["  // a/"]
+    assert comment("a\\") == ["  // a/"]
 
 
 def test_a_shape_is_on_one_line() -> None:
-    assert _comment("a" * 100 + ": [1, 2, 3] to [4]") == ["  // " + "a" * 100 + ":", "  // [1, 2, 3] to [4]"]
+    assert comment("a" * 100 + ": [1, 2, 3] to [4]") == ["  // " + "a" * 100 + ":", "  // [1, 2, 3] to [4]"]
 
 
 def test_another_programs_manifest_is_refused(tmp_path: Path) -> None:

@@ -10,15 +10,12 @@ from tools.artifacts.manifest.manifest import manifest_json
 from tools.artifacts.quantization_report.quantization_report import quantization_report_json
 from tools.pipeline.export.backends.request import LoweredModel, LoweringRequest
 from tools.pipeline.export.capture import golden
-from tools.pipeline.export.capture.diagnosis import (
-    check_examples,
-)
-from tools.pipeline.export.capture.eager import keep_weights, load_weights, parameter_names, run_eager
+from tools.pipeline.export.capture.diagnosis import check_examples
+from tools.pipeline.export.capture.eager import keep_weights, load_weights, run_eager
 from tools.pipeline.export.capture.words import WordedConsole, in_words
-from tools.pipeline.export.methods import ONE_METHOD, ExportedMethod, add_method, dim_orders_of
+from tools.pipeline.export.methods import ONE_METHOD, ExportedMethod, add_method, dim_orders_of, plan_method
 from tools.pipeline.export.options import Options
-from tools.pipeline.export.plan.emission import optimize
-from tools.pipeline.export.plan.manifest import check_labels, make_manifest
+from tools.pipeline.export.plan.manifest import check_labels
 from tools.pipeline.export.plan.one_run import check_run
 from tools.pipeline.export.plan.serialize import serialize
 from tools.pipeline.export.rewrite.own_operators import define_out_variant
@@ -79,30 +76,12 @@ def _export(path: Path, name: str, options: Options, weights: Path | None, conso
     with tracing():
         lowered = _lower(LoweringRequest(file, name, eager, options, console))
     emitted = lowered.emitted
-    nodes, memory = emitted.nodes, None
-    if emitted.file is None:
-        nodes, memory = optimize(emitted, options)
-    else:
+    if emitted.file is not None:
         check_examples(eager.inputs, emitted.program, path)
     if options.methods and (emitted.file is not None or emitted.keeps_state or options.backend != "portable"):
         raise UserError(f"{path}: {ONE_METHOD}")
-    constants = [buffer.storage for buffer in emitted.program.constant_buffer]
     # The manifest covers this method's constants only; the other methods append theirs later.
-    manifest = make_manifest(
-        name,
-        options.core,
-        options.backend,
-        emitted.program,
-        constants,
-        nodes,
-        memory,
-        path,
-        eager.names,
-        lowered.quantization,
-        emitted.keeps_state,
-        parameter_names(emitted.constants, eager),
-        emitted.bounds,
-    )
+    constants, manifest = plan_method(name, emitted, eager, options, path, lowered.quantization)
     if labels := file.labels():
         check_labels(labels, manifest["outputs"], path)
         manifest["labels"] = labels

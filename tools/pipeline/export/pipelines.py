@@ -41,8 +41,12 @@ _write_layers = (
     Pass("backends.arm.forms:add_batches"),
     Pass("backends.arm.forms:pad_outside"),
     Pass("rewrite.rows:write_rows_as_images"),
+    Pass("rewrite.pool_padding:take_ignored_padding"),
     Pass("backends.arm.forms:write_strides"),
 )
+
+# Precedes ExecuTorch's quantizers for Arm.
+_CAPTURED_FOR_INTEGERS = (_fold_batch_norm, _decompose, _assemble, _compute_attention_constants)
 
 # Removes what does not contribute to the model's results.
 _FOLD_LAYERS = (
@@ -182,7 +186,7 @@ CORTEX_M_PACKED = Pipeline(
 
 ETHOS_U = Pipeline(
     "ethos_u, captured",
-    (_fold_batch_norm, _decompose, _assemble, _compute_attention_constants),
+    _CAPTURED_FOR_INTEGERS,
     then="Masks, concatenations and long recurrent layers are looked at on the calibration samples.",
 )
 ETHOS_U_FORMS = Pipeline(
@@ -214,15 +218,15 @@ ETHOS_U_FORMS = Pipeline(
 
 VGF = Pipeline(
     "vgf, captured, int8",
-    (_fold_batch_norm, _decompose, _assemble, _compute_attention_constants),
+    _CAPTURED_FOR_INTEGERS,
     then="ExecuTorch's quantizer for VGF quantizes it in the forms below.",
 )
 VGF_FLOAT = Pipeline(
     "vgf, captured, floating point",
     (
+        _decompose_attention,
         _fold_batch_norm,
         _decompose,
-        _decompose_attention,
         # Attention's transposed results are no views in the default order.
         _reshape_views,
         # A value that an operator changes in place is not a constant.

@@ -61,12 +61,12 @@ def select(
             entry = selected.setdefault(use.name, Selected(kernel, set(), Variant(0)))
             assert entry.dtypes is not None and entry.variants is not None
             problems: list[str] = []
+            names, listed = argument_names(kernel), _listed(kernel)
             for call in use.calls:
                 needed = needed_variants(kernel, call)
-                entry.variants |= needed & _listed(kernel)
+                entry.variants |= needed & listed
                 entry.dtypes |= computing_dtypes(kernel, call)
-                problems += [REFUSED_UNLESS_LISTED[v] for v in REFUSED_UNLESS_LISTED if v in needed & ~_listed(kernel)]
-                names = argument_names(kernel)
+                problems += [REFUSED_UNLESS_LISTED[v] for v in REFUSED_UNLESS_LISTED if v in needed & ~listed]
                 # The exporter appends the result; if that is a list of tensors, it appends the list.
                 is_repeated = call.arguments[-2:-1] == call.arguments[-1:]
                 if names and len(call.arguments) not in (len(names), len(names) + is_repeated):

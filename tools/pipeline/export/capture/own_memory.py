@@ -10,13 +10,11 @@ from torch.export import ExportedProgram
 from torch.fx import Graph, Node
 
 from tools.pipeline.export.ir.control_flow import graphs_inside
+from tools.pipeline.export.ir.operators import DROPOUTS
 from tools.pipeline.export.ir.rewriting import place_of, rename_output
 from tools.pipeline.export.ir.signature import user_inputs
 
 _aten = torch.ops.aten
-
-# These operators return their operand in inference, but their schemas don't say so.
-_IDENTITIES = (_aten.dropout.default, _aten.feature_dropout.default, _aten.alpha_dropout.default)
 
 
 def memory_of(node: Node) -> Node:
@@ -24,7 +22,7 @@ def memory_of(node: Node) -> Node:
     while node.op == "call_function":
         schema = getattr(node.target, "_schema", None)
         is_view = schema is not None and any(result.alias_info is not None for result in schema.returns)
-        if not (is_view or node.target is operator.getitem or node.target in _IDENTITIES) or not node.all_input_nodes:
+        if not (is_view or node.target is operator.getitem or node.target in DROPOUTS) or not node.all_input_nodes:
             break
         node = node.all_input_nodes[0]
     return node

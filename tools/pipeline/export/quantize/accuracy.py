@@ -13,9 +13,10 @@ import torch
 from torch.fx import GraphModule, Interpreter, Node
 
 from tools.pipeline.export.backends.cortex_m.int4 import is_int4
+from tools.pipeline.export.ir.operators import DEQUANTIZATIONS, QUANTIZE
 from tools.pipeline.export.plan.manifest import origin
 from tools.pipeline.export.quantize import activation_tables
-from tools.pipeline.export.quantize.quantize import DEQUANTIZE, QUANTIZE, Quantized, Sample
+from tools.pipeline.export.quantize.quantize import Quantized, Sample
 from tools.pipeline.export.rewrite.own_operators import RECURRENT
 from tools.pipeline.model_file.deterministic import computing
 from tools.quiet.console import UserError
@@ -260,7 +261,7 @@ def dequantized(node: Node) -> Node | None:
     """Returns the dequantized value that the next layers read in place of a node, or None if it is not quantized."""
     for user in node.users:
         if user.target == QUANTIZE:
-            return next((after for after in user.users if after.target in DEQUANTIZE), None)
+            return next((after for after in user.users if after.target in DEQUANTIZATIONS), None)
     return None
 
 
@@ -269,7 +270,7 @@ def _groups(module: GraphModule) -> list[list[Node]]:
     """
     groups: dict[Node, list[Node]] = {}
     for node in reversed(list(module.graph.nodes)):
-        if node.op != "call_function" or node.target is QUANTIZE or node.target in DEQUANTIZE:
+        if node.op != "call_function" or node.target is QUANTIZE or node.target in DEQUANTIZATIONS:
             continue
         user = next(iter(node.users), None)
         groups[node] = groups[user] if len(node.users) == 1 and user in groups else []
@@ -293,7 +294,7 @@ def _errors(module: GraphModule, group: list[Node], computed: dict[str, Any]) ->
     def evaluate(node: Node) -> Any:
         if node.op == "get_attr":
             return Interpreter(module).fetch_attr(str(node.target))
-        if node.target in DEQUANTIZE:
+        if node.target in DEQUANTIZATIONS:
             source = node.args[0]
             if isinstance(source, Node) and source.target is QUANTIZE:
                 (quantized,) = source.all_input_nodes

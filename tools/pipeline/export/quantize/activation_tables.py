@@ -38,7 +38,8 @@ from torchao.quantization.pt2e.quantizer.quantizer import Q_ANNOTATION_KEY
 from tools.pipeline.export.backends.cortex_m.norms import norm_of
 from tools.pipeline.export.backends.cortex_m.own_layers import mark
 from tools.pipeline.export.backends.cortex_m.prelu import is_prelu
-from tools.pipeline.export.backends.cortex_m.softmax import SOFTMAX, Scores, scores_of
+from tools.pipeline.export.backends.cortex_m.softmax import Scores, scores_of
+from tools.pipeline.export.ir.operators import CLAMPS, SOFTMAX
 from tools.pipeline.export.ir.rewriting import is_elementwise
 from tools.pipeline.export.rewrite.own_operators import RECURRENT
 from tools.pipeline.export.rewrite.spectra.spectra import SPECTRA
@@ -48,22 +49,19 @@ from tools.pipeline.model_file.call import CALLED
 _aten = torch.ops.aten
 
 # Activations that are fused into the layer before them.
-_FUSED = frozenset((_aten.relu.default, _aten.hardtanh.default, _aten.clamp.default, _aten.hardsigmoid.default))
+_FUSED = CLAMPS | {_aten.hardsigmoid.default}
 _LAYERS = frozenset((
     _aten.conv2d.default, _aten.conv_transpose2d.input, _aten.linear.default, _aten.add.Tensor,
     _aten.max_pool2d.default,
 ))  # fmt: skip
 # ExecuTorch's passes compute these in int8 if they stand alone.
-_KNOWN = frozenset((
-    _aten.relu.default, _aten.hardtanh.default, _aten.clamp.default, _aten.sigmoid.default, _aten.tanh.default,
-    _aten.silu.default,
-))  # fmt: skip
+_KNOWN = CLAMPS | {_aten.sigmoid.default, _aten.silu.default, _aten.tanh.default}
 # Layers with weights, and products of two matrices.
 _PRODUCTS = frozenset((
     _aten.conv2d.default, _aten.conv_transpose2d.input, _aten.linear.default, _aten.bmm.default,
 ))  # fmt: skip
 # Operators whose results don't depend on masked elements.
-_UNMASKING = (*SOFTMAX, _aten.max.dim, _aten.amax.default, _aten.max.default, _aten.argmax.default)
+_UNMASKING = SOFTMAX | {_aten.amax.default, _aten.argmax.default, _aten.max.default, _aten.max.dim}
 _COMPARISONS = frozenset(
     getattr(operator, overload)
     for operator in (_aten.eq, _aten.ne, _aten.lt, _aten.le, _aten.gt, _aten.ge)

@@ -15,13 +15,11 @@ import torch
 from torch import Tensor
 from torch.fx import GraphModule, Interpreter, Node
 
+from tools.pipeline.export.ir.operators import DEQUANTIZATIONS
 from tools.pipeline.export.quantize.activation_tables import attribute
 from tools.pipeline.model_file.deterministic import computing
 
 _aten = torch.ops.aten
-_decomposed = torch.ops.quantized_decomposed
-_DEQUANTIZE = _decomposed.dequantize_per_tensor.default
-_DEQUANTIZE_CHANNELS = _decomposed.dequantize_per_channel.default
 
 # The channel dimension, counted from the last one.
 _LAYERS = {_aten.conv2d.default: -3, _aten.conv_transpose2d.input: -3, _aten.linear.default: -1}
@@ -97,7 +95,7 @@ def _layers(module: GraphModule) -> set[Node]:
     calls: dict[Any, list[Node]] = {}
     for node in module.graph.nodes:
         weight = node.args[1] if node.target in _LAYERS else None
-        if isinstance(weight, Node) and weight.target in (_DEQUANTIZE, _DEQUANTIZE_CHANNELS):
+        if isinstance(weight, Node) and weight.target in DEQUANTIZATIONS:
             (constant, *_) = weight.all_input_nodes
             if constant.op == "get_attr":
                 # By now each call has its own constant; equal constants are stored once in the program.
@@ -113,7 +111,7 @@ def _move(module: GraphModule, layer: Node, shift: Tensor, allows: Callable[[Gra
     bias = layer.args[2] if len(layer.args) > 2 else None
     before = torch.zeros_like(shift)
     if isinstance(bias, Node):
-        constant = bias.args[0] if bias.target in (_DEQUANTIZE, _DEQUANTIZE_CHANNELS) else bias
+        constant = bias.args[0] if bias.target in DEQUANTIZATIONS else bias
         if not isinstance(constant, Node) or constant.op != "get_attr":
             return False
         before = attribute(module, str(constant.target)).detach().double()

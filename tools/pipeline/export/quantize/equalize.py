@@ -24,6 +24,7 @@ import torch
 from torch import Tensor
 from torch.fx import GraphModule, Interpreter, Node
 
+from tools.pipeline.export.ir.operators import CLAMPS
 from tools.pipeline.export.quantize.activation_tables import attribute, bounds
 from tools.pipeline.model_file.deterministic import computing
 
@@ -250,8 +251,7 @@ def _factors(module: GraphModule, group: _Group, channels: dict[Node, _Channels]
                 if limit and math.isfinite(limit):
                     least = torch.maximum(least, _MARGIN * ends.double() / limit)
     # A tensor whose activation is fused is not quantized itself.
-    fused = (*_BOUNDED, _aten.relu.default)
-    tensors = [node for node in group.members if [user.target in fused for user in node.users] != [True]]
+    tensors = [node for node in group.members if [user.target in CLAMPS for user in node.users] != [True]]
     step = min(channels[tensor].step(torch.ones_like(relative)) for tensor in tensors)
     for writer in group.writers:
         weight = attribute(module, str(writer.args[1].target)).detach().double()

@@ -34,18 +34,10 @@ from tools.pipeline.export.backends.cortex_m.int4 import (
     is_pointwise,
     round_to_int4,
 )
+from tools.pipeline.export.ir.operators import CLAMPS
 from tools.pipeline.export.quantize.activation_tables import attribute, evenly_bounded
 
 _aten = torch.ops.aten
-# Activations that are fused into the layer before them.
-_ACTIVATIONS = (
-    _aten.relu.default,
-    _aten.relu_.default,
-    _aten.hardtanh.default,
-    _aten.hardtanh_.default,
-    _aten.clamp.default,
-    _aten.clamp_.default,
-)
 
 
 def quantizer(weight_dtype: str = "int8", group_size: int = GROUP_SIZES[0]) -> CortexMQuantizer:
@@ -106,7 +98,7 @@ class _ConvolutionQuantizer(Quantizer):
             if layer.target != _aten.conv2d.default:
                 continue
             fused = [layer]
-            for targets in ((_aten.batch_norm.default,), _ACTIVATIONS):
+            for targets in ((_aten.batch_norm.default,), CLAMPS):
                 users = list(fused[-1].users)
                 if len(users) == 1 and users[0].target in targets:
                     fused += users

@@ -23,9 +23,10 @@ from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e
 
 from tools.pipeline.export.backends.cortex_m.int4 import WeightDtypes, has_room_for_bias, quantize_weights
 from tools.pipeline.export.backends.cortex_m.recurrent import round_weights
-from tools.pipeline.export.backends.cortex_m.softmax import SOFTMAX, has_table
+from tools.pipeline.export.backends.cortex_m.softmax import has_table
 from tools.pipeline.export.capture.state import State
 from tools.pipeline.export.ir import rewriting
+from tools.pipeline.export.ir.operators import DEQUANTIZE, FILLS, FILLS_WITH, QUANTIZE, SOFTMAX
 from tools.pipeline.export.plan.manifest import origin
 from tools.pipeline.export.quantize import activation_tables
 from tools.pipeline.export.quantize.biases import correct_biases
@@ -46,11 +47,6 @@ from tools.quiet.console import Console, UserError
 Sample = tuple[torch.Tensor, ...]
 
 _NAMESPACE = "quantized_decomposed"
-QUANTIZE = torch.ops.quantized_decomposed.quantize_per_tensor.default
-DEQUANTIZE = (
-    torch.ops.quantized_decomposed.dequantize_per_tensor.default,
-    torch.ops.quantized_decomposed.dequantize_per_channel.default,
-)
 
 _NO_STATE = State({})
 _INT8_WEIGHTS = WeightDtypes()
@@ -351,7 +347,7 @@ def _lost_softmaxes(converted: GraphModule, observed: list[dict[str, torch.Tenso
         if node.target not in SOFTMAX:
             continue
         operand = node.args[0]
-        if operand.target is DEQUANTIZE[0] and operand.args[1] < _SOFTMAX_SCALE and not has_table(node):
+        if operand.target is DEQUANTIZE and operand.args[1] < _SOFTMAX_SCALE and not has_table(node):
             found[node] = _FINE
         if observed and node.name in observed[0]:
             results = torch.stack([values[node.name] for values in observed]).double()
@@ -378,10 +374,10 @@ def _drop_second_quantization(module: GraphModule) -> None:
     Operators whose operands share their parameters are excluded.
     """
     for node in list(module.graph.nodes):
-        if node.target != DEQUANTIZE[0] or not isinstance(node.args[0], Node) or node.args[0].target != QUANTIZE:
+        if node.target != DEQUANTIZE or not isinstance(node.args[0], Node) or node.args[0].target != QUANTIZE:
             continue
         first = node.args[0].args[0]
-        if not isinstance(first, Node) or first.target != DEQUANTIZE[0] or first.args[0].target != QUANTIZE:
+        if not isinstance(first, Node) or first.target != DEQUANTIZE or first.args[0].target != QUANTIZE:
             continue
         for user in list(node.users):
             if user.target not in SharedQspecQuantizer.SHARED_QSPEC_OPS_DEFAULT:
@@ -431,13 +427,6 @@ def _is_no_number(value: torch.Tensor, is_measured: bool) -> bool:
     return not bool(torch.isfinite(value).all()) if is_measured else bool(value.isnan().any())
 
 
-# Operators that fill a tensor of another one's shape with one value.
-_FILLED = frozenset((
-    torch.ops.aten.full_like.default, torch.ops.aten.new_full.default, torch.ops.aten.new_ones.default,
-    torch.ops.aten.new_zeros.default, torch.ops.aten.ones_like.default, torch.ops.aten.zeros_like.default,
-))  # fmt: skip
-
-
 def _is_zero(prepared: GraphModule, node: Node) -> bool:
     """Whether an observer has only seen zeros."""
     observer = prepared.get_submodule(str(node.target)) if node.op == "call_module" else None
@@ -459,7 +448,7 @@ def _constant_tensors(prepared: GraphModule, path: Path) -> tuple[str, ...]:
             times_zero = (node.target == torch.ops.aten.mul.Tensor or activation_tables.is_product(node)) and any(
                 operand not in dependent and _is_zero(prepared, operand) for operand in node.all_input_nodes
             )
-            dependent |= set() if node.target in _FILLED or times_zero else {node}
+            dependent |= set() if node.target in FILLS or node.target in FILLS_WITH or times_zero else {node}
         if node.op != "call_module" or node not in dependent:
             continue
         observer = prepared.get_submodule(str(node.target))

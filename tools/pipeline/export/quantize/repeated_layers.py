@@ -14,16 +14,13 @@ from collections.abc import Iterator
 import torch
 from torch.fx import GraphModule, Node
 
+from tools.pipeline.export.ir.operators import CLAMPS
 from tools.pipeline.export.quantize.activation_tables import is_product
 from tools.pipeline.export.quantize.ranges import RangeObserver
 
 # The largest ratio of a shared range to the tensor's own; it costs one bit of resolution.
 _WIDEST = 2
 
-_ACTIVATIONS = frozenset((
-    torch.ops.aten.relu.default, torch.ops.aten.relu_.default, torch.ops.aten.hardtanh.default,
-    torch.ops.aten.hardtanh_.default, torch.ops.aten.clamp.default, torch.ops.aten.clamp_.default,
-))  # fmt: skip
 
 # Observers that must have the same parameters.
 _Group = frozenset[RangeObserver]
@@ -78,7 +75,7 @@ def _result(node: Node) -> Node | None:
     (user, *others) = node.users or [None]
     if user is None or others:
         return None
-    return _result(user) if user.target in _ACTIVATIONS else user
+    return _result(user) if user.target in CLAMPS else user
 
 
 def _observer(prepared: GraphModule, node: object) -> torch.nn.Module | None:

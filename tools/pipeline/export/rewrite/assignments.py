@@ -16,20 +16,15 @@ import torch
 from torch.export import ExportedProgram
 from torch.fx import Graph, Node
 
+from tools.pipeline.export.ir.operators import FILLS, FILLS_WITH
 from tools.pipeline.export.ir.rewriting import emit, named_arguments, replace_node, run_decompositions
 
 _aten = torch.ops.aten
 
+
 # Operators that fill a tensor with one number.
-_FILLS: dict[Any, float] = {
-    _aten.zeros.default: 0.0,
-    _aten.zeros_like.default: 0.0,
-    _aten.new_zeros.default: 0.0,
-    _aten.ones.default: 1.0,
-    _aten.ones_like.default: 1.0,
-    _aten.new_ones.default: 1.0,
-}
-_GIVEN_FILLS = (_aten.full.default, _aten.full_like.default, _aten.new_full.default)
+_FILLS = FILLS | {_aten.ones.default: 1, _aten.zeros.default: 0}
+_FILLS_WITH = FILLS_WITH | {_aten.full.default: 1}
 
 _SCATTERS = (_aten.slice_scatter.default, _aten.select_scatter.default)
 
@@ -285,5 +280,6 @@ def _filling(node: Node) -> float | None:
     """The number that all elements of a new tensor are; None for others."""
     if node.target in _FILLS:
         return _FILLS[node.target]
-    value = node.args[1] if node.target in _GIVEN_FILLS else None
+    index = _FILLS_WITH.get(node.target)
+    value = None if index is None else node.args[index]
     return value if isinstance(value, (int, float)) else None

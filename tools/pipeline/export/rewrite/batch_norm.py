@@ -16,6 +16,7 @@ from torch.export import ExportedProgram
 from torch.fx import Node
 
 from tools.pipeline.export.ir.constants import is_constant
+from tools.pipeline.export.ir.operators import COPIES
 from tools.pipeline.export.ir.rewriting import emit, replace_node
 
 _aten = torch.ops.aten
@@ -74,7 +75,7 @@ def fold_batch_norm(program: ExportedProgram) -> ExportedProgram:
 
 
 # Operators that keep each channel's elements or a part of them.
-_MOVES = (_aten.slice.Tensor, _aten.contiguous.default, _aten.clone.default)
+_MOVES = COPIES | {_aten.slice.Tensor}
 
 
 def _layer_before(x: Node) -> tuple[Node, list[Node]]:

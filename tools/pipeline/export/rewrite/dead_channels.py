@@ -22,12 +22,13 @@ from torch.export import ExportedProgram
 from torch.fx import Node
 
 from tools.pipeline.export.ir.constants import Constants, add_constant
+from tools.pipeline.export.ir.operators import CONVOLUTIONS, CONVOLUTIONS_BY_WORD, COPIES, DROPOUTS, RESHAPES
 from tools.pipeline.export.ir.rewriting import run_decompositions
 
 _aten = torch.ops.aten
 
-_CONVOLUTIONS = (_aten.conv1d.default, _aten.conv2d.default, _aten.conv1d.padding, _aten.conv2d.padding)
-_LAYERS = (*_CONVOLUTIONS, _aten.linear.default)
+_CONVOLUTIONS = CONVOLUTIONS | CONVOLUTIONS_BY_WORD
+_LAYERS = _CONVOLUTIONS | {_aten.linear.default}
 # Each output channel depends on one input channel only, and constant channels stay constant.
 _POOLS = (
     _aten.max_pool1d.default, _aten.max_pool2d.default, _aten.avg_pool1d.default, _aten.avg_pool2d.default,
@@ -36,8 +37,7 @@ _POOLS = (
 )  # fmt: skip
 # Those that average over zero padding, and the index of their padding argument.
 _PADDED = {_aten.avg_pool1d.default: 3, _aten.avg_pool2d.default: 3}
-_COPIES = (_aten.clone.default, _aten.contiguous.default, _aten.dropout.default, _aten.alias.default)
-_FLATTEN = (_aten.flatten.using_ints, _aten.view.default, _aten.reshape.default, _aten._unsafe_view.default)
+_FLATTEN = RESHAPES | {_aten.flatten.using_ints}
 _TOGETHER = 4
 
 
@@ -166,7 +166,7 @@ class _Channels:
     def _describe_passed_on(self, node: Node, source: Node) -> None:
         value, before, numbers = node.meta["val"], source.meta["val"], self._numbers[source]
         dim = self._dims[source]
-        if node.target in _COPIES:
+        if node.target in COPIES | DROPOUTS:
             self._note(node, dim, numbers)
         elif node.target in _POOLS and dim == 1 and value.dim() == before.dim():
             place = _PADDED.get(node.target)

@@ -7,15 +7,9 @@ from torch.export import ExportedProgram
 from torch.fx import Node
 
 from tools.pipeline.export.ir.constants import Constants, add_constant
+from tools.pipeline.export.ir.operators import COPIES, FILLS, FILLS_WITH, RESHAPES
 
-_COPIES = (
-    torch.ops.aten.alias.default,
-    torch.ops.aten.clone.default,
-    torch.ops.aten.slice.Tensor,
-    torch.ops.aten.expand.default,
-    torch.ops.aten.reshape.default,
-    torch.ops.aten.view.default,
-)
+_COPIES = COPIES | RESHAPES | {torch.ops.aten.expand.default, torch.ops.aten.slice.Tensor}
 # The neutral second operand.
 _NEUTRAL = {
     torch.ops.aten.add.Tensor: 0,
@@ -23,15 +17,6 @@ _NEUTRAL = {
     torch.ops.aten.mul.Tensor: 1,
     torch.ops.aten.div.Tensor: 1,
 }
-
-# Operators that fill a tensor of another one's shape with a number: the number, or the index of the argument with it.
-_FILLS = {
-    torch.ops.aten.zeros_like.default: 0,
-    torch.ops.aten.new_zeros.default: 0,
-    torch.ops.aten.ones_like.default: 1,
-    torch.ops.aten.new_ones.default: 1,
-}
-_FILLS_WITH = {torch.ops.aten.full_like.default: 1, torch.ops.aten.new_full.default: 2}
 
 
 def drop_no_ops(program: ExportedProgram) -> None:
@@ -55,9 +40,9 @@ def drop_no_ops(program: ExportedProgram) -> None:
 
 def _filled(program: ExportedProgram, node: Node) -> Node | None:
     """Returns the constant result of an operator that only reads its operand's shape, or None for other nodes."""
-    number = _FILLS.get(node.target)
-    if node.target in _FILLS_WITH:
-        number = node.args[_FILLS_WITH[node.target]]
+    number = FILLS.get(node.target)
+    if node.target in FILLS_WITH:
+        number = node.args[FILLS_WITH[node.target]]
     if number is None:
         return None
     value = node.meta["val"]

@@ -10,13 +10,11 @@ from torch.export import ExportedProgram
 from torch.fx import Node
 
 from tools.pipeline.export.ir.constants import add_constant
+from tools.pipeline.export.ir.operators import ARITHMETIC_WITH_ROUNDING
 from tools.pipeline.export.ir.rewriting import emit, named_arguments, replace_node
 
 _aten = torch.ops.aten
 
-_ARITHMETIC = frozenset((
-    _aten.add.Tensor, _aten.sub.Tensor, _aten.mul.Tensor, _aten.div.Tensor, _aten.div.Tensor_mode,
-))  # fmt: skip
 _COMPARISONS = {
     _aten.eq.Scalar: _aten.eq.Tensor,
     _aten.ge.Scalar: _aten.ge.Tensor,
@@ -34,7 +32,7 @@ def write_numbers(program: ExportedProgram) -> None:
         if not _has_number(node) or not all(map(_is_number, node.all_input_nodes)):
             continue
         args = [_constant(program, node, each) if isinstance(each, (int, float)) else each for each in node.args]
-        if node.target in _ARITHMETIC:
+        if node.target in ARITHMETIC_WITH_ROUNDING:
             node.args = tuple(args)
             continue
         target = _COMPARISONS.get(node.target, _aten.sub.Tensor)
@@ -56,9 +54,8 @@ def _is_number(node: Node) -> bool:
 
 
 def _has_number(node: Node) -> bool:
-    """Whether a call has Python numbers that the quantizers turn into tensors; differences only count without a factor.
-    """
-    is_known = node.target in _ARITHMETIC or node.target in _COMPARISONS
+    """Whether a call has Python numbers that quantizers turn into tensors; differences only without factors."""
+    is_known = node.target in ARITHMETIC_WITH_ROUNDING or node.target in _COMPARISONS
     is_difference = node.target == _aten.rsub.Scalar and named_arguments(node)["alpha"] == 1
     return (is_known or is_difference) and any(isinstance(each, (int, float)) for each in node.args)
 

@@ -12,6 +12,7 @@ import torch
 from torch.export import ExportedProgram
 from torch.fx import Node
 
+from tools.pipeline.export.ir.operators import REDUCTIONS
 from tools.pipeline.export.ir.rewriting import as_list, emit
 from tools.pipeline.export.rewrite.added_dimension import AddedDimension, Call, moved_dimension
 
@@ -37,7 +38,6 @@ _UNCHANGED = (
     _aten.batch_norm.default, _aten.clone.default, _aten.dropout.default, _aten.group_norm.default,
     _aten.prelu.default,
 )  # fmt: skip
-_REDUCTIONS = (_aten.amax.default, _aten.amin.default, _aten.mean.dim, _aten.sum.dim_IntList)
 
 
 def write_rows_as_images(program: ExportedProgram) -> None:
@@ -52,7 +52,7 @@ def write_rows_as_images(program: ExportedProgram) -> None:
         goes_on=lambda node: node.target in _UNCHANGED,
         writes={
             **dict.fromkeys(_OF_ROWS, _as_image),
-            **dict.fromkeys(_REDUCTIONS, _reduced),
+            **dict.fromkeys(REDUCTIONS, _reduced),
             _aten.constant_pad_nd.default: _padded,
         },
     ).add(program)

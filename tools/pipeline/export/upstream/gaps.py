@@ -147,16 +147,6 @@ GAPS = (
         "2.13",
         is_added=True,
     ),
-    Gap(
-        "torchao.quantization.pt2e.observer:HistogramObserver.calculate_qparams",
-        "a scale is searched per reader",
-        "0.18",
-    ),
-    Gap(
-        "torchao.quantization.pt2e.observer:HistogramObserver._non_linear_param_search",
-        "most of the search's steps change nothing",
-        "0.18",
-    ),
     Gap("torchao.quantization.pt2e.prepare:_union", "tensors that share ranges in a circle never end", "0.18"),
 )
 

@@ -1,19 +1,17 @@
 """Avoids work that ExecuTorch's passes repeat for each operator of a graph that they rewrite.
 
-For Arm, the graph is rewritten some fifty times, which takes most of an export, and for Cortex-M a fifth; torchao
-repeats work, too. The exported bytes don't depend on this module.
+For Arm, the graph is rewritten some fifty times, which takes most of an export, and for Cortex-M a fifth. The exported
+bytes don't depend on this module.
 """
 
 from __future__ import annotations
 
 import contextlib
-import math
 import operator
 import weakref
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import numpy
 import torch
 from executorch.exir.delegate import executorch_call_delegate, is_lowered_module
 from executorch.exir.dialects.edge._ops import EdgeOpOverload
@@ -21,7 +19,6 @@ from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.export import ExportedProgram
 from torch.fx import Interpreter, Node
-from torchao.quantization.pt2e.observer import HistogramObserver
 
 from tools.pipeline.export.upstream.replaced import replaced
 
@@ -88,75 +85,6 @@ def decomposed_once() -> Iterator[None]:
 
     with replaced(ExportedProgram, "run_decompositions", run_decompositions):
         yield
-
-
-@contextlib.contextmanager
-def known_ranges() -> Iterator[None]:
-    """Makes a finished observer compute its scale once: torchao asks for it with each tensor that shares it.
-
-    Also skips steps of the search without effect, which most of its 100,000 steps are.
-    """
-    found: dict[HistogramObserver, tuple[torch.Tensor, torch.Tensor]] = {}
-    original = HistogramObserver.calculate_qparams
-
-    def calculate_qparams(self: HistogramObserver) -> tuple[torch.Tensor, torch.Tensor]:
-        if self not in found:
-            found[self] = original(self)
-        return found[self]
-
-    with (
-        replaced(HistogramObserver, "calculate_qparams", calculate_qparams),
-        replaced(HistogramObserver, "_non_linear_param_search", _search_range),
-    ):
-        yield
-
-
-# The share of all numbers by which HistogramObserver._non_linear_param_search tries to move an end of the range.
-_STEP = 1e-5
-
-
-def _search_range(observer: HistogramObserver) -> tuple[torch.Tensor, torch.Tensor]:
-    """Computes the range of HistogramObserver._non_linear_param_search, bit by bit, skipping steps without effect.
-
-    The search moves, step by step, the end of the range at which more bins are empty enough, the upper one if there are
-    none, until the error grows. If there are none at either end, the next step with an effect is the first one at which
-    the upper quantile is in another bin.
-    """
-    counts = torch.cumsum(observer.histogram, dim=0).numpy()
-    total = float(torch.sum(observer.histogram))
-    # Sums step by step and compares in the dtype of the histogram, as the search does.
-    steps = numpy.full(round(1 / _STEP) + 2, _STEP)
-    lower = numpy.add.accumulate(numpy.concatenate([[0.0], steps]))
-    upper = numpy.subtract.accumulate(numpy.concatenate([[1.0], steps]))
-    # The first bin that is not below a quantile, and the last one that is not above.
-    first = numpy.searchsorted(counts, (lower * total).astype(counts.dtype), side="left").tolist()
-    last = numpy.searchsorted(counts, (upper * total).astype(counts.dtype), side="right") - 1
-    # The steps of the upper end after which it is in a lower bin than before.
-    moves = numpy.flatnonzero(numpy.diff(last)) + 1
-    start, end = 0, observer.bins - 1
-    lower_steps = upper_steps = 0
-    least = math.inf
-    while lower[lower_steps] < upper[upper_steps]:
-        left = min(max(first[lower_steps + 1], start), end)
-        right = max(min(int(last[upper_steps + 1]), end), start)
-        if left - start > end - right:
-            lower_steps += 1
-            moved = left, end
-        else:
-            upper_steps += 1
-            moved = start, right
-        if moved == (start, end):
-            # No further step has an effect before the upper end leaves its bin.
-            later = moves[numpy.searchsorted(moves, upper_steps, side="right") :]
-            upper_steps = int(later[0]) - 1 if len(later) else len(upper) - 1
-            continue
-        error = observer._compute_quantization_error(*moved)
-        if error > least:
-            break
-        least = error
-        start, end = moved
-    width = (observer.max_val - observer.min_val) / observer.bins
-    return observer.min_val + width * start, observer.min_val + width * (end + 1)
 
 
 def _is_decomposed_by(table: Mapping[Any, Any], program: ExportedProgram) -> bool:

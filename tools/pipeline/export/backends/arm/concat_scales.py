@@ -15,13 +15,13 @@ from torch.export import ExportedProgram
 from torch.fx import Node
 
 from tools.pipeline.export.capture.state import State
+from tools.pipeline.export.ir.operators import JOINS
 from tools.pipeline.export.ir.rewriting import emit
 from tools.pipeline.export.ir.signature import varying
 from tools.pipeline.export.quantize.extents import Extents
 from tools.pipeline.export.quantize.quantize import Sample
 
 _aten = torch.ops.aten
-_JOINS = (_aten.cat.default, _aten.concat.default, _aten.stack.default)
 _SHARED = frozenset(SharedQspecQuantizer.SHARED_QSPEC_OPS_DEFAULT)
 # The smallest ratio of the joint range to the operand's own for which the operand is isolated: it would lose two bits.
 _WIDER = 4
@@ -39,7 +39,7 @@ def isolate_concat_scales(program: ExportedProgram, samples: Sequence[Sample], s
     found = [
         (join, operand, source)
         for join in graph.nodes
-        if join.target in _JOINS and join.meta["val"].is_floating_point()
+        if join.target in JOINS and join.meta["val"].is_floating_point()
         for operand in dict.fromkeys(join.all_input_nodes)
         if operand in varies
         for source in [_source(operand)]
@@ -77,4 +77,4 @@ def _readers(node: Node) -> Iterator[Node]:
 
 
 def _has_same_steps(node: Node) -> bool:
-    return node.target in _SHARED and node.target not in _JOINS and len(node.all_input_nodes) == 1
+    return node.target in _SHARED and node.target not in JOINS and len(node.all_input_nodes) == 1

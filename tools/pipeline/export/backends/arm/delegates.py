@@ -33,6 +33,7 @@ from tosa.TosaGraph import TosaGraph
 from tools.pipeline.export.backends.arm.child_process import in_a_child
 from tools.pipeline.export.backends.arm.forms import part_activations, write_activations
 from tools.pipeline.export.capture.state import State
+from tools.pipeline.export.ir.operators import DEQUANTIZE, QUANTIZE
 from tools.pipeline.export.ir.signature import varying
 from tools.pipeline.export.plan.emission import EmittedProgram, mark_states
 from tools.pipeline.export.plan.manifest import origin
@@ -43,7 +44,6 @@ from tools.pipeline.export.quantize.quantize import Quantized, Sample, calibrate
 from tools.pipeline.export.quantize.ranges import Methods, prepare_observers
 from tools.pipeline.export.rewrite.numbers import write_numbers
 from tools.pipeline.export.upstream.replaced import replaced
-from tools.pipeline.export.upstream.retracing import known_ranges
 from tools.pipeline.model_file.deterministic import computing
 from tools.quiet.console import UserError
 
@@ -89,11 +89,7 @@ _DTYPES = {
 }
 
 # The boundary of captured int8 programs before lowering.
-CAPTURED_BORDER = BorderOperators(
-    torch.ops.quantized_decomposed.quantize_per_tensor.default,
-    torch.ops.quantized_decomposed.dequantize_per_tensor.default,
-    torch.int8,
-)
+CAPTURED_BORDER = BorderOperators(QUANTIZE, DEQUANTIZE, torch.int8)
 
 
 class Compiled(Protocol):
@@ -131,8 +127,7 @@ def quantize(
     prepared = prepare_pt2e(program.module(check_guards=False), quantizer)
     prepare_observers(prepared, Methods(), _LEAST_SCALE)
     observed, kept, constant = calibrate(prepared, samples, path, state)
-    with known_ranges():
-        quantized = convert_pt2e(prepared)
+    quantized = convert_pt2e(prepared)
     part_activations(quantized)
     return Quantized(quantized, observed, kept, {}, constant=constant)
 
@@ -272,6 +267,12 @@ def inputs_of(tosa: bytes) -> list[tuple[tuple[int, ...], type[numpy.generic]]]:
 
 class UncheckedError(Exception):
     """The TOSA reference model, which provides the expected results, can't compute a subgraph."""
+
+
+def outputs_of(tosa: bytes) -> int:
+    """Returns how many outputs a subgraph has."""
+    outputs: int = TosaGraph.GetRootAs(tosa, 0).Regions(0).Blocks(0).OutputsLength()
+    return outputs
 
 
 def check_reference(tosa: bytes) -> None:

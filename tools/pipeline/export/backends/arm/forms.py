@@ -22,29 +22,30 @@ from torch.fx import GraphModule, Node
 from torch.utils._pytree import tree_leaves
 
 from tools.pipeline.export.backends.arm.passes import reordered
+from tools.pipeline.export.ir.operators import (
+    CLAMPS,
+    CONVOLUTIONS_BY_WORD,
+    DEQUANTIZATIONS,
+    DEQUANTIZE,
+    IMAGE_POOLS,
+    PADS,
+    QUANTIZE,
+)
 from tools.pipeline.export.ir.rewriting import emit, named_arguments, replace_node, run_decompositions
 from tools.pipeline.export.rewrite.maxima import drop_unused_argmax
 from tools.pipeline.export.rewrite.unbatched import add_batch
 from tools.pipeline.export.upstream.replaced import replaced
 
 _aten = torch.ops.aten
-_quantized = torch.ops.quantized_decomposed
-_RESTORE = (_quantized.dequantize_per_tensor.default, _quantized.dequantize_per_channel.default)
 _RELU6 = (_aten.relu6.default, _aten.relu6_.default)
 _BOUNDS = (_aten.clamp_max.default, _aten.clamp_min.default)
 _PRELUS = (_aten.prelu.default, _aten._prelu_kernel.default)
-_ACTIVATIONS = (
-    _aten.clamp.default, _aten.hardtanh.default, _aten.hardtanh_.default, _aten.relu.default, _aten.relu_.default,
-)  # fmt: skip
 # Maps operators that return extreme elements and their indices to the operators that return either.
 _EXTREMES = {
     _aten.max.dim: (_aten.amax.default, _aten.argmax.default),
     _aten.min.dim: (_aten.amin.default, _aten.argmin.default),
 }
-POOLS = (_aten.avg_pool2d.default, _aten.max_pool2d.default)
 _NEAREST = exir_ops.edge.aten.upsample_nearest2d.vec
-_SAME = (_aten.conv1d.padding, _aten.conv2d.padding)
-_PADS = (_aten.pad.default, _aten.constant_pad_nd.default)
 
 
 def compose_layers(program: ExportedProgram) -> ExportedProgram:
@@ -76,9 +77,9 @@ def pad_outside(program: ExportedProgram) -> None:
         if node.op != "call_function":
             continue
         with program.graph.inserting_before(node):
-            if node.target in _SAME:
+            if node.target in CONVOLUTIONS_BY_WORD:
                 result = _pad_outside(program, node)
-            elif node.target in _PADS and named_arguments(node).get("mode", "constant") == "constant":
+            elif node.target in PADS and named_arguments(node).get("mode", "constant") == "constant":
                 result = _pad_and_cut(program, node)
             else:
                 continue
@@ -109,7 +110,7 @@ def write_strides(program: ExportedProgram) -> None:
     """Writes the default stride of poolings, the kernel's size, explicitly, in place: ExecuTorch's checks require it.
     """
     for node in program.graph.nodes:
-        if node.op == "call_function" and node.target in POOLS and not any(node.args[2:3]):
+        if node.op == "call_function" and node.target in IMAGE_POOLS and not any(node.args[2:3]):
             node.args = (*node.args[:2], node.args[1], *node.args[3:])
     program.graph_module.recompile()
 
@@ -453,18 +454,18 @@ def part_activations(module: GraphModule) -> None:
     """
     graph = module.graph
     for node in list(graph.nodes):
-        if node.op != "call_function" or node.target not in _ACTIVATIONS:
+        if node.op != "call_function" or node.target not in CLAMPS:
             continue
         source, readers = node.args[0], list(node.users)
-        if not readers or any(reader.target != _quantized.quantize_per_tensor.default for reader in readers):
+        if not readers or any(reader.target != QUANTIZE for reader in readers):
             continue
         parameters = readers[0].args[1:]
         zero_point, least = parameters[1], parameters[2]
-        if zero_point == least or not any(operand.target in _RESTORE for operand in source.all_input_nodes):
+        if zero_point == least or not any(operand.target in DEQUANTIZATIONS for operand in source.all_input_nodes):
             continue
         with graph.inserting_before(node):
-            quantized = graph.call_function(_quantized.quantize_per_tensor.default, (source, *parameters))
-            restored = graph.call_function(_quantized.dequantize_per_tensor.default, (quantized, *parameters))
+            quantized = graph.call_function(QUANTIZE, (source, *parameters))
+            restored = graph.call_function(DEQUANTIZE, (quantized, *parameters))
         for each in (quantized, restored):
             each.meta = dict(node.meta)
         node.replace_input_with(source, restored)

@@ -20,12 +20,11 @@ from torch.fx import Graph, Node
 
 from tools.pipeline.export.ir.constants import add_constant, is_constant
 from tools.pipeline.export.ir.dim_orders import IMAGE, PIXELS
+from tools.pipeline.export.ir.operators import CLAMPS
 from tools.pipeline.export.ir.rewriting import emit, for_each, is_elementwise, named_arguments
 
 _aten = torch.ops.aten
 
-# Activations that are fused into the layer before them.
-_FUSED = (_aten.relu.default, _aten.hardtanh.default, _aten.clamp.default)
 
 # [batch, height, width, rows, columns, channels] in the order of pixels in the larger image.
 _ORDER = [0, 1, 3, 2, 4, 5]
@@ -199,7 +198,7 @@ def _joined(graph: Graph, node: Node, parts: list[Node], dim: int) -> Node:
 
 def _after_fused(node: Node) -> Node:
     """Returns the last of the operators after a node that are fused into it."""
-    while len(node.users) == 1 and (user := next(iter(node.users))).target in _FUSED:
+    while len(node.users) == 1 and (user := next(iter(node.users))).target in CLAMPS:
         node = user
     return node
 

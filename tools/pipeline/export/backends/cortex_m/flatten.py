@@ -14,11 +14,10 @@ from torch.fx import Node
 from tools.pipeline.export.backends.cortex_m.forms import is_channels_last
 from tools.pipeline.export.ir.constants import is_constant
 from tools.pipeline.export.ir.dim_orders import PIXELS
+from tools.pipeline.export.ir.operators import RESHAPES
 from tools.pipeline.export.ir.rewriting import emit
 
 _aten = torch.ops.aten
-
-_VIEWS = (_aten.view.default, _aten._unsafe_view.default, _aten.reshape.default)
 
 
 def flatten_in_memory_order(program: ExportedProgram) -> ExportedProgram:
@@ -55,7 +54,7 @@ def flatten_in_memory_order(program: ExportedProgram) -> ExportedProgram:
 
 def _is_flattened_for_layers(view: Node, features: int) -> bool:
     return (
-        view.target in _VIEWS
+        view.target in RESHAPES
         and view.meta["val"].dim() == 2
         and view.meta["val"].shape[1] == features
         and bool(view.users)

@@ -46,9 +46,11 @@ from tools.pipeline.export.backends.cortex_m.transpositions import (
 )
 from tools.pipeline.export.ir.constants import Constants, add_constant, is_constant
 from tools.pipeline.export.ir.dim_orders import IMAGE, PIXELS
+from tools.pipeline.export.ir.operators import ARITHMETIC, ARITHMETIC_WITH_ROUNDING, RESHAPES, SPLITS
 from tools.pipeline.export.ir.rewriting import emit, for_each
 from tools.pipeline.export.rewrite.maxima import drop_unused_argmax
 from tools.pipeline.export.rewrite.narrow_images import lay_down
+from tools.pipeline.export.rewrite.pool_padding import drop_padding, is_positive, repeat_ends, take_padding
 
 _aten = torch.ops.aten
 
@@ -68,13 +70,6 @@ _BINARY = (_aten.add.Tensor, _aten.sub.Tensor, _aten.mul.Tensor, _aten.maximum.d
 # The channels of a word: layers with more channels are packed in words, with fewer as if they had no groups.
 WORD = 4
 
-# Operators that apply a constant to all elements of a channel.
-_CHANNELWISE = (_aten.add.Tensor, _aten.sub.Tensor, _aten.mul.Tensor, _aten.div.Tensor)
-
-# Operators whose numbers the quantizer turns into constants.
-_ARITHMETIC = (_aten.add.Tensor, _aten.sub.Tensor, _aten.mul.Tensor, _aten.div.Tensor, _aten.div.Tensor_mode)
-
-_VIEWS = (_aten.view.default, _aten.reshape.default, _aten._unsafe_view.default)
 
 # Operators that read channels-last images on the device.
 _IMAGE_OPERATORS = (
@@ -98,11 +93,6 @@ _OF_SEQUENCE = (0, 1, 3)
 # Maps reductions of each channel of an image to poolings of the whole image.
 _POOLED: dict[Any, Any] = {_aten.mean.dim: _aten.avg_pool2d.default, _aten.amax.default: _aten.max_pool2d.default}
 
-# Padding below this is meant to be ignored by maxima: image elements are larger.
-_IGNORED = -1e3
-
-# Operators that return parts of a tensor.
-_SPLITTING = (_aten.split.Tensor, _aten.split_with_sizes.default)
 
 # Operators that require images in the default order; PyTorch returns images in an unspecified order.
 _DEFAULT_ORDER = (_aten.grid_sampler.default, _aten.grid_sampler_2d.default)
@@ -133,11 +123,11 @@ def make_quantizable(program: ExportedProgram) -> ExportedProgram:
             _share_slope(program, node)
         elif node.target == _aten.roll.default:
             _rotate(program, node)
-        elif node.target in _ARITHMETIC:
+        elif node.target in ARITHMETIC_WITH_ROUNDING:
             _make_number_constant(program, node)
     write_masks(program)
     for node in list(graph.nodes):
-        if node.target in _CHANNELWISE:
+        if node.target in ARITHMETIC:
             _make_channelwise(program, node)
         elif node.target == _aten.matmul.default:
             _batch(graph, node)
@@ -152,12 +142,12 @@ def make_quantizable(program: ExportedProgram) -> ExportedProgram:
         elif node.target == _aten.conv_transpose2d.input:
             write_transposed_convolution(program, node)
         elif node.target in _POOLED:
-            _drop_padding(node)
+            drop_padding(node)
             _make_pooling(graph, node)
         elif node.target == _aten.adaptive_avg_pool2d.default:
             _make_even_pooling(graph, node)
         elif node.target == _aten.max_pool2d.default:
-            _round_down(graph, _pool_first(program, _take_padding(graph, node)))
+            _round_down(graph, _pool_first(program, take_padding(graph, node)))
         elif node.target == _aten.avg_pool2d.default:
             _round_down(graph, node)
     view_tokens_as_pixels(graph)
@@ -236,7 +226,7 @@ def _make_channelwise(program: ExportedProgram, first: Node) -> None:
 
 def _operands(step: Node) -> tuple[Node, Any] | tuple[None, None]:
     """Returns the varying operand of a sum or product, and its number or constant per channel; None for other nodes."""
-    if step.target not in _CHANNELWISE or step.kwargs:
+    if step.target not in ARITHMETIC or step.kwargs:
         return None, None
     shape = step.meta["val"].shape
     if len(shape) not in (3, 4) or shape[1] == 1 or (shape[1] > WORD and shape[1] % WORD):
@@ -555,96 +545,12 @@ def _round_down(graph: Graph, pooling: Node) -> None:
         if not is_max or dilation != [1, 1]:
             return
         with graph.inserting_before(pooling):
-            if _is_positive(image):
+            if is_positive(image):
                 image = emit(graph, pooling, _aten.constant_pad_nd.default, image, [0, missing[1], 0, missing[0]], 0.0)
             else:
-                image = _repeat_ends(graph, pooling, image, [(0, count) for count in missing])
+                image = repeat_ends(graph, pooling, image, [(0, count) for count in missing])
     arguments[place] = False
     _replace(graph, pooling, pooling.target, image, *arguments[1:])
-
-
-def _is_ignored(source: Node, padding: float) -> bool:
-    """Whether no maximum of a tensor that is padded with a number is that number."""
-    return padding < _IGNORED or (_is_positive(source) and padding <= 0)
-
-
-def _drop_padding(maximum: Node) -> None:
-    """Takes the maximum over whole dimensions before they are padded with what it ignores."""
-    padded, dims, _ = _arguments(maximum)[:3]
-    if maximum.target != _aten.amax.default or padded.target != _aten.constant_pad_nd.default:
-        return
-    source, ends, padding = _arguments(padded)
-    rank = padded.meta["val"].dim()
-    reduced = {dim % rank for dim in dims or range(rank)}
-    grown = {rank - 1 - index // 2 for index, end in enumerate(ends) if end}
-    if _is_ignored(source, padding) and min(ends) >= 0 and grown <= reduced:
-        maximum.replace_input_with(padded, source)
-
-
-def _repeat_ends(graph: Graph, pooling: Node, image: Node, counts: list[tuple[int, int]]) -> Node:
-    """Repeats the first and last rows and columns of the image that many times."""
-    for dim, (before, after) in zip((2, 3), counts, strict=True):
-        size, parts = image.meta["val"].shape[dim], [image]
-        if before:
-            parts = [emit(graph, pooling, _aten.slice.Tensor, image, dim, 0, 1)] * before + parts
-        if after:
-            parts += [emit(graph, pooling, _aten.slice.Tensor, image, dim, size - 1, size)] * after
-        if len(parts) > 1:
-            image = emit(graph, pooling, _aten.cat.default, parts, dim)
-    return image
-
-
-def _take_padding(graph: Graph, pooling: Node) -> Node:
-    """Folds padding that a max pooling ignores into the pooling.
-
-    The pooling pads both ends equally. The rest becomes repeated first and last rows and columns, which every window
-    that exceeds the image contains anyway. Zeros do as well, if nothing is negative.
-    """
-    image = pooling.args[0]
-    if image.target != _aten.constant_pad_nd.default or image.meta["val"].dim() != 4:
-        return pooling
-    source, ends, value = _arguments(image)
-    is_positive = _is_positive(source)
-    left, right, top, bottom, *others = [*ends, 0, 0, 0, 0][: max(len(ends), 4)]
-    _, kernel, stride, padding, dilation, _ = (
-        argument if index in (0, 5) else for_each(argument) for index, argument in enumerate(_arguments(pooling))
-    )
-    if not _is_ignored(source, value) or any(others) or dilation != [1, 1]:
-        return pooling
-    paddings, counts = [], []
-    for axis, end in enumerate((top, left)):
-        size, out = (node.meta["val"].shape[2 + axis] for node in (source, pooling))
-        step = (stride or kernel)[axis]
-        before = padding[axis] + end
-        after = (out - 1) * step + kernel[axis] - before - size
-        if not 0 <= before < kernel[axis] or after >= kernel[axis] or min(left, right, top, bottom) < 0:
-            return pooling
-        # The largest padding for both ends that doesn't change the number of windows.
-        most = next(
-            each
-            for each in range(min(before, kernel[axis] // 2), -1, -1)
-            if (size + before + max(after, each) - kernel[axis]) // step + 1 == out
-        )
-        paddings.append(most)
-        counts.append((before - most, max(after - most, 0)))
-    with graph.inserting_before(pooling):
-        if any(map(any, counts)) and is_positive:
-            (top, bottom), (left, right) = counts
-            source = emit(graph, pooling, _aten.constant_pad_nd.default, source, [left, right, top, bottom], 0.0)
-        else:
-            source = _repeat_ends(graph, pooling, source, counts)
-    return _replace(graph, pooling, pooling.target, source, kernel, stride or kernel, paddings)
-
-
-def _is_positive(node: Node) -> bool:
-    """Whether a node returns no negative numbers, judging by the last operators."""
-    if node.target in (_aten.relu.default, _aten.sigmoid.default, _aten.hardsigmoid.default):
-        return True
-    if node.target in (_aten.hardtanh.default, _aten.clamp.default):
-        return len(node.args) > 1 and isinstance(node.args[1], (int, float)) and node.args[1] >= 0
-    if node.target in (_aten.cat.default, _aten.max_pool2d.default, _aten.avg_pool2d.default, _aten.add.Tensor):
-        return all(_is_positive(operand) for operand in node.all_input_nodes)
-    return False
 
 
 def _padding(
@@ -672,7 +578,7 @@ def _lay_out(graph: Graph, node: Node) -> None:
     Updates the layout of the result to that in the lowered program, where views are copies in the default order.
     """
     operands = [argument for argument in node.args if isinstance(argument, Node)]
-    if node.target in _DEFAULT_ORDER or (node.target in _VIEWS and not _is_view(node)):
+    if node.target in _DEFAULT_ORDER or (node.target in RESHAPES and not _is_view(node)):
         for operand in operands:
             if not operand.meta["val"].is_contiguous():
                 with graph.inserting_before(node):
@@ -700,7 +606,7 @@ def _lay_out(graph: Graph, node: Node) -> None:
             with graph.inserting_before(node):
                 copy = emit(graph, node, _aten.clone.default, operand, memory_format=torch.channels_last)
             node.replace_input_with(operand, copy)
-    if node.target in _VIEWS and not node.args[0].meta["val"].is_contiguous():
+    if node.target in RESHAPES and not node.args[0].meta["val"].is_contiguous():
         # It was a view in the previous order of its operand.
         node.target = _aten.reshape.default
     arguments, options = torch.fx.node.map_arg((node.args, node.kwargs), lambda argument: argument.meta["val"])
@@ -714,7 +620,7 @@ def _is_part(node: Node) -> bool:
     """Whether a node is a slice or a repetition of a channels-last image, or one of the parts that it is split into."""
     if node.target == getitem:
         node = node.args[0]
-        if node.target not in _SPLITTING:
+        if node.target not in SPLITS:
             return False
     elif node.target not in (_aten.slice.Tensor, _aten.expand.default):
         return False
@@ -844,7 +750,7 @@ class _Sequences:
             user.replace_all_uses_with(self._emit(user, _aten.view.default, rows, [batch, steps, channels]))
             return
         copy = self._emit(user, _aten.clone.default, image, memory_format=torch.contiguous_format)
-        if user.target in _VIEWS:
+        if user.target in RESHAPES:
             user.update_arg(0, copy)
         else:
             user.replace_input_with(sequence, self._emit(user, _aten.view.default, copy, [batch, channels, steps]))
@@ -934,7 +840,7 @@ class _Sequences:
     def _part(self, node: Node) -> Node | None:
         parts, place = node.args
         if parts not in self._parts:
-            if parts.target not in _SPLITTING or parts.args[0] not in self._images:
+            if parts.target not in SPLITS or parts.args[0] not in self._images:
                 return None
             sequence, sizes, dim = _arguments(parts)
             self._parts[parts] = self._emit(parts, parts.target, self._images[sequence], sizes, _OF_SEQUENCE[dim])

@@ -27,15 +27,12 @@ from tools.artifacts.packed_layer.packed_layer import CONVOLUTION, DSP, LINEAR, 
 from tools.artifacts.packed_layer.packed_layer import round_up as _up
 from tools.pipeline.export.ir.constants import add_constant
 from tools.pipeline.export.ir.dim_orders import IMAGE, PIXELS
+from tools.pipeline.export.ir.operators import DEQUANTIZATIONS, DEQUANTIZE, DEQUANTIZE_CHANNELS, QUANTIZE
 from tools.pipeline.export.ir.rewriting import place_of, replace_node
 from tools.pipeline.export.quantize.activation_tables import attribute, by_layer
 from tools.quiet.console import UserError
 
 _aten = torch.ops.aten
-_decomposed = torch.ops.quantized_decomposed
-_QUANTIZE = _decomposed.quantize_per_tensor.default
-_DEQUANTIZE = _decomposed.dequantize_per_tensor.default
-_DEQUANTIZE_CHANNELS = _decomposed.dequantize_per_channel.default
 
 # The weight dtypes of a layer, and the automatic choice between them.
 DTYPES = ("int8", "int4")
@@ -352,9 +349,9 @@ def _find(node: Node, constant: Callable[[Node], Tensor | None]) -> _Found | Non
     if node.target not in (_aten.conv2d.default, _aten.linear.default):
         return None
     source, weight = node.args[:2]
-    if not isinstance(source, Node) or source.target != _DEQUANTIZE or source.args[5] != torch.int8:
+    if not isinstance(source, Node) or source.target != DEQUANTIZE or source.args[5] != torch.int8:
         return None
-    if not isinstance(weight, Node) or weight.target not in (_DEQUANTIZE, _DEQUANTIZE_CHANNELS):
+    if not isinstance(weight, Node) or weight.target not in DEQUANTIZATIONS:
         return None
     integers = constant(weight.args[0]) if isinstance(weight.args[0], Node) else None
     if integers is None or (node.target == _aten.conv2d.default and not is_pointwise(node, integers)):
@@ -362,7 +359,7 @@ def _find(node: Node, constant: Callable[[Node], Tensor | None]) -> _Found | Non
     low, high, last = -math.inf, math.inf, node
     while len(last.users) == 1:
         (user,) = last.users
-        if user.target == _QUANTIZE and user.args[5] == torch.int8:
+        if user.target == QUANTIZE and user.args[5] == torch.int8:
             return _Found(node, source, weight, user, low, high)
         limits = _limits(user)
         if limits is None:
@@ -476,7 +473,7 @@ def dequantize_integers(module: GraphModule, name: str, integers: Tensor, scales
         module.register_buffer(target, value)
         made.append(module.graph.get_attr(target))
     limits = torch.iinfo(torch.int16)
-    return module.graph.call_function(_DEQUANTIZE_CHANNELS, (*made, 0, limits.min, limits.max, torch.int16))
+    return module.graph.call_function(DEQUANTIZE_CHANNELS, (*made, 0, limits.min, limits.max, torch.int16))
 
 
 def has_room_for_bias(module: GraphModule, layer: Node, bias: Tensor) -> bool:
@@ -503,7 +500,7 @@ def _int8_bytes(node: Node, weight: Tensor) -> int:
 
 def is_int4(weight: Any) -> bool:
     """Whether a node dequantizes 4-bit weights: integers of dequantize_integers(), or within int4's range."""
-    if not isinstance(weight, Node) or weight.target != _DEQUANTIZE_CHANNELS:
+    if not isinstance(weight, Node) or weight.target != DEQUANTIZE_CHANNELS:
         return False
     least, largest, dtype = weight.args[4:7]
     return dtype == torch.int16 or (least >= LEAST and largest <= LARGEST)

@@ -27,6 +27,7 @@ from tools.artifacts.core.core import has_dsp, has_vectors
 from tools.pipeline.export.backends.cortex_m.dialect import PASSES
 from tools.pipeline.export.backends.cortex_m.pack import arrangement_of, has_window
 from tools.pipeline.export.ir.dim_orders import PIXELS, copy_to_order
+from tools.pipeline.export.ir.operators import DEQUANTIZATIONS, DEQUANTIZE, DEQUANTIZE_CHANNELS, QUANTIZE
 from tools.pipeline.export.ir.rewriting import named_arguments, replace_node
 from tools.pipeline.export.ir.signature import user_inputs
 from tools.pipeline.export.pipelines import CORTEX_M_EDGE, CORTEX_M_PACKED, CORTEX_M_QUANTIZED
@@ -37,14 +38,12 @@ from tools.pipeline.export.quantize.boundary import BorderOperators
 from tools.pipeline.export.upstream.retracing import known_results_of
 from tools.pipeline.model_file.deterministic import computing
 
-_DECOMPOSED = torch.ops.quantized_decomposed
 _BIASED = (
     torch.ops.aten.conv2d.default,
     torch.ops.aten.conv2d.padding,
     torch.ops.aten.conv_transpose2d.input,
     torch.ops.aten.linear.default,
 )
-_DEQUANTIZED_WEIGHT = (_DECOMPOSED.dequantize_per_tensor.default, _DECOMPOSED.dequantize_per_channel.default)
 _CLAMPING_LAYERS = (
     exir_ops.edge.cortex_m.quantized_add.default,
     exir_ops.edge.cortex_m.quantized_conv2d.default,
@@ -171,11 +170,11 @@ def quantize_biases(program: ExportedProgram) -> None:
         if node.target not in _BIASED:
             continue
         operand, weight, bias = [*node.args, None][:3]
-        if operand.target != _DECOMPOSED.dequantize_per_tensor.default or not isinstance(bias, Node):
+        if operand.target != DEQUANTIZE or not isinstance(bias, Node):
             continue
-        if weight.target not in _DEQUANTIZED_WEIGHT or not is_param_node(program, bias):
+        if weight.target not in DEQUANTIZATIONS or not is_param_node(program, bias):
             continue
-        is_per_channel = weight.target == _DECOMPOSED.dequantize_per_channel.default
+        is_per_channel = weight.target == DEQUANTIZE_CHANNELS
         scales = get_param_tensor(program, weight.args[1]) if is_per_channel else torch.tensor(weight.args[1])
         value = get_param_tensor(program, bias)
         steps = (scales.double() * operand.args[1]).expand(value.shape)
@@ -191,7 +190,7 @@ def quantize_biases(program: ExportedProgram) -> None:
             ]
         with graph.inserting_before(node):
             arguments = (*placeholders, 0, limits.min, limits.max, torch.int32)
-            dequantized = graph.call_function(_DECOMPOSED.dequantize_per_channel.default, arguments)
+            dequantized = graph.call_function(DEQUANTIZE_CHANNELS, arguments)
         dequantized.meta = {"val": bias.meta["val"]}
         node.replace_input_with(bias, dequantized)
     program.graph_module.recompile()
@@ -208,11 +207,11 @@ def separate_activations(program: ExportedProgram) -> None:
     for node in list(graph.nodes):
         bounds = _bounds(node)
         users = list(node.users)
-        if bounds is None or len(users) != 1 or users[0].target != _DECOMPOSED.quantize_per_tensor.default:
+        if bounds is None or len(users) != 1 or users[0].target != QUANTIZE:
             continue
         layer = node.args[0]
         if layer.op != "call_function" or layer.target in (
-            _DECOMPOSED.dequantize_per_tensor.default,
+            DEQUANTIZE,
             torch.ops.aten.max_pool2d.default,
         ):
             continue
@@ -227,7 +226,7 @@ def separate_activations(program: ExportedProgram) -> None:
         with graph.inserting_after(layer):
             quantized = graph.call_function(users[0].target, (layer, *parameters))
         with graph.inserting_after(quantized):
-            result = graph.call_function(_DECOMPOSED.dequantize_per_tensor.default, (quantized, *parameters))
+            result = graph.call_function(DEQUANTIZE, (quantized, *parameters))
         quantized.meta = layer.meta | {"val": users[0].meta["val"]}
         result.meta = dict(layer.meta)
         node.replace_input_with(layer, result)

@@ -18,11 +18,10 @@ from torch.library import Library, impl, register_fake
 
 from tools.pipeline.export.backends.cortex_m.own_layers import is_marked
 from tools.pipeline.export.ir.constants import add_constant
+from tools.pipeline.export.ir.operators import DEQUANTIZE, QUANTIZE
 from tools.pipeline.export.ir.rewriting import named_arguments, place_of, replace_node
 
 _aten = torch.ops.aten
-_QUANTIZE = torch.ops.quantized_decomposed.quantize_per_tensor.default
-_DEQUANTIZE = torch.ops.quantized_decomposed.dequantize_per_tensor.default
 
 # The limit of values that are normalized together, as in kernels/cortex_m/norm.h.
 _MAX_NORMALIZED = 0xFFFF
@@ -177,12 +176,12 @@ def lower_norms(program: ExportedProgram) -> None:
     """Replaces normalization that the quantizer annotated by int8 operators, in place."""
     graph = program.graph
     for node in list(graph.nodes):
-        if node.target != _QUANTIZE or node.args[5] != torch.int8 or not isinstance(node.args[0], Node):
+        if node.target != QUANTIZE or node.args[5] != torch.int8 or not isinstance(node.args[0], Node):
             continue
         layer = node.args[0]
         norm = norm_of(layer) if is_marked(layer) else None
         source = layer.args[0] if norm is not None else None
-        if norm is None or not isinstance(source, Node) or source.target != _DEQUANTIZE or source.args[5] != torch.int8:
+        if norm is None or not isinstance(source, Node) or source.target != DEQUANTIZE or source.args[5] != torch.int8:
             continue
         weight = torch.ones(norm.channels) if norm.weight is None else get_param_tensor(program, norm.weight)
         bias = torch.zeros(norm.channels) if norm.bias is None else get_param_tensor(program, norm.bias)

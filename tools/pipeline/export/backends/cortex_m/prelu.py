@@ -20,10 +20,8 @@ from torch.library import Library, impl, register_fake
 from tools.abi.layouts.layouts import MAX_PRELU_SHIFT
 from tools.pipeline.export.backends.cortex_m.own_layers import is_marked
 from tools.pipeline.export.ir.constants import add_constant
+from tools.pipeline.export.ir.operators import DEQUANTIZE, QUANTIZE
 from tools.pipeline.export.ir.rewriting import place_of, replace_node
-
-_QUANTIZE = torch.ops.quantized_decomposed.quantize_per_tensor.default
-_DEQUANTIZE = torch.ops.quantized_decomposed.dequantize_per_tensor.default
 
 _library = Library("torch_fusion", "FRAGMENT")
 _ARGUMENTS = "Tensor input, Tensor negative, int positive, int zero_point, int output_zero_point, int shift"
@@ -57,13 +55,13 @@ def lower_prelus(program: ExportedProgram) -> None:
     """Replaces PReLUs that the quantizer annotated by int8 operators, in place."""
     graph = program.graph
     for node in list(graph.nodes):
-        if node.target != _QUANTIZE or node.args[5] != torch.int8 or not isinstance(node.args[0], Node):
+        if node.target != QUANTIZE or node.args[5] != torch.int8 or not isinstance(node.args[0], Node):
             continue
         layer = node.args[0]
         if not (is_prelu(layer) and is_marked(layer)):
             continue
         source, slopes = layer.args[0], get_param_tensor(program, layer.args[1])
-        if source.target != _DEQUANTIZE or source.args[5] != torch.int8 or slopes is None:
+        if source.target != DEQUANTIZE or source.args[5] != torch.int8 or slopes is None:
             continue
         operand, scale, zero_point = source.args[:3]
         made = factors(slopes.detach().flatten(), scale / node.args[1])

@@ -22,14 +22,13 @@ from torch.library import Library, impl, register_fake
 
 from tools.pipeline.export.backends.cortex_m.own_layers import is_marked
 from tools.pipeline.export.ir.constants import add_constant
+from tools.pipeline.export.ir.operators import DEQUANTIZE, QUANTIZE
 from tools.pipeline.export.ir.rewriting import emit, place_of, replace_node
 from tools.pipeline.export.plan.manifest import MACS
 from tools.pipeline.export.rewrite.own_operators import RECURRENT
 
 _aten = torch.ops.aten
 _own = torch.ops.torch_fusion
-_QUANTIZE = torch.ops.quantized_decomposed.quantize_per_tensor.default
-_DEQUANTIZE = torch.ops.quantized_decomposed.dequantize_per_tensor.default
 
 _library = Library("torch_fusion", "FRAGMENT")
 
@@ -118,7 +117,7 @@ def _row_steps(weight: Tensor) -> Tensor:
 def round_weights(module: GraphModule) -> None:
     """Rounds the weights of the recurrent layers of a quantized module to int8 values, in place."""
     for node in module.graph.nodes:
-        if node.target not in RECURRENT or not is_marked(node) or node.args[0].target != _DEQUANTIZE:
+        if node.target not in RECURRENT or not is_marked(node) or node.args[0].target != DEQUANTIZE:
             continue
         first = 3 if node.target == _own.lstm.default else 2
         for parameter in node.args[first : first + 2]:
@@ -346,7 +345,7 @@ def _replace_cell(program: ExportedProgram, node: Node, x: Node, state: Any, par
 def lower_recurrent(program: ExportedProgram) -> None:
     """Replaces recurrent layers that the quantizer annotated by int8 operators, in place."""
     for node in list(program.graph.nodes):
-        if node.target in RECURRENT and is_marked(node) and node.args[0].target == _DEQUANTIZE:
+        if node.target in RECURRENT and is_marked(node) and node.args[0].target == DEQUANTIZE:
             _lower(program, node)
     program.graph.eliminate_dead_code()
     program.graph_module.recompile()
@@ -362,7 +361,7 @@ def _lower(program: ExportedProgram, node: Node) -> None:
     input_weight, hidden_weight, bias = (each and get_param_tensor(program, each) for each in parameters)
     outs = [user for user in node.users if user.args[1] == 0]
     quantized = [user for out in outs for user in out.users]
-    if any(user.target != _QUANTIZE or user.args[1:] != quantized[0].args[1:] for user in quantized):
+    if any(user.target != QUANTIZE or user.args[1:] != quantized[0].args[1:] for user in quantized):
         return
     if input_weight is None or hidden_weight is None or (bias is None) != (parameters[2] is None):
         return

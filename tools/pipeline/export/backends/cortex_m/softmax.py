@@ -23,12 +23,11 @@ from torch.library import Library, impl, register_fake
 
 from tools.pipeline.export.backends.cortex_m.own_layers import is_marked
 from tools.pipeline.export.ir.constants import Constants, add_constant
+from tools.pipeline.export.ir.operators import DEQUANTIZE, QUANTIZE, SOFTMAX
 from tools.pipeline.export.ir.rewriting import emit, named_arguments, place_of, replace_node
+from tools.pipeline.export.rewrite.masks import EXCLUDED, before_views, find_step
 
-SOFTMAX = (torch.ops.aten.softmax.int, torch.ops.aten._softmax.default)
-
-_QUANTIZE = torch.ops.quantized_decomposed.quantize_per_tensor.default
-_DEQUANTIZE = torch.ops.quantized_decomposed.dequantize_per_tensor.default
+_aten = torch.ops.aten
 
 # The table's value for e^0.
 _ONE = 32767
@@ -36,18 +35,8 @@ _ONE = 32767
 _MIN_RESULTS = 256
 # Values below half a unit of the table add up to less than a hundredth of the sum of that many values.
 _MAX_COUNT = 512
-# Masks add at most this to excluded scores: e^-64 is a negligible share of a sum. Shifted windows have -100.
-EXCLUDED = -64.0
 # The ops of constants in a module's graph, and in a program's.
 _CONSTANT = ("get_attr", "placeholder")
-_SUMS = (torch.ops.aten.add.Tensor,)
-_PRODUCTS = (torch.ops.aten.mul.Tensor,)
-_QUOTIENTS = (torch.ops.aten.div.Tensor,)
-VIEWS = (
-    torch.ops.aten.view.default, torch.ops.aten.reshape.default, torch.ops.aten._unsafe_view.default,
-    torch.ops.aten.flatten.using_ints, torch.ops.aten.unflatten.int, torch.ops.aten.squeeze.dim,
-    torch.ops.aten.squeeze.dims, torch.ops.aten.unsqueeze.default,
-)  # fmt: skip
 # e^-10 is less than a tenth of half an integer of an int8 softmax.
 _LEFT_OUT = 10.0
 
@@ -106,18 +95,18 @@ def scores_of(node: Node) -> Scores | None:
     """
     if not _is_of_rows(node):
         return None
-    (source, mask), between = _operands(node.args[0], _SUMS, node.meta["val"].shape), []
+    (source, mask), between = _operands(node.args[0], (_aten.add.Tensor,), node.meta["val"].shape), []
     if mask is not None:
         between.append(node.args[0])
     target = source.target
-    (source, factor), scaled = _operands(source, (*_PRODUCTS, *_QUOTIENTS), node.meta["val"].shape), source
+    (source, factor), scaled = _operands(source, (_aten.mul.Tensor, _aten.div.Tensor), node.meta["val"].shape), source
     if factor is not None and factor.meta["val"].numel() == 1:
         between.insert(0, scaled)
     else:
         source, factor = scaled, None
     if not between:
         return None
-    return Scores(source, factor, target in _QUOTIENTS, mask, tuple(between))
+    return Scores(source, factor, target == _aten.div.Tensor, mask, tuple(between))
 
 
 def _is_of_rows(node: Node) -> bool:
@@ -133,7 +122,7 @@ def _operands(node: Any, targets: Sequence[Any], shape: torch.Size) -> tuple[Nod
     if node.target not in targets or len(node.users) != 1 or node.kwargs or len(node.args) != 2:
         return node, None
     one, other = node.args
-    pairs = [(one, other)] if node.target in _QUOTIENTS else [(one, other), (other, one)]
+    pairs = [(one, other)] if node.target == _aten.div.Tensor else [(one, other), (other, one)]
     for varying, constant in pairs:
         if not isinstance(varying, Node) or not isinstance(constant, Node):
             continue
@@ -218,25 +207,23 @@ def write_masks(program: ExportedProgram) -> None:
     for node in list(graph.nodes):
         if not _is_of_rows(node):
             continue
-        masked = node.args[0]
-        while masked.target in VIEWS and len(masked.users) == 1 and keeps_rows(masked):
-            masked = masked.args[0]
+        masked = before_views(node)
         scores, mask = masked, torch.zeros(())
-        while len(scores.users) == 1 and (found := _written_mask(scores, constants)) is not None:
-            if not (_changes_nothing(found[1]) or is_mask(found[1])):
+        while (step := find_step(scores, constants, _is_no_mask)) is not None and step.added is not None:
+            if not (_changes_nothing(step.added) or is_mask(step.added)):
                 break
-            scores, mask = found[0], mask + found[1]
-        is_sum = masked is node.args[0] and masked.target in _SUMS and scores in masked.args
+            scores, mask = step.scores, mask + step.added
+        is_sum = masked is node.args[0] and masked.target == _aten.add.Tensor and scores in masked.args
         is_written = scores is masked or is_sum
         if is_written or not (_changes_nothing(mask) or is_mask(mask)):
             continue
         with graph.inserting_before(node):
             if not _changes_nothing(mask):
                 added = add_constant(program, f"{masked.name}_mask", mask)
-                scores = emit(graph, masked, torch.ops.aten.add.Tensor, scores, added)
-            result = emit(graph, node, torch.ops.aten.softmax.int, scores, -1)
+                scores = emit(graph, masked, _aten.add.Tensor, scores, added)
+            result = emit(graph, node, _aten.softmax.int, scores, -1)
             if scores.meta["val"].shape != node.meta["val"].shape:
-                result = emit(graph, node, torch.ops.aten.reshape.default, result, list(node.meta["val"].shape))
+                result = emit(graph, node, _aten.reshape.default, result, list(node.meta["val"].shape))
         replace_node(program, node, result)
         graph.erase_node(node)
     graph.eliminate_dead_code()
@@ -247,53 +234,16 @@ def _changes_nothing(mask: Tensor) -> bool:
     return not bool((mask != 0).any())
 
 
-def keeps_rows(view: Node) -> bool:
-    return view.meta["val"].shape[-1] == view.args[0].meta["val"].shape[-1]
-
-
-def _written_mask(node: Node, constants: Constants) -> tuple[Node, Tensor] | None:
-    """Returns the scores that an operator masks, of its shape, and an equivalent additive mask; None without a
-    constant.
-    """
-    found = _mask_of(node, constants)
-    return None if found is None or found[0].meta["val"].shape != node.meta["val"].shape else found
-
-
-def _mask_of(node: Node, constants: Constants) -> tuple[Node, Tensor] | None:
-    aten = torch.ops.aten
-    if node.target in (*_SUMS, aten.sub.Tensor) and not node.kwargs:
-        pairs = [(node.args[0], node.args[1]), (node.args[1], node.args[0])]
-        for scores, mask in pairs if node.target in _SUMS else pairs[:1]:
-            value = _value(mask, constants)
-            if isinstance(scores, Node) and value is not None:
-                return scores, value if node.target in _SUMS else -value
-        return None
-    if node.target in (aten.masked_fill.Scalar, aten.masked_fill.Tensor):
-        scores, condition, excluded = node.args
-        is_excluded = _value(condition, constants)
-    elif node.target in (aten.where.self, aten.where.ScalarOther, aten.where.ScalarSelf):
-        condition, one, other = node.args
-        is_excluded, scores, excluded = _value(condition, constants), other, one
-        if is_excluded is not None and _value(one, constants) is None:
-            is_excluded, scores, excluded = ~is_excluded, one, other
-    else:
-        return None
-    value = _value(excluded, constants)
-    if is_excluded is None or value is None or not isinstance(scores, Node):
-        return None
-    return scores, torch.where(is_excluded, value.to(torch.float32), 0.0)
-
-
-def _value(operand: Any, constants: Constants) -> Tensor | None:
-    """Returns the constant value of an operand."""
-    return constants.value(operand) if isinstance(operand, Node) else torch.tensor(float(operand))
+def _is_no_mask(node: Node, is_subtracted: bool) -> bool:
+    """Leaves out tensors that are no constants."""
+    return False
 
 
 def lower_softmaxes(program: ExportedProgram) -> None:
     """Replaces each softmax that the quantizer annotated by the operators, in place."""
     graph, constants = program.graph, Constants(program)
     for node in list(graph.nodes):
-        layer = node.args[0] if node.target == _QUANTIZE else None
+        layer = node.args[0] if node.target == QUANTIZE else None
         if not isinstance(layer, Node) or not is_marked(layer) or not has_table(layer):
             continue
         scores = scores_of(layer)
@@ -303,7 +253,7 @@ def lower_softmaxes(program: ExportedProgram) -> None:
         else:
             source, mask = scores.source, None if scores.mask is None else constants.value(scores.mask)
         # The result has this scale, unless it shares that of another operator.
-        if node.args[1:3] != (1 / 256, -128) or source.target != _DEQUANTIZE or source.args[5] != torch.int8:
+        if node.args[1:3] != (1 / 256, -128) or source.target != DEQUANTIZE or source.args[5] != torch.int8:
             continue
         operand, scale = source.args[0], source.args[1] * factor
         if mask is not None and float(mask[mask < 0].max()) + 255 * scale > -_LEFT_OUT:

@@ -11,14 +11,10 @@ import torch
 from torch.fx import Graph, Node
 
 from tools.pipeline.export.ir.dim_orders import IMAGE
+from tools.pipeline.export.ir.operators import RESHAPES, SIZE_CHANGES, TRANSPOSITIONS
 from tools.pipeline.export.ir.rewriting import emit
 
 _aten = torch.ops.aten
-
-_TRANSPOSITIONS = (_aten.permute.default, _aten.transpose.int)
-_RESHAPES = (_aten.view.default, _aten.reshape.default, _aten._unsafe_view.default)
-# Operators that only reshape or change dimensions of size 1.
-_VIEWS = (*_RESHAPES, _aten.squeeze.dim, _aten.squeeze.dims, _aten.squeeze.default, _aten.unsqueeze.default)
 
 
 def view_tokens_as_pixels(graph: Graph) -> None:
@@ -27,7 +23,7 @@ def view_tokens_as_pixels(graph: Graph) -> None:
     Models transpose tokens and then view them as an image, which moves all of them in the default order.
     """
     for node in list(graph.nodes):
-        moved = node.args[0] if node.target in _RESHAPES else None
+        moved = node.args[0] if node.target in RESHAPES else None
         shape, moved_shape = _shape(node), _shape(moved)
         if not isinstance(moved, Node) or shape is None or moved_shape is None or len(shape) != 4:
             continue
@@ -46,7 +42,7 @@ def drop_undone_transpositions(graph: Graph) -> None:
     place.
     """
     for node in list(graph.nodes):
-        if node.target not in _TRANSPOSITIONS:
+        if node.target not in TRANSPOSITIONS:
             continue
         source = _undone(node)
         if source is not None:
@@ -88,7 +84,7 @@ def _undone(node: Node) -> Node | None:
         return None
     # Maps the long dimensions of `node` to those of `source`.
     source, order, is_moved, found = node, list(range(len(_long_dims(shape)))), False, None
-    while source.target in (*_TRANSPOSITIONS, *_VIEWS):
+    while source.target in TRANSPOSITIONS | SIZE_CHANGES:
         before = source.args[0]
         before_shape = _shape(before)
         if not isinstance(before, Node) or before_shape is None:

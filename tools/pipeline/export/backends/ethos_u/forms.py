@@ -18,9 +18,22 @@ from torch.fx import Graph, Node
 from torch.utils._pytree import tree_leaves
 
 from tools.artifacts.ethos_u.npu import Npu
-from tools.pipeline.export.backends.arm.forms import POOLS
 from tools.pipeline.export.ir.constants import add_constant
 from tools.pipeline.export.ir.dim_orders import IMAGE, PIXELS
+from tools.pipeline.export.ir.operators import (
+    CLAMPS,
+    CONVOLUTIONS,
+    CONVOLUTIONS_BY_WORD,
+    COPIES,
+    DROPOUTS,
+    EXTREMES,
+    IMAGE_POOLS,
+    JOINS,
+    PADS,
+    SIZE_CHANGES,
+    SPLITS,
+    TRANSPOSITIONS,
+)
 from tools.pipeline.export.ir.rewriting import as_list, emit, for_each, named_arguments, replace_node
 from tools.pipeline.export.ir.signature import varying
 
@@ -41,40 +54,19 @@ _LONGEST_DEPTHWISE, _LONGEST_MAXIMUM = 64, 256
 _MOST_AVERAGED = 1024
 # The largest number of planes of a convolution's result, each of which becomes a two-dimensional convolution.
 _MOST_PLANES = 32
-_PARTS = frozenset((
-    _aten.cat.default, _aten.concat.default, _aten.narrow.default, _aten.select.int, _aten.slice.Tensor,
-    _aten.stack.default,
-))  # fmt: skip
-_SPLITS = frozenset((
-    _aten.chunk.default, _aten.split.Tensor, _aten.split.sizes, _aten.split_with_sizes.default,
-    _aten.tensor_split.indices, _aten.tensor_split.sections, _aten.unbind.int,
-))  # fmt: skip
+_PARTS = JOINS | {_aten.narrow.default, _aten.select.int, _aten.slice.Tensor}
+_SPLITS = SPLITS | {
+    _aten.chunk.default, _aten.split.sizes, _aten.tensor_split.indices, _aten.tensor_split.sections, _aten.unbind.int,
+}  # fmt: skip
 # Operators that Vela compiles correctly for slices that are not copied.
-_READ_PARTS = frozenset((
-    _aten.avg_pool2d.default, _aten.cat.default, _aten.conv1d.default, _aten.conv1d.padding, _aten.conv2d.default,
-    _aten.conv2d.padding, _aten.linear.default,
-))  # fmt: skip
-
-_CONVOLUTIONS = (_aten.conv1d.default, _aten.conv2d.default)
+_READ_PARTS = CONVOLUTIONS | CONVOLUTIONS_BY_WORD | {_aten.avg_pool2d.default, _aten.cat.default, _aten.linear.default}
 
 # Operators that write their operands to slices of a tensor, and operators that only move elements.
-_WRITERS = frozenset((
-    _aten.cat.default, _aten.concat.default, _aten.constant_pad_nd.default, _aten.pad.default, _aten.stack.default,
-))  # fmt: skip
-_MOVES = frozenset((
-    _aten.clone.default, _aten.contiguous.default, _aten.dropout.default, _aten.flatten.using_ints,
-    _aten.permute.default, _aten.reshape.default, _aten.squeeze.default, _aten.squeeze.dim, _aten.squeeze.dims,
-    _aten.t.default, _aten.transpose.int, _aten.unsqueeze.default, _aten.view.default,
-))  # fmt: skip
-_EXTREMES = (_aten.amax.default, _aten.amin.default)
+_WRITERS = JOINS | PADS
+_MOVES = COPIES | DROPOUTS | SIZE_CHANGES | TRANSPOSITIONS | {_aten.t.default}
 # Operators that Vela compiles correctly if they write to a slice: layers, with their activations.
-_LAYERS = frozenset((
-    _aten.avg_pool1d.default, _aten.avg_pool2d.default, _aten.conv1d.default, _aten.conv1d.padding,
-    _aten.conv2d.default, _aten.conv2d.padding, _aten.linear.default, _aten.max_pool2d.default,
-))  # fmt: skip
-_ACTIVATIONS = frozenset((
-    _aten.hardtanh.default, _aten.hardtanh_.default, _aten.relu.default, _aten.relu_.default,
-))  # fmt: skip
+_LAYERS = CONVOLUTIONS | CONVOLUTIONS_BY_WORD | IMAGE_POOLS | {_aten.avg_pool1d.default, _aten.linear.default}
+_ACTIVATIONS = CLAMPS - {_aten.clamp.default, _aten.clamp_.default}
 
 
 def repeats_pixels(node: Node) -> bool:
@@ -191,7 +183,7 @@ def reduce_strides(program: ExportedProgram) -> None:
     """Gives poolings with a single window the stride 1, in place: the NPU's stride is at most 3."""
     graph = program.graph
     for node in list(graph.nodes):
-        if node.op != "call_function" or node.target not in POOLS or tuple(node.meta["val"].shape[-2:]) != (1, 1):
+        if node.op != "call_function" or node.target not in IMAGE_POOLS or tuple(node.meta["val"].shape[-2:]) != (1, 1):
             continue
         source, kernel, *rest = node.args
         kernel = [kernel] * 2 if isinstance(kernel, int) else list(kernel)
@@ -243,7 +235,7 @@ def choose_windows(program: ExportedProgram, npu: Npu) -> None:
     """
     graph = program.graph
     for node in list(graph.nodes):
-        if node.op != "call_function" or node.target not in POOLS:
+        if node.op != "call_function" or node.target not in IMAGE_POOLS:
             continue
         given = named_arguments(node)
         stride = _pair(given["stride"])
@@ -307,7 +299,7 @@ def fold_strides(program: ExportedProgram) -> None:
     """
     graph = program.graph
     for node in list(graph.nodes):
-        if node.op != "call_function" or node.target not in _CONVOLUTIONS:
+        if node.op != "call_function" or node.target not in CONVOLUTIONS:
             continue
         given = named_arguments(node)
         source, weight, bias = (given[name] for name in ("input", "weight", "bias"))
@@ -367,7 +359,7 @@ def choose_pixels(program: ExportedProgram) -> None:
     """
     graph = program.graph
     for node in list(graph.nodes):
-        if node.op != "call_function" or node.target not in _CONVOLUTIONS:
+        if node.op != "call_function" or node.target not in CONVOLUTIONS:
             continue
         given = named_arguments(node)
         stride = for_each(given["stride"], node.meta["val"].dim() - 2)
@@ -390,7 +382,7 @@ def pad_strides(program: ExportedProgram) -> None:
     """
     graph = program.graph
     for node in list(graph.nodes):
-        if node.op != "call_function" or node.target not in _CONVOLUTIONS:
+        if node.op != "call_function" or node.target not in CONVOLUTIONS:
             continue
         given = named_arguments(node)
         axes = node.meta["val"].dim() - 2
@@ -579,7 +571,7 @@ def copy_functions(program: ExportedProgram, npu: Npu) -> None:
     for source in sources:
         if source not in varies or _writes_well(source) or not source.meta["val"].is_floating_point():
             continue
-        if npu.product == "u85" and source.target not in _EXTREMES:
+        if npu.product == "u85" and source.target not in EXTREMES:
             continue
         users = [user for user in source.users if user.op == "call_function"]
         copy = _copy(graph, source)

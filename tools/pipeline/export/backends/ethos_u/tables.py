@@ -24,13 +24,10 @@ from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
 
 from tools.pipeline.export.backends.cortex_m.tables import function_of, results_of
+from tools.pipeline.export.ir.operators import DEQUANTIZE, QUANTIZE
 from tools.pipeline.export.ir.rewriting import emit
 from tools.pipeline.export.quantize.activation_tables import attribute
 from tools.pipeline.export.upstream.replaced import replaced
-
-_quantized = torch.ops.quantized_decomposed
-_QUANTIZE = _quantized.quantize_per_tensor.default
-_DEQUANTIZE = _quantized.dequantize_per_tensor.default
 
 _library = torch.library.Library("torch_fusion", "FRAGMENT")
 _library.define(
@@ -103,7 +100,7 @@ def write_tables(program: ExportedProgram) -> ExportedProgram | None:
         if not _is_written(program, node):
             continue
         result = node.args[0]
-        function = function_of(program, result, _DEQUANTIZE)
+        function = function_of(program, result, DEQUANTIZE)
         assert function is not None
         results = results_of(program, function)
         if results.isnan().all():
@@ -124,9 +121,9 @@ def write_tables(program: ExportedProgram) -> ExportedProgram | None:
 
 def _is_written(program: ExportedProgram, node: Node) -> bool:
     """Whether a quantization follows a function that ExecuTorch's passes make no table of."""
-    if node.target != _QUANTIZE or node.args[5] != torch.int8:
+    if node.target != QUANTIZE or node.args[5] != torch.int8:
         return False
-    function = function_of(program, node.args[0], _DEQUANTIZE)
+    function = function_of(program, node.args[0], DEQUANTIZE)
     # ExecuTorch quantizes between operators.
     return function is not None and (len(function.nodes) > 1 or any(_is_left(each) for each in function.nodes))
 

@@ -46,6 +46,7 @@ from tools.pipeline.export.backends.arm.refused import (
     with_reasons,
 )
 from tools.pipeline.export.capture.state import State
+from tools.pipeline.export.ir.operators import DEQUANTIZE_CHANNELS
 from tools.pipeline.export.pipelines import VGF_FORMS
 from tools.pipeline.export.quantize.quantize import Quantized, Sample
 from tools.pipeline.export.quantize.ranges import with_ranges
@@ -178,7 +179,7 @@ class _IsNarrow(OperatorSupportBase):
 def _widen_zero_points(program: ExportedProgram) -> None:
     """Converts zero points per channel to 64 bits, in place: ExecuTorch's kernel always reads 64 bits."""
     for node in program.graph.nodes:
-        if node.target != torch.ops.quantized_decomposed.dequantize_per_channel.default:
+        if node.target != DEQUANTIZE_CHANNELS:
             continue
         points = node.args[2]
         name = program.graph_signature.inputs_to_buffers.get(points.name)

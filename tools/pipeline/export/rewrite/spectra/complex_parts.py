@@ -14,15 +14,10 @@ from torch.fx import GraphModule, Node
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._pytree import tree_map
 
+from tools.pipeline.export.ir.operators import COPIES, VIEWS
+
 _aten = torch.ops.aten
 # ComplexTensor requires parts in the default order of dimensions, which only matters to views.
-_COPIES = (
-    _aten.clone.default,
-    _aten.contiguous.default,
-    _aten.detach.default,
-    _aten.lift_fresh_copy.default,
-)
-_VIEWS = (_aten.view.default, _aten._unsafe_view.default)
 
 
 def _on_parts(packet: Any) -> Callable[..., Any]:
@@ -72,10 +67,10 @@ def real_graph(node: Node, operands: Mapping[Node, Sequence[Tensor]]) -> GraphMo
     except (AssertionError, NotImplementedError, RuntimeError, TypeError):
         return None
     for each in list(module.graph.nodes):
-        if each.target in _COPIES:
+        if each.target in COPIES:
             each.replace_all_uses_with(each.args[0])
             module.graph.erase_node(each)
-        elif each.target in _VIEWS:
+        elif each.target in VIEWS:
             each.target = _aten.reshape.default
     module.graph.eliminate_dead_code()
     return module

@@ -24,6 +24,7 @@ from torch.export.graph_signature import InputKind
 from torch.fx import Graph, Node
 
 from tools.pipeline.export.capture.diagnosis import written
+from tools.pipeline.export.ir.operators import COPIES, FILLS, RESHAPES, SIZE_CHANGES, SUMS, TRANSPOSITIONS
 from tools.pipeline.export.ir.rewriting import emit, named_arguments, replace_node, run_decompositions
 from tools.pipeline.export.plan.manifest import origin
 from tools.pipeline.export.rewrite.spectra.spectrum_operators import fft_roots
@@ -32,18 +33,8 @@ from tools.quiet.console import UserError
 _aten = torch.ops.aten
 _own = torch.ops.torch_fusion
 
-_VIEWS = (_aten.view.default, _aten.reshape.default, _aten._unsafe_view.default)
-_SAME = (
-    _aten.alias.default,
-    _aten.clone.default,
-    _aten.contiguous.default,
-    _aten.detach.default,
-    _aten.lift_fresh_copy.default,
-    _aten.resolve_conj.default,
-    _aten.resolve_neg.default,
-)
+_SAME = COPIES | {_aten.resolve_conj.default, _aten.resolve_neg.default}
 _CONJUGATES = (_aten._conj.default, _aten.conj.default, _aten.conj_physical.default)
-_ADDS = (_aten.add.Tensor, _aten.sub.Tensor)
 # Operators on complex tensors that apply to pairs in the same way, with the indices of their dims arguments.
 _ON_DIMS: dict[Any, tuple[int, ...]] = {
     _aten.cat.default: (1,),
@@ -182,26 +173,8 @@ class _Spectrum:
         return dataclasses.replace(self, shape=shape)
 
 
-_TRANSPOSITIONS = (
-    _aten.mT.default,
-    _aten.numpy_T.default,
-    _aten.permute.default,
-    _aten.t.default,
-    _aten.transpose.int,
-)
-_REARRANGING = frozenset(
-    (
-        *_SAME,
-        *_TRANSPOSITIONS,
-        *_VIEWS,
-        _aten.select.int,
-        _aten.slice.Tensor,
-        _aten.squeeze.default,
-        _aten.squeeze.dim,
-        _aten.squeeze.dims,
-        _aten.unsqueeze.default,
-    )
-)
+_TRANSPOSITIONS = TRANSPOSITIONS | {_aten.mT.default, _aten.numpy_T.default, _aten.t.default}
+_REARRANGING = _SAME | _TRANSPOSITIONS | SIZE_CHANGES | {_aten.select.int, _aten.slice.Tensor}
 
 
 def _order(node: Node) -> list[int]:
@@ -446,11 +419,11 @@ class _RealNumbers:
             return self._product(first, first)
         if target == _aten.div.Tensor and not _is_complex(args[1]) and not node.kwargs:
             return self._emit(target, self._pair(first), self._beside_pairs(args[1]))
-        if target in _ADDS and all(isinstance(each, Node) and _is_complex(each) for each in args):
+        if target in SUMS and all(isinstance(each, Node) and _is_complex(each) for each in args):
             one, other = map(self._pair, args)
             if one.meta["val"].dim() == other.meta["val"].dim():
                 return self._emit(target, one, other, **node.kwargs)
-        if target in _VIEWS:
+        if target in RESHAPES:
             return self._emit(_aten.reshape.default, self._pair(first), [*node.meta["val"].shape, 2])
         if target == _aten.expand.default:
             return self._emit(target, self._pair(first), [*node.meta["val"].shape, 2])
@@ -469,8 +442,8 @@ class _RealNumbers:
         if not operands and all(isinstance(size, int) for size in shape):
             numbers = torch.view_as_real(node.target(*node.args, **node.kwargs))
             return self._constant(f"made_{node.name}", numbers)
-        if node.target in _FILLED:
-            real = self._emit(_aten.full.default, shape, float(_FILLED[node.target]))
+        if node.target in FILLS:
+            real = self._emit(_aten.full.default, shape, float(FILLS[node.target]))
             return self._joined(real, self._emit(_aten.zeros_like.default, real))
         parts = {each: [each, self._emit(_aten.zeros_like.default, each)] for each in operands}
         return self._computed(node, parts)
@@ -652,7 +625,7 @@ class _RealNumbers:
         while x.op == "call_function" and x.args and isinstance(x.args[0], Node):
             source = x.args[0]
             value = source.meta["val"]
-            if x.target in (*_VIEWS, *_SAME, _aten.unsqueeze.default) and value.shape[-1:] == (samples,):
+            if x.target in RESHAPES | _SAME | {_aten.unsqueeze.default} and value.shape[-1:] == (samples,):
                 pass
             elif x.target == _aten.pad.default and takes_pad and pad == 0 and _is_even_pad(x):
                 pad, reflect = x.args[1][0], len(x.args) > 2 and x.args[2] == "reflect"
@@ -918,13 +891,6 @@ _TRANSFORMS: dict[Any, Callable[[_RealNumbers, Node], _Spectrum]] = {
 
 
 _CASTS = (_aten.to.dtype, _aten._to_copy.default)
-# Operators that fill a tensor, and the value.
-_FILLED = {
-    _aten.new_ones.default: 1,
-    _aten.new_zeros.default: 0,
-    _aten.ones_like.default: 1,
-    _aten.zeros_like.default: 0,
-}
 # Transforms that are rewritten to the last dimension: the operator for all dimensions but the last, and for the last.
 _ALONG_LAST: dict[Any, tuple[Any, Any]] = {
     **{
