@@ -12,31 +12,42 @@ namespace torch_fusion {
 /// which works in whole lines of the core's data cache.
 inline constexpr size_t kArenaAlignment = 32;
 
+/// What a program needs of an arena: bytes, and whether they are its own. The parts of all others
+/// lie over each other, at the start.
+struct ArenaPart {
+  size_t size;
+  bool is_own;
+};
+
+/// The largest of some sizes.
+template <size_t kCount>
+constexpr size_t largest(const size_t (&sizes)[kCount]) {
+  size_t result = 0;
+  for (const size_t size : sizes) {
+    result = size > result ? size : result;
+  }
+  return result;
+}
+
 /**
  * Places what programs need in one arena.
- *
- * @param[in] sizes Bytes that each program needs.
- * @param[in] own Whether a program's part is its own; the parts of all others lie over each other,
- * at the start.
  *
  * @returns The offset of each program's part in bytes, and, as last element, the bytes of the
  * arena.
  */
 template <size_t kCount>
-constexpr std::array<size_t, kCount + 1> arena_offsets(
-    const size_t (&sizes)[kCount],
-    const bool (&own)[kCount]) {
+constexpr std::array<size_t, kCount + 1> arena_offsets(const ArenaPart (&parts)[kCount]) {
   std::array<size_t, kCount + 1> offsets{};
   size_t end = 0;
-  for (size_t i = 0; i < kCount; ++i) {
-    if (!own[i] && sizes[i] > end) {
-      end = sizes[i];
+  for (const ArenaPart& part : parts) {
+    if (!part.is_own && part.size > end) {
+      end = part.size;
     }
   }
   for (size_t i = 0; i < kCount; ++i) {
-    if (own[i]) {
+    if (parts[i].is_own) {
       offsets[i] = (end + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
-      end = offsets[i] + sizes[i];
+      end = offsets[i] + parts[i].size;
     }
   }
   offsets[kCount] = end;

@@ -4,7 +4,6 @@
 
 #include "kernels/soft_double.h"
 #include "runtime/kernel/constant_data.h"
-#include "runtime/prelinked/prelinked.h"
 
 namespace torch {
 namespace executor {
@@ -89,7 +88,7 @@ bool refers_to(const EValue& value, const TensorImpl* tensor) {
   }
   if (value.tag == Tag::ListTensor) {
     const auto* const list = value.payload.copyable_union.as_tensor_list_ptr;
-    // What is wrong with a list is said when it is unboxed.
+    // Errors in a list are reported when it is unboxed.
     const Result<ArrayRef<Tensor>> elements =
         list == nullptr ? Error::InvalidState : list->tryGet();
     for (size_t i = 0; elements.ok() && i < elements->size(); ++i) {
@@ -140,12 +139,11 @@ bool check_apart(
 ArrayRef<int64_t> int_list(KernelRuntimeContext& ctx, const EValue& value) {
   const BoxedEvalueList<int64_t>* list = value.payload.copyable_union.as_int_list_ptr;
   if (list != nullptr) {
-    // One of a program that was linked at build time has its integers ready.
-    executorch::runtime::internal::PrelinkedIntList prelinked;
-    static_assert(sizeof(prelinked) == sizeof(*list));
-    __builtin_memcpy(&prelinked, list, sizeof(prelinked));
-    if (prelinked.values == nullptr) {
-      return {prelinked.items, prelinked.size};
+    ReadyIntList ready;
+    static_assert(sizeof(ready) == sizeof(*list));
+    __builtin_memcpy(&ready, list, sizeof(ready));
+    if (ready.values == nullptr) {
+      return {ready.items, ready.size};
     }
   }
   return list_or_fail(ctx, list);

@@ -52,10 +52,9 @@ bool check_arguments(
     size_t count);
 
 /**
- * Checks that no tensor whose shape the kernel may set is another argument of the call, too, itself
- * or in a list: what the kernel has read of that one's shape would be wrong after that. Otherwise
- * fails the context (InvalidProgram) and returns false. The arguments have passed
- * check_arguments().
+ * Checks that no tensor whose shape the kernel may set is also another argument of the call, itself
+ * or in a list: the kernel would continue with an outdated shape of the other one. Otherwise fails
+ * the context (InvalidProgram) and returns false. The arguments must have passed check_arguments().
  */
 bool check_apart(
     KernelRuntimeContext& ctx,
@@ -63,9 +62,17 @@ bool check_apart(
     const TagSet* expected,
     size_t count);
 
+/// A list of integers that are ready, in the place of a BoxedEvalueList<int64_t>, which makes them
+/// from other values: kernels/call.h calls with such lists. `values` is null.
+struct ReadyIntList {
+  const void* values;
+  size_t size;
+  const int64_t* items;
+};
+
 /**
- * The list in a value whose tag has been checked. Fails the context and returns
- * an empty list if an element has a wrong tag.
+ * Returns the list in a value whose tag has been checked. Fails the context and returns an empty
+ * list if an element has a wrong tag.
  */
 ArrayRef<int64_t> int_list(KernelRuntimeContext& ctx, const EValue& value);
 ArrayRef<Tensor> tensor_list(KernelRuntimeContext& ctx, const EValue& value);
@@ -83,9 +90,8 @@ double floating(const EValue& value);
 Scalar scalar(const EValue& value);
 
 /**
- * How an argument of type T is unboxed: `kTags` is what check_arguments() lets
- * through, `get` converts after that check, `kCanFail` says that get() may fail
- * the context.
+ * Defines how an argument of type T is unboxed: `kTags` are the tags that check_arguments()
+ * permits, `get` converts after that check, `kCanFail` says whether get() may fail the context.
  */
 template <class T>
 struct Unbox;
@@ -245,7 +251,8 @@ constexpr uint32_t written_arguments() {
   return result;
 }
 
-/// Of an operator whose schema is not at hand: it writes to what its kernel takes to write to.
+/// For an operator whose schema is unknown: it writes to the arguments that its kernel takes as
+/// mutable.
 constexpr uint32_t kAsTaken = ~uint32_t{0};
 
 template <auto kFn>
@@ -253,7 +260,7 @@ struct Boxed;
 
 template <class Return, class... Args, Return (*kFn)(KernelRuntimeContext&, Args...)>
 struct Boxed<kFn> {
-  /// Of an operator whose schema says that it writes to `kWrites`, 0 for its last argument.
+  /// For an operator whose schema says that it writes to `kWrites`, or 0 for its last argument.
   template <uint32_t kWrites, bool kSetsShapes>
   static constexpr auto checked() {
     static_assert(
@@ -290,17 +297,9 @@ struct Boxed<kFn> {
 } // namespace internal
 
 /**
- * The registry's form of a kernel with a typed signature
- * `R kernel(KernelRuntimeContext&, args...)`: takes the arguments from the
- * values of a kernel call, in the schema's order, out arguments included. What
- * a corrupted program may hold instead fails the context; nothing aborts.
- *
- * @tparam kWrites A bit for each argument that the operator's schema says is
- *     written (`Tensor(a!)`, scratch memory included); 0 if that is the last one.
- *     The kernel takes these, and no others, as `Tensor&` or `Span<Tensor>`: they
- *     are what is checked to be no constants before each call.
- * @tparam kSetsShapes Whether the kernel gives tensors that it writes to another shape: then none
- *     of them may be another argument, too.
+ * The registry's form of a kernel with a typed signature `R kernel(KernelRuntimeContext&,
+ * args...)`: takes the arguments from the values of a kernel call, in the schema's order, out
+ * arguments included. Invalid values in a corrupted program fail the context; nothing aborts.
  */
 template <auto kFn, uint32_t kWrites = 0, bool kSetsShapes = false>
 constexpr auto boxed = internal::Boxed<kFn>::template checked<kWrites, kSetsShapes>();

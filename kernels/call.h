@@ -33,7 +33,7 @@ struct List {
 
 namespace internal {
 
-/// How an argument of type T is made of what a generated source passes.
+/// Converts an argument of type T from the form that generated sources pass.
 template <class T>
 struct Argument {
   T value;
@@ -57,7 +57,7 @@ struct Argument<Tensor> {
 
   Argument(KernelRuntimeContext&, const TensorData& given) : value(given.tensor()) {}
   Argument(KernelRuntimeContext& ctx, TensorData& given) : value(given.tensor()) {
-    // One whose memory changes while the program runs.
+    // The memory of such a tensor changes while the program runs.
     if (given.data == nullptr && given.numel != 0) {
       ctx.fail(Error::InvalidState);
     }
@@ -131,7 +131,7 @@ struct Argument<std::optional<T>> {
 
 template <class T>
 T& lasting(T&& temporary) {
-  // From C++23 on the name alone is an rvalue here.
+  // Since C++23 the name alone is an rvalue here.
   return static_cast<T&>(temporary);
 }
 
@@ -140,7 +140,8 @@ struct Caller;
 
 template <class Return, class... Args>
 struct Caller<Return (*)(KernelRuntimeContext&, Args...)> {
-  /// `given` may be more than the kernel takes: programs repeat what is written in place.
+  /// `given` may have more arguments than the kernel: programs repeat those that are written in
+  /// place.
   template <class Kernel, class... Given>
   static bool call(Kernel kernel, KernelRuntimeContext& ctx, Given&&... given) {
     static_assert(sizeof...(Given) >= sizeof...(Args), "The kernel takes more arguments");
@@ -184,12 +185,7 @@ inline std::nullopt_t element(None) {
 
 /// An argument of a kernel that takes boxed ones.
 struct Box {
-  struct Ints {
-    const void* values;
-    size_t size;
-    const int64_t* items;
-  };
-  Ints ints = {};
+  ReadyIntList ints = {};
   EValue own;
   EValue* value;
 
@@ -199,7 +195,6 @@ struct Box {
   Box(double given) : own(given), value(&own) {}
   Box(bool given) : own(given), value(&own) {}
   Box(None) : value(&own) {}
-  /// int_list() of kernels/boxed.h knows such a list by its null pointer.
   Box(ArrayRef<int64_t> given) : ints{nullptr, given.size(), given.data()}, value(&own) {
     point();
   }
@@ -232,12 +227,6 @@ bool invoke_boxed(
 
 /**
  * Calls a kernel.
- *
- * @tparam kKernel The kernel's function, `R kernel(KernelRuntimeContext&, args...)`.
- * @param[in] given Its arguments in the schema's order, out arguments included: a TensorData (one
- *     that is not const may have no memory yet), a number, a bool, a string, None, an ArrayRef, a
- *     List, or an EValue that holds what the program has computed.
- * @returns Whether the call succeeded; the context has the error otherwise.
  */
 template <auto kKernel, class... Given>
 [[nodiscard]] bool call(KernelRuntimeContext& ctx, Given&&... given) {

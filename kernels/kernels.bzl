@@ -4,18 +4,18 @@ load("@rules_cc//cc:cc_library.bzl", "cc_library")
 load("//rules:copts.bzl", "PACKAGED_COPTS")
 load("//rules:host_cc_test.bzl", "SANITIZED_ON_HOST")
 
-# Of the runtime's sources packages have none that casts to what needs more alignment.
+# No runtime source in packages casts to a type with stricter alignment.
 _COPTS = PACKAGED_COPTS + ["-Wcast-align"]
 
 def kernel_library(name, deps, hot = [], hot_copts = [], called_by_hot = []):
-    """Declares all sources and headers of a folder as one library, and as the filegroups `sources` and `operator_headers`, which declare operators.
+    """Declares all sources and headers of a folder as one library, and as the filegroups `sources` and `operator_headers`, the headers that declare operators.
 
     Args:
       name: the library.
-      deps: what its kernels use.
+      deps: dependencies of its kernels.
       hot: sources that are worth some flash to be fast: inner functions only.
-      hot_copts: options that these are compiled with, after the others.
-      called_by_hot: further sources whose functions these call; the linker looks for them behind these.
+      hot_copts: their compiler options, after the others.
+      called_by_hot: further sources whose functions these call; the linker looks for them after these.
     """
     if called_by_hot:
         cc_library(

@@ -43,11 +43,8 @@ enum class Variant : uint32_t {
 };
 
 /**
- * The dtypes and variants that one program needs of one operator. A kernel is
- * a template on its Selection and leaves the rest out of the image.
- *
- * @tparam kDtypes Bit i stands for the ScalarType of value i.
- * @tparam kVariants Or of Variant values.
+ * The dtypes and variants that a program needs of an operator. A kernel is a template on its
+ * Selection and omits the rest from the image.
  */
 template <uint64_t kDtypes, uint32_t kVariants = ~uint32_t{0}>
 struct Selection {

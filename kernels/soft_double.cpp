@@ -42,7 +42,7 @@ float float_of(double value) {
     const bool is_nan = (high << 1 | (low != 0 ? 1 : 0)) > 0xffe00000u;
     result = is_nan ? 0x7fc00000 : 0x7f800000;
   } else if (exponent > -24) {
-    // The implicit one and thirty digits, the last of which stands for all that follow.
+    // The implicit one and thirty digits, the last of which represents all following ones.
     const uint32_t digits =
         1u << 30 | (high & 0xfffff) << 10 | low >> 22 | ((low << 10) != 0 ? 1 : 0);
     // Subnormal numbers have one digit less with each exponent below 1.
@@ -72,7 +72,7 @@ float float_of_int(int64_t value) {
   if (shift > 0) {
     magnitude = rounded_shift(magnitude, shift);
   }
-  // At most 2^24, so this is exact, and so is what multiplies it by 2^shift.
+  // At most 2^24, so that this is exact, and so are the products with 2^shift.
   const float scale =
       static_cast<float>(1u << (shift / 2)) * static_cast<float>(1u << (shift - shift / 2));
   const float nearest = static_cast<float>(static_cast<uint32_t>(magnitude)) * scale;

@@ -19,7 +19,7 @@ float float_of(double value);
 /// The nearest float, the even one of two, without the library's conversion of 64-bit integers.
 float float_of_int(int64_t value);
 
-/// The integer towards zero; 0 where there is none in int64_t, and for NaN.
+/// Rounds towards zero; returns 0 for numbers beyond int64_t, and for NaN.
 int64_t int_of(double value);
 
 /// The nearest double, the even one of two.

@@ -5,17 +5,17 @@ load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load("//platforms:cores.bzl", "CORES", "core_name")
 load("//rules/private:memory_regions.bzl", "check_npu_regions", "memory_regions", "parse_number")
 load(":board_npu.bzl", "board_npu")
-load(":providers.bzl", "BoardInfo")
+load(":providers.bzl", "BoardInfo", "NpuInfo")
 
 def _board_impl(ctx):
     regions = memory_regions(ctx.label, ctx.attr.memory)
-    npu = json.decode(ctx.attr.npu) if ctx.attr.npu else None
+    npu = ctx.attr.npu[NpuInfo].values
     if npu:
         check_npu_regions(ctx.label, npu, regions)
 
     description = ctx.actions.declare_file(ctx.label.name + "/board.json")
     ctx.actions.write(description, json.encode_indent({
-        # tools/artifacts/board reads it.
+        # Read by tools/artifacts/board.
         "format": "board definition",
         "version": 1,
         "name": ctx.label.name,
@@ -31,8 +31,7 @@ def _board_impl(ctx):
         "emulator": {
             "machine": ctx.attr.emulator_machine,
             "arguments": ctx.attr.emulator_arguments,
-            # SysTick counts at the emulated clock while -icount advances it by
-            # 2**shift nanoseconds an instruction.
+            # SysTick counts at the emulated clock, which -icount advances by 2**shift nanoseconds per instruction.
             "clock_hz": ctx.attr.clock_hz,
         } if ctx.attr.emulator_machine else None,
         "simulator": ctx.attr.simulator or None,
@@ -73,41 +72,42 @@ board_rule = rule(
     implementation = _board_impl,
     doc = "See the macro `board`.",
     attrs = {
-        "description": attr.string(mandatory = True, doc = "One line for people: product name, chip, core."),
-        "core": attr.string(mandatory = True, doc = "The core, of those in docs/boards.md."),
+        "description": attr.string(mandatory = True, doc = "One line of description: product name, chip, core."),
+        "core": attr.string(mandatory = True, doc = "The core, one of those in docs/boards.md."),
         "memory": attr.string_list_dict(
             mandatory = True,
-            doc = """Memory regions: name -> [origin, length] or [origin, length, use]. `flash` and `ram` are what an
-image may use; any other region is kept free, but for what `ethos_u()` names, and only documented. Numbers: 0x20000000, 4096, 192K, 1M.""",
+            doc = """Memory regions: name -> [origin, length] or [origin, length, use]. Images use `flash` and `ram`.
+Other regions are reserved, for `ethos_u()` if it names them, or only documented. Numbers: 0x20000000, 4096, 192K, 1M.
+""",
         ),
-        "clock_hz": attr.int(mandatory = True, doc = "Core clock in Hz after start-up, which is also SysTick's."),
+        "clock_hz": attr.int(mandatory = True, doc = "The core's clock in Hz after start-up, which is also SysTick's."),
         "stack_size": attr.string(default = "4K", doc = "Bytes reserved for the stack."),
         "console": attr.string_dict(doc = "Console: `uart`, `baud`, `pins`, `description`."),
-        "programmer": attr.string_dict(doc = "Flash programming: `pyocd_target`, `openocd_config` (files, with blanks between them); empty for a board that only exists in an emulator."),
+        "programmer": attr.string_dict(doc = "Flash programming: `pyocd_target`, `openocd_config` (files, separated by spaces); empty for a board that only exists in an emulator."),
         "flash_algorithm": attr.label(
             allow_single_file = [".elf"],
-            doc = "The flash_algorithm that pyOCD programs the board with, where it has none of its own.",
+            doc = "The flash_algorithm with which pyOCD programs the board, if pyOCD has none of its own.",
         ),
         "emulator_machine": attr.string(doc = "QEMU's machine name; empty without an emulator."),
         "emulator_arguments": attr.string_list(
-            doc = "Further arguments for QEMU; `{entry}` stands for the address of the image's first instruction.",
+            doc = "Further arguments for QEMU; `{entry}` is replaced by the address of the image's first instruction.",
         ),
-        "simulator": attr.string_dict(doc = "//boardsim: `chip`, and options of the chip's model; empty for a board that it has no chip of."),
+        "simulator": attr.string_dict(doc = "//boardsim: `chip`, and options of the chip's model; empty if it has no model of the board's chip."),
         "uf2_family": attr.string(doc = "Family ID of the chip's UF2 boot loader, such as 0xe48bff59; empty without one."),
-        "npu": attr.string(doc = "The board's NPU, what `ethos_u()` returns; empty without one."),
+        "npu": attr.label(mandatory = True, providers = [NpuInfo], doc = "The board's NPU. Set by the macro."),
         "deps": attr.label_list(providers = [CcInfo], doc = "cc_library of the board's start-up code, clock, console and fault handler."),
         "_linker_script": attr.label(default = "//tools/pipeline/linker_script", executable = True, cfg = "exec"),
     },
     provides = [BoardInfo, CcInfo],
 )
 
-def board(name, core, npu = "", **kwargs):
+def board(name, core, npu = None, **kwargs):
     """Defines a board, its platform, `<name>.platform`, whose parent is the core's, and `<name>.npu`.
 
     Args:
       name: the board's name.
       core: the core, a value of //platforms:core.
-      npu: the board's NPU, what `ethos_u()` returns; empty without one.
+      npu: the board's NPU, what `ethos_u()` returns; None without one.
       **kwargs: attributes of `board_rule`.
     """
     if core not in CORES:
@@ -119,7 +119,7 @@ def board(name, core, npu = "", **kwargs):
     )
     board_npu(
         name = name + ".npu",
-        description = npu,
+        description = json.encode(npu) if npu else "",
         clock_hz = kwargs.get("clock_hz"),
         memory = kwargs.get("memory"),
         visibility = ["//visibility:public"],
@@ -127,7 +127,7 @@ def board(name, core, npu = "", **kwargs):
     board_rule(
         name = name,
         core = core,
-        npu = npu,
+        npu = name + ".npu",
         target_compatible_with = [Label("@platforms//os:none"), Label("//platforms:core_" + core)],
         **kwargs
     )

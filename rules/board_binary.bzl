@@ -1,19 +1,11 @@
-"""The `board_binary` rule and macro: an image without a program of its own."""
+"""The `board_binary` rule and macro: an image without a program."""
 
 load("@rules_cc//cc:find_cc_toolchain.bzl", "use_cc_toolchain")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load("//rules/private:cc.bzl", "compile_sources", "configure_cc")
 load("//rules/private:image.bzl", "link_image")
 load("//rules/private:transitions.bzl", "BOARD_CORE", "CORE_TRANSITION_ATTRS", "core_transition", "firmware_transition")
-load(":providers.bzl", "BoardInfo")
-
-BoardBinaryInfo = provider(
-    doc = "An image that is linked for a board.",
-    fields = {
-        "board": "BoardInfo of the board.",
-        "elf": "File: the image.",
-    },
-)
+load(":providers.bzl", "BoardBinaryInfo", "BoardInfo")
 
 def _board_binary_impl(ctx):
     board = ctx.attr.board[0][BoardInfo]
@@ -37,14 +29,15 @@ def _board_binary_impl(ctx):
 
 board_binary_rule = rule(
     implementation = _board_binary_impl,
-    doc = """Links sources and libraries with a board's start-up code into `<name>.elf`. With it comes
-the board's definition, which emulating the image needs.""",
+    doc = """Links sources and libraries with a board's start-up code into `<name>.elf`. The board's definition, which
+emulation needs, comes with it.
+""",
     attrs = CORE_TRANSITION_ATTRS | {
         "board": attr.label(mandatory = True, providers = [BoardInfo], cfg = core_transition, doc = "The board to run on."),
         "console": attr.string(default = "on", values = ["on", "off"], doc = "Whether the image prints."),
         "deps": attr.label_list(providers = [CcInfo], cfg = core_transition, doc = "Libraries."),
         "local_defines": attr.string_list(doc = "Preprocessor definitions of the sources."),
-        "srcs": attr.label_list(mandatory = True, allow_files = [".c", ".cpp", ".S"], doc = "Sources, main() among them."),
+        "srcs": attr.label_list(mandatory = True, allow_files = [".c", ".cpp", ".S"], doc = "Sources, including main()."),
     },
     cfg = firmware_transition,
     fragments = ["cpp"],
@@ -53,7 +46,7 @@ the board's definition, which emulating the image needs.""",
 )
 
 def board_binary(name, **kwargs):
-    """An image without a program of its own. Libraries are built for the board's core, once for all boards that have it.
+    """Makes an image without a program. Libraries are built once for all boards with the same core.
 
     Args:
       name: the image.

@@ -1,17 +1,17 @@
-"""The `board_npu` rule: the NPU of a board, as the build setting //rules:npu names it."""
+"""The `board_npu` rule: the NPU of a board, as a value of the build setting //rules:npu."""
 
 load("//rules/private:memory_regions.bzl", "check_npu_regions", "memory_regions")
 load(":providers.bzl", "NpuInfo")
 
 def _write_device(ctx, npu):
-    """Writes `npu_device.cpp`: the NPU as firmware/ethos_u/driver.h declares it.
+    """Writes `npu_device.cpp`, which defines the NPU for firmware/ethos_u/driver.h.
 
     Args:
       ctx: rule context.
-      npu: dict, what `ethos_u()` describes.
+      npu: dict, a result of `ethos_u()`.
 
     Returns:
-      (File or None, str: why there is none)
+      (File or None, str: why there is no file)
     """
     board = ctx.label.name.removesuffix(".npu")
     if not npu["base"]:
@@ -22,8 +22,8 @@ def _write_device(ctx, npu):
     check_npu_regions(ctx.label, npu, regions)
     cache = regions[npu["cache_memory"]]["origin"] if npu["cache_memory"] else 0
 
-    # REGIONCFG (weights, tensors, fast tensors) and QCONFIG: 0 and 1 are for what lies behind the first port, 2 and 3 behind the
-    # second one. The memory's type is normal, non-cacheable and bufferable (3).
+    # REGIONCFG (weights, tensors, fast tensors) and QCONFIG: 0 and 1 are memory behind the first port, 2 and 3 behind
+    # the second one. The memory's type is normal, non-cacheable and bufferable (3).
     places = {"shared_sram": [2, 0, 0], "sram_only": [0, 0, 0], "dedicated_sram": [2, 2, 0]}[npu["memory_mode"]]
     memory = []
     for number, port in enumerate(["axi0", "axi0", "axi1", "axi1"]):
@@ -56,28 +56,28 @@ extern const Device kDevice = {{{base}, {interrupt}, {regions}, {queue}, {{{memo
         timeout_ms = npu["timeout_ms"],
         cache = "0x%x" % cache,
         cache_size = npu["cache_bytes"],
-        # A look at STATUS takes at least 8 cycles of the core.
+        # Reading STATUS takes at least 8 cycles of the core.
         wait_limit = min(ctx.attr.clock_hz // 8000 * npu["timeout_ms"], 0xffffffff),
     ))
     return source, ""
 
 def _board_npu_impl(ctx):
     if not ctx.attr.description:
-        return [NpuInfo(accelerator = "", description = None, device = None, problem = "the board has no NPU")]
+        return [NpuInfo(accelerator = "", values = None, description = None, device = None, problem = "the board has no NPU")]
     description = ctx.actions.declare_file(ctx.label.name + ".json")
     ctx.actions.write(description, ctx.attr.description + "\n")
     npu = json.decode(ctx.attr.description)
     device, problem = _write_device(ctx, npu)
     return [
         DefaultInfo(files = depset([description])),
-        NpuInfo(accelerator = npu["accelerator"], description = description, device = device, problem = problem),
+        NpuInfo(accelerator = npu["accelerator"], values = npu, description = description, device = device, problem = problem),
     ]
 
 board_npu = rule(
     implementation = _board_npu_impl,
     doc = "The NPU of a board; every `board()` has one, `<name>.npu`.",
     attrs = {
-        "description": attr.string(doc = "What `ethos_u()` returned; empty for a board without an NPU."),
+        "description": attr.string(doc = "What `ethos_u()` returned, as JSON; empty for a board without an NPU."),
         "clock_hz": attr.int(doc = "Clock of the board's core, by which its driver waits."),
         "memory": attr.string_list_dict(doc = "The board's memory, of which the NPU's description names regions."),
     },

@@ -1,4 +1,4 @@
-"""The `board_program` rule and macro: a program as a board's image would have it."""
+"""The `board_program` rule and macro: a program for a board's image."""
 
 load("//rules/private:transitions.bzl", "BOARD_CORE", "CORE_TRANSITION_ATTRS", "board_transition", "core_transition")
 load(":providers.bzl", "BoardInfo", "TorchProgramInfo")
@@ -13,8 +13,9 @@ def _board_program_impl(ctx):
 
 board_program_rule = rule(
     implementation = _board_program_impl,
-    doc = """Builds a torch_program for a board, without an image: the .pte for the board's core and NPU, with its manifest and
-reports, for a runtime of another project or to look at.""",
+    doc = """Builds a torch_program for a board, without an image: the .pte for the board's core and NPU, with its
+manifest and reports, for inspection or for the runtime of another project.
+""",
     attrs = CORE_TRANSITION_ATTRS | {
         "program": attr.label(mandatory = True, providers = [TorchProgramInfo], cfg = core_transition, doc = "The torch_program."),
         "board": attr.label(mandatory = True, providers = [BoardInfo], doc = "The board to build it for."),
@@ -24,7 +25,7 @@ reports, for a runtime of another project or to look at.""",
 )
 
 def board_program(name, **kwargs):
-    """A program for a board, exported once for all boards with the same core and no NPU.
+    """Makes a program for a board. It is exported once for all boards with the same core and no NPU.
 
     Args:
       name: the program.

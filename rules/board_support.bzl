@@ -1,16 +1,16 @@
-"""The `board_support` macro: what a board's images link."""
+"""The `board_support` macro: the library that a board's images link."""
 
 load("@rules_cc//cc:cc_library.bzl", "cc_library")
 load(":copts.bzl", "COPTS")
 
 def board_support(name, srcs = ["board.c"], semihosting = False, deps = [], **kwargs):
-    """A library with a board's implementation of `firmware/board.h`, for the `deps` of its `board`.
+    """Makes a library with a board's implementation of `firmware/board.h`, for the `deps` of its `board`.
 
     Args:
-        name: its name.
+        name: the library's name.
         srcs: C and C++ sources.
-        semihosting: whether a host answers semihosting calls, as an emulator does; without one, arguments and exit status
-            of an image are the hardware's own.
+        semihosting: whether a host, such as an emulator, answers semihosting calls. Otherwise the hardware provides an
+          image's arguments and exit status.
         deps: libraries besides `firmware/board.h`, start-up code and console configuration.
         **kwargs: further attributes of `cc_library`.
     """

@@ -22,16 +22,17 @@ def _boot_stage_impl(ctx):
 
 boot_stage = rule(
     implementation = _boot_stage_impl,
-    doc = """Compiles the second stage of an RP2040's boot to `<name>.c`: 256 bytes with their checksum, which the linker script
-places before the vector table. It is a source of the board's code.""",
+    doc = """Compiles the second stage of an RP2040's boot to `<name>.c`: 256 bytes with their checksum, which the
+linker script puts before the vector table. It is a source of the board's code.
+""",
     attrs = {
         "deps": attr.label_list(providers = [CcInfo], doc = "Headers."),
         "linker_script": attr.label(
             mandatory = True,
             allow_single_file = [".ld"],
-            doc = "Places the code where the boot ROM runs it, its entry first.",
+            doc = "The linker script, which puts the code at the address where the boot ROM runs it, with its entry first.",
         ),
-        "srcs": attr.label_list(mandatory = True, allow_files = [".c"], doc = "Sources; they cannot have variables."),
+        "srcs": attr.label_list(mandatory = True, allow_files = [".c"], doc = "Sources, which can't have variables."),
         "_boot_stage": attr.label(default = "//tools/pipeline/boot_stage", executable = True, cfg = "exec"),
     },
     fragments = ["cpp"],

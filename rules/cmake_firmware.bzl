@@ -1,4 +1,4 @@
-"""The `cmake_firmware` macro: a firmware project of one's own, built by CMake."""
+"""The `cmake_firmware` macro: builds your own firmware project with CMake."""
 
 load("@rules_python//python:py_info.bzl", "PyInfo")
 load("//platforms:cores.bzl", "FLOAT_ABIS", "core_of", "float_abi", "float_abi_constraints", "float_abi_error", "float_abi_flags")
@@ -10,24 +10,24 @@ load("//rules/private:transitions.bzl", "board_transition")
 load(":providers.bzl", "BoardInfo", "FirmwareInfo", "TorchPackageInfo")
 
 def _configuration(core, toolchain):
-    """The folders of C++'s configuration for images, which is the same for all float ABIs."""
+    """Returns the folders of libstdc++'s configuration for images, which is the same for all float ABIs."""
     config = "/bits/c++config.h"
     return [file.path.removesuffix(config) for file in toolchain if file.path.endswith("/arm-none-eabi/" + core.multilib + config)]
 
 def _clang_flags(core, flags, toolchain, nano):
-    """What selects a core for Clang, and the headers of GCC's toolchain; `nano` has newlib-nano's."""
+    """Returns Clang's options for a core and the headers of GCC's toolchain; `nano` has newlib-nano's."""
     variants = _configuration(core, toolchain)
     cpp = [folder.removesuffix("/arm-none-eabi/" + core.multilib) for folder in variants]
     c = [file.dirname for file in toolchain if file.path.endswith("/arm-none-eabi/include/newlib.h")]
     headers = cpp + variants + nano + c
     return (
-        # GCC's passes are not Clang's.
+        # Clang doesn't know GCC's options for passes.
         ["--target=arm-none-eabi", "-mthumb"] + [flag for flag in flags if not flag.startswith("-fno-")] +
         ["-isystem {here}/" + folder for folder in headers]
     )
 
 def _package_definitions(ctx, packages, core_key, abi):
-    """CMake's variables that choose the archives of packages, as far as `definitions` doesn't."""
+    """Returns CMake's variables that select the archives of packages, unless `definitions` sets them."""
     definitions = {}
     for package in packages:
         variable = package.name.upper() + "_ARCHIVE"
@@ -40,11 +40,12 @@ def _package_definitions(ctx, packages, core_key, abi):
     return definitions
 
 def _libraries(files):
-    """The folder that GCC's option -B names for the files of a repository with variants of libraries; none if it is empty."""
+    """Returns the folders for GCC's option -B from the files of a repository with variants of libraries; empty without files.
+    """
     return {file.path.partition("/thumb/")[0]: None for file in files}.keys()
 
 def _below_package(file, label):
-    """A file's path below the package of a target."""
+    """Returns a file's path below the package of a target."""
     path = file.short_path
     if path.startswith("../"):
         path = path.split("/", 2)[2]
@@ -73,7 +74,7 @@ def _cmake_firmware_impl(ctx):
     tools = tools_of(toolchain.to_list())["gcc"].dirname
     flags = ["-mthumb", "--specs=nano.specs"] + float_abi_flags(core_key, abi)
 
-    # Of C++'s headers for `softfp` there is none of its own.
+    # The headers have no configuration of libstdc++ for `softfp`.
     headers = nano + (_configuration(core, toolchain.to_list()) if abi == "softfp" else [])
     libraries = ctx.files.softfp + ctx.files.libstdcxx_files
     search = ["-isystem {here}/" + folder for folder in headers] + ["-B{here}/%s/" % folder for folder in _libraries(libraries)]
@@ -151,43 +152,45 @@ def _cmake_firmware_impl(ctx):
 
 cmake_firmware_rule = rule(
     implementation = _cmake_firmware_impl,
-    doc = """Builds a firmware project by its CMakeLists.txt into `<name>.elf`, `.bin`, `.hex`, `.map` and a report of flash and RAM: with this
-build's toolchain for the board's core, Debian's CMake and Ninja, no network, and `packages` where find_package() looks. On its PATH are
-these programs, with GCC as `arm-none-eabi-gcc`, and `python3`, which is this build's, and no other. Start-up code, linker script and
-whatever it runs on are the project's own.""",
+    doc = """Builds a firmware project by its CMakeLists.txt into `<name>.elf`, `.bin`, `.hex`, `.map` and a report of
+flash and RAM. It uses this build's toolchain for the board's core, Debian's CMake and Ninja, and no network;
+find_package() finds `packages`. The PATH only contains these programs, with GCC as `arm-none-eabi-gcc`, and this
+build's `python3`. The project brings its own start-up code, linker script and operating system.
+""",
     attrs = IMAGE_FILES_ATTRS | {
         "project": attr.label(mandatory = True, allow_single_file = ["CMakeLists.txt"], doc = "The project's CMakeLists.txt."),
-        "srcs": attr.label_list(allow_files = True, doc = "All other files that it reads, below the folder of CMakeLists.txt, such as `glob([\"**\"])`."),
+        "srcs": attr.label_list(allow_files = True, doc = "All other files that the project reads, below the folder of CMakeLists.txt, such as `glob([\"**\"])`."),
         "packages": attr.label_list(
             providers = [TorchPackageInfo],
             doc = "Every torch_package, of layout `cmake`, that the project finds by find_package(NAME).",
         ),
-        "board": attr.label(mandatory = True, providers = [BoardInfo], doc = "The board to run on, whose core and limits count."),
+        "board": attr.label(mandatory = True, providers = [BoardInfo], doc = "The board to run on, which determines the core and the limits."),
         "float_abi": attr.string(
             values = [""] + FLOAT_ABIS,
-            doc = "GCC's float ABI of the project and its packages: `hard`, `softfp`, which Mbed OS links by, or `soft`; empty: the one that images for the core have.",
+            doc = "GCC's float ABI of the project and its packages: `hard`, `softfp`, which Mbed OS uses, or `soft`; empty: that of images for the core.",
         ),
         "libstdcxx": attr.bool(
-            doc = "Whether the project links with C++'s library, for `new`, containers and strings. It is fetched for those that do.",
+            doc = "Whether the project links with libstdc++, for `new`, containers and strings. It is only fetched for projects that do.",
         ),
         "softfp": attr.label(cfg = "exec", doc = "Set by the macro: the C library's variants for `softfp`."),
-        "libstdcxx_files": attr.label(cfg = "exec", doc = "Set by the macro: C++'s library."),
-        "executable_target": attr.string(doc = "The target of add_executable() that is the image; the rule's name by default."),
+        "libstdcxx_files": attr.label(cfg = "exec", doc = "Set by the macro: libstdc++."),
+        "executable_target": attr.string(doc = "The target of add_executable() that makes the image; the rule's name by default."),
         "clang": attr.label(
             cfg = "exec",
-            doc = "Files of a Clang, `@host_clang//:compiler_files`, that compiles in the place of GCC, which links: tests of packages.",
+            doc = "Files of a Clang, `@host_clang//:compiler_files`, that replaces GCC as the compiler, for tests of packages. GCC still links.",
         ),
         "build_type": attr.string(default = "MinSizeRel", doc = "`CMAKE_BUILD_TYPE`."),
-        "map": attr.string(doc = "The linker's map that the project writes by its own `-Map`, below the folder that it is built in; empty: it has none."),
-        "own_toolchain": attr.bool(doc = """Whether the project says itself what compiles it, by a toolchain file of its own. It finds this build's
-`arm-none-eabi-gcc` on its PATH, with headers and libraries for `float_abi`, and gives all flags."""),
+        "map": attr.string(doc = "The linker's map that the project writes by its own `-Map`, below its build folder; empty: it has none."),
+        "own_toolchain": attr.bool(doc = """Whether the project selects its compiler by a toolchain file of its own. It
+finds this build's `arm-none-eabi-gcc` on its PATH, with headers and libraries for `float_abi`, and sets all flags.
+"""),
         "python_packages": attr.label_list(cfg = "exec", providers = [PyInfo], doc = "Every py_library with packages that the project's scripts import."),
         "trees": attr.label_keyed_string_dict(
             allow_files = True,
-            doc = "Files of a framework, such as a filegroup of another repository, and the project's folder that they are put into, by their path below their own package.",
+            doc = "Files of a framework, such as a filegroup of another repository, and the project's folder for them, in which they have their path below their own package.",
         ),
         "definitions": attr.string_dict(doc = "Variables of CMake: `-DNAME=VALUE`."),
-        "summary": attr.bool(default = True, doc = "Whether building it prints the summary of the report."),
+        "summary": attr.bool(default = True, doc = "Whether the build prints the summary of the report."),
         "_compiler": attr.label(default = "@arm_gnu_toolchain//:all_files", cfg = "exec"),
         "_cmake": attr.label(default = "@cmake//:files", cfg = "exec"),
         "_cmake_build": attr.label(default = "//tools/pipeline/cmake_build", executable = True, cfg = "exec"),
@@ -198,17 +201,18 @@ whatever it runs on are the project's own.""",
 )
 
 def cmake_firmware(name, tags = [], visibility = None, float_abi = "", libstdcxx = False, **kwargs):
-    """A firmware project of one's own, and commands on its image.
+    """Builds your own firmware project, with commands on its image.
 
-    Besides the image, `<name>`, there are `<name>.flash`, `<name>.gdb`, `<name>.monitor` and `<name>.copy`, as torch_firmware has them.
+    Besides the image, `<name>`, there are `<name>.flash`, `<name>.gdb`, `<name>.monitor`, `<name>.copy` and
+    `<name>.verify`, as for torch_firmware.
 
     Args:
-      name: the image, and the target of add_executable() that it is, unless `executable_target` says another.
+      name: the image, and its target of add_executable(), unless `executable_target` is set.
       tags: tags of the image.
-      visibility: visibility of all.
-      float_abi: the float ABI that the project is compiled and linked by: `hard`, `softfp` or `soft`. A board whose core can't have
-        it is incompatible. Empty: the one that images for the core have.
-      libstdcxx: whether the project links with C++'s library.
+      visibility: visibility of all targets.
+      float_abi: the float ABI of compiler and linker: `hard`, `softfp` or `soft`. A board whose core doesn't support it
+        is incompatible. Empty: that of images for the core.
+      libstdcxx: whether the project links with libstdc++.
       **kwargs: attributes of `cmake_firmware_rule`.
     """
     error = float_abi_error(float_abi)
@@ -218,7 +222,7 @@ def cmake_firmware(name, tags = [], visibility = None, float_abi = "", libstdcxx
         name = name,
         float_abi = float_abi,
         libstdcxx = libstdcxx,
-        # Each is fetched for who needs it.
+        # Each is only fetched for projects that need it.
         libstdcxx_files = Label("@arm_gnu_libstdcxx//:files") if libstdcxx else None,
         softfp = Label("@arm_gnu_softfp//:files") if float_abi == "softfp" else None,
         tags = tags,

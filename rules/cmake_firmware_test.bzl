@@ -15,8 +15,9 @@ def _cmake_firmware_test_impl(ctx):
 
 cmake_firmware_test = rule(
     implementation = _cmake_firmware_test_impl,
-    doc = """Runs an image of cmake_firmware in QEMU. It passes when it has printed on its console what is expected, in this order; without
-`expect`, if it ends itself by Arm's semihosting with status 0.""",
+    doc = """Runs an image of cmake_firmware in QEMU. The test passes when the console has shown the expected text, in
+order; without `expect`, when the image exits by Arm's semihosting with status 0.
+""",
     attrs = QEMU_ATTRS | {
         "firmware": attr.label(mandatory = True, providers = [FirmwareInfo], doc = "The cmake_firmware."),
         "expect": attr.string_list(doc = "Parts of lines of the console."),

@@ -17,6 +17,7 @@ load(":firmware_profile.bzl", _firmware_profile = "firmware_profile")
 load(":firmware_test.bzl", _firmware_test = "firmware_test")
 load(":kernel_registry.bzl", _kernel_registry = "kernel_registry")
 load(":mbed_firmware.bzl", _mbed_firmware = "mbed_firmware")
+load(":model_page.bzl", _model_page = "model_page")
 load(":program_data.bzl", _program_data = "program_data")
 load(":program_hashes.bzl", _program_hashes = "program_hashes")
 load(
@@ -59,6 +60,7 @@ firmware_profile = _firmware_profile
 firmware_test = _firmware_test
 kernel_registry = _kernel_registry
 mbed_firmware = _mbed_firmware
+model_page = _model_page
 npu_port = _npu_port
 program_data = _program_data
 program_hashes = _program_hashes

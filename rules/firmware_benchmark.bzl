@@ -18,13 +18,15 @@ def _firmware_benchmark_impl(ctx):
 
 firmware_benchmark = rule(
     implementation = _firmware_benchmark_impl,
-    doc = """`bazel run` prints flash, arenas, stack, instructions of load and inference, and estimated cycles of each image,
-measured from the ELF and in the board's emulator; `-- --json FILE` writes them as a list. An image that fails has a row that says so, and the others have theirs.""",
+    doc = """`bazel run` prints flash, arenas, stack, instructions of load and inference, and estimated cycles of each
+image, measured from the ELF and in the board's emulator; `-- --json FILE` writes them as a list. A failing image has a
+row that says so.
+""",
     attrs = COUNTING_ATTRS | {
         "firmware": attr.label_keyed_string_dict(
             mandatory = True,
             providers = [FirmwareInfo],
-            doc = "torch_firmware -> 'model variant', such as 'sine float32'. Each of several models that a host can choose has a row under its own name.",
+            doc = "torch_firmware -> 'model variant', such as 'sine float32'. If an image has several models that a host can choose, each has a row under its own name.",
         ),
         "_benchmark": attr.label(default = "//tools/commands/benchmark", executable = True, cfg = "exec"),
     },

@@ -1,4 +1,4 @@
-"""The `firmware_command` rule: a tool that talks to an image on a board, in an emulator or on the simulator."""
+"""The `firmware_command` rule: runs a tool on an image on a board, in an emulator or on the simulator."""
 
 load("//rules/private:emulator.bzl", "QEMU_ATTRS")
 load("//rules/private:toolchain_files.bzl", "tools_of")
@@ -25,12 +25,13 @@ def _firmware_command_impl(ctx):
 
 firmware_command = rule(
     implementation = _firmware_command_impl,
-    doc = """`bazel run` starts a tool on an image: it gets `--elf`, `--board` and what it uses besides, or `--file` for each of the
-image's files; what the user gives after `--` comes behind.""",
+    doc = """`bazel run` starts a tool for an image. The tool gets `--elf`, `--board` and the options for `uses`, or
+`--file` for each of the image's files, followed by the user's arguments after `--`.
+""",
     attrs = QEMU_ATTRS | {
         "firmware": attr.label(mandatory = True, providers = [FirmwareInfo], doc = "The torch_firmware."),
-        "tool": attr.label(mandatory = True, executable = True, cfg = "exec", doc = "What is started, such as //tools/commands/infer."),
-        "uses": attr.string_list(doc = "Of `qemu`, `algorithm` (if the board has one) and `addr2line`: options of these names, with the files; or `files`, see above."),
+        "tool": attr.label(mandatory = True, executable = True, cfg = "exec", doc = "The tool, such as //tools/commands/infer."),
+        "uses": attr.string_list(doc = "Options with files that the tool gets: `qemu`, `algorithm` (if the board has one) and `addr2line`; or `files`, see above."),
         "_arm_gnu_toolchain": attr.label(default = "@arm_gnu_toolchain//:compiler_files", cfg = "exec"),
     },
     executable = True,

@@ -1,4 +1,4 @@
-"""The `firmware_emulate` rule: an image in its board's emulator."""
+"""The `firmware_emulate` rule: runs an image in its board's emulator."""
 
 load("//rules/private:emulator.bzl", "EMULATOR_ATTRS", "emulator_arguments")
 load(":launcher.bzl", "create_launcher")
@@ -8,7 +8,7 @@ def _firmware_emulate_impl(ctx):
 
 firmware_emulate = rule(
     implementation = _firmware_emulate_impl,
-    doc = "`bazel run` shows what an image computes in its board's emulator, beside the eager module's outputs.",
+    doc = "`bazel run` shows an image's outputs in its board's emulator, beside those of the eager module.",
     attrs = EMULATOR_ATTRS,
     executable = True,
 )

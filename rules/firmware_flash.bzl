@@ -4,7 +4,7 @@ load(":launcher.bzl", "create_launcher")
 load(":providers.bzl", "FirmwareInfo")
 
 def flash_arguments(firmware):
-    """Arguments of //tools/commands/flash, as create_launcher takes them.
+    """Returns the arguments of //tools/commands/flash for create_launcher.
 
     Args:
       firmware: FirmwareInfo of the image.

@@ -4,19 +4,18 @@ load("@bazel_skylib//rules:common_settings.bzl", "BuildSettingInfo")
 load("@rules_cc//cc:find_cc_toolchain.bzl", "use_cc_toolchain")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load("//platforms:cores.bzl", "CORES", "takes_program_for")
-load("//rules/private:actions.bzl", "COMPILE_ATTRS", "KERNELS", "LINK_ATTRS", "REGISTRY_ATTRS", "check_model_names", "choose_kernels", "compile_program", "generate_registry", "link_program", "methods_of")
-load("//rules/private:cc.bzl", "configure_cc")
-load("//rules/private:image.bzl", "NPU_ATTRS", "compile_application", "compile_compiled_application", "link_image", "npu_device", "write_chosen_model_header", "write_compiled_model_header", "write_compiled_models_header", "write_model_header", "write_models_header")
+load("//rules/private:actions.bzl", "COMPILE_ATTRS", "KERNELS", "LINK_ATTRS", "REGISTRY_ATTRS", "check_model_names", "choose_kernels", "compile_program", "generate_registry", "link_program", "methods_of", "operators_of")
+load("//rules/private:cc.bzl", "compile_sources", "configure_cc")
+load("//rules/private:image.bzl", "HEADER_ATTRS", "NPU_ATTRS", "link_image", "npu_device", "write_model_headers")
 load("//rules/private:image_files.bzl", "IMAGE_FILES_ATTRS", "write_image_files")
 load("//rules/private:transitions.bzl", "BOARD_CORE", "CORE_TRANSITION_ATTRS", "LIBRARY_CORE", "core_transition", "firmware_transition", "library_transition")
 load(":providers.bzl", "BoardInfo", "FirmwareInfo", "KernelRegistryInfo", "MemoryPlanInfo", "ProgramDataInfo", "TorchBackendInfo", "TorchProgramInfo")
 
 def _check_settings(ctx):
-    """Fails for attributes and settings that don't go together."""
+    """Fails for attributes and settings that can't be combined."""
     if bool(ctx.attr.model) == bool(ctx.attr.models):
         fail("%s: give either model or models" % ctx.label)
-    profiling = ctx.attr._profiling[BuildSettingInfo].value == "on"
-    if profiling and (not ctx.attr.models or _has_default_application(ctx)) and (ctx.attr._console[BuildSettingInfo].value == "off" or not ctx.attr.example):
+    if _is_profiling(ctx) and (not ctx.attr.models or _has_default_application(ctx)) and (ctx.attr._console[BuildSettingInfo].value == "off" or not ctx.attr.example):
         fail("%s: //firmware:profiling=on prints what the example takes; it needs console = \"on\" and example = True" % ctx.label)
     watchdog_ms = ctx.attr.watchdog_ms
     if watchdog_ms < 0 or watchdog_ms > 16000:
@@ -25,7 +24,7 @@ def _check_settings(ctx):
         fail("%s: watchdog_ms = %d with //firmware:sleep=on: a core that sleeps until there is input feeds no watchdog" % (ctx.label, watchdog_ms))
 
 def _check_programs(ctx, targets, board):
-    """Fails for programs that aren't for the board, and for two of one name."""
+    """Fails for programs that aren't for the board, and for two with the same name."""
     by_name = {}
     for target in targets:
         program = target[TorchProgramInfo]
@@ -38,7 +37,7 @@ def _check_programs(ctx, targets, board):
                 fail("%s: %s and %s are both called %s; set program_name of one" % (ctx.label, by_name[method.name].label, target.label, method.name))
 
 def _chosen_method(ctx, target):
-    """The method that the application runs, as a TorchProgramInfo."""
+    """Returns the method that the application runs, as a TorchProgramInfo."""
     methods = methods_of([target[TorchProgramInfo]])
     for method in methods:
         if method.method == ctx.attr.method:
@@ -49,56 +48,64 @@ def _has_default_application(ctx):
     return ctx.files.srcs == ctx.files._application
 
 def _choose_engine(ctx):
-    """The engine that runs the model, and of one that was not asked for why it isn't `compiled`."""
+    """Returns the engine that runs the model, and the reason if `auto` doesn't choose `compiled`."""
     engine = ctx.attr.engine
-    several = ctx.attr.models and _has_default_application(ctx)
-
-    # What a compiled image can't have: in words of the attributes, and what to do with engine = "compiled".
-    reason, advice = "", ""
-    if not ctx.attr.prelink:
-        reason, advice = "prelink = False loads the program on the device", "leave prelink out"
-    elif ctx.attr.backends:
-        reason, advice = "it has backends", "leave engine out"
-    if several and (engine == "linked" or reason):
+    has_backends = bool(ctx.attr.backends)
+    if ctx.attr.models and _has_default_application(ctx) and (engine == "loaded" or has_backends):
         fail("%s: without srcs, several models run compiled only, and %s; leave that out, or give an application in srcs" % (
             ctx.label,
-            "engine = \"linked\" asks for the runtime" if engine == "linked" else reason,
+            "engine = \"loaded\" asks for the runtime" if engine == "loaded" else "it has backends",
         ))
-    if engine == "linked":
-        return engine, ""
-    if engine == "auto":
-        if not reason and not _has_default_application(ctx):
-            reason = "srcs are an application of its own, which calls the runtime unless engine = \"compiled\""
-        return ("linked", reason) if reason else ("compiled", "")
-    if reason:
-        fail("%s: engine = \"compiled\" is not possible: %s; %s" % (ctx.label, reason, advice))
-    return engine, ""
+    if engine == "compiled" and has_backends:
+        fail("%s: engine = \"compiled\" is not possible: it has backends; leave engine out" % ctx.label)
+    if engine == "auto" and has_backends:
+        return "loaded", "it has backends"
+    if engine == "auto" and not _has_default_application(ctx):
+        return "loaded", "srcs are an application of its own, which calls the runtime unless engine = \"compiled\""
+    return "compiled" if engine == "auto" else engine, ""
 
-def _compiled_application(ctx, cc, programs, program, backend_targets):
+def _is_profiling(ctx):
+    return ctx.attr._profiling[BuildSettingInfo].value == "on"
+
+def _write_headers(ctx, engine, models, chosen):
+    """The headers of an application, which has one model or several; see write_model_headers()."""
+    kinds = []
+    if ctx.attr.models and _has_default_application(ctx):
+        kinds.append("chosen_models")
+    elif len(models) > 1 or ctx.attr.models:
+        kinds.append(engine + "_models")
+    if not ctx.attr.models:
+        kinds.append(engine + "_model")
+    return write_model_headers(ctx, kinds, models, chosen, ctx.label.name, profiling = _is_profiling(ctx), watchdog_ms = ctx.attr.watchdog_ms)
+
+def _compiled_application(ctx, cc, programs, program, operators, npu_sources, backends):
     """The application with models that were compiled to C++: see _firmware_image_impl."""
     name = ctx.label.name
     has_default_application = _has_default_application(ctx)
 
-    # Ours runs one method of one model, or any of several; what it doesn't run isn't compiled.
+    # Our application runs one method of one model, or any of several; other methods aren't compiled.
     chooses = has_default_application and ctx.attr.models
     methods = [program] if has_default_application and not chooses else methods_of(programs)
     check_model_names(ctx, methods)
     models = [compile_program(ctx, method, method.name, name, example = ctx.attr.example) for method in methods]
-    profiling = ctx.attr._profiling[BuildSettingInfo].value == "on"
-    headers = []
-    if chooses:
-        headers.append(write_chosen_model_header(ctx, models, name, profiling = profiling, watchdog_ms = ctx.attr.watchdog_ms))
-    elif len(models) > 1 or ctx.attr.models:
-        headers.append(write_compiled_models_header(ctx, models, name))
-    if not ctx.attr.models:
-        headers.append(write_compiled_model_header(ctx, models[methods.index(program)], name, profiling = profiling, watchdog_ms = ctx.attr.watchdog_ms))
+    headers = _write_headers(ctx, "compiled", models, models[methods.index(program)])
     if chooses:
         srcs = ctx.files._compiled_models_application
     else:
         srcs = ctx.files._compiled_application if has_default_application else ctx.files.srcs
-    if any([entry.accelerator for entry in programs]):
-        srcs = srcs + [npu_device(ctx, name)]
-    deps = [dep[CcInfo] for dep in ctx.attr.deps + backend_targets] + [choose_kernels(ctx, programs)] + [dep[CcInfo] for dep in ctx.attr._compiled_runtime + ctx.attr.board]
+    deps = [dep[CcInfo] for dep in ctx.attr.deps + backends] + [choose_kernels(ctx, programs)] + [dep[CcInfo] for dep in ctx.attr._compiled_runtime + ctx.attr.board]
+    _, objects = compile_sources(
+        ctx,
+        cc,
+        name = name,
+        srcs = srcs + npu_sources + [file for model in models for file in [model.source, model.example]],
+        hdrs = [file for model in models for file in [model.header, model.cpp_header, model.description]] + headers,
+        include_directories = [headers[0].dirname],
+        deps = deps,
+        # Our applications have the function.
+        defines = ["TORCH_FUSION_LAYER_HOOK=torch_fusion_layer_hook"] if _is_profiling(ctx) and has_default_application else [],
+        operators = operators,
+    )
     return struct(
         data = [
             ProgramDataInfo(header = model.description, source = model.source, program = method.program, plan = model.plan)
@@ -108,49 +115,40 @@ def _compiled_application(ctx, cc, programs, program, backend_targets):
         chosen = methods.index(program),
         models = [struct(program = method, plan = model.plan) for method, model in zip(methods, models)] if chooses else [],
         deps = deps,
-        objects = compile_compiled_application(
-            ctx,
-            cc,
-            name,
-            srcs,
-            models,
-            headers,
-            deps,
-            # Our applications have the function.
-            defines = ["TORCH_FUSION_LAYER_HOOK=torch_fusion_layer_hook"] if profiling and has_default_application else [],
-        ),
+        objects = objects,
     )
 
-def _linked_application(ctx, cc, programs, program, registry, backend_targets):
-    """The application with programs that the runtime runs: see _firmware_image_impl."""
+def _loaded_application(ctx, cc, programs, program, operators, npu_sources, backends, registry):
+    """The application with programs that the runtime loads: see _firmware_image_impl."""
     name = ctx.label.name
-    backends = [target[TorchBackendInfo] for target in backend_targets]
-    linked = [
+    embedded = [
         entry
-        for linkable in programs
-        for entry in link_program(ctx, linkable, name, example = ctx.attr.example, registry = registry if ctx.attr.prelink else None, backends = backends)
+        for loadable in programs
+        for entry in link_program(ctx, loadable, name, example = ctx.attr.example, backends = [target[TorchBackendInfo] for target in backends])
     ]
-    data = [entry for entry, _ in linked]
+    data = [entry for entry, _ in embedded]
     methods = methods_of(programs)
-    headers = []
-    if len(methods) > 1 or ctx.attr.models:
-        headers.append(write_models_header(ctx, methods, name))
-    if not ctx.attr.models:
-        profiling = ctx.attr._profiling[BuildSettingInfo].value == "on"
-        headers.append(write_model_header(ctx, program, name, profiling = profiling, watchdog_ms = ctx.attr.watchdog_ms))
-    srcs = ctx.files.srcs
-    if any([entry.accelerator for entry in programs]):
-        srcs = srcs + [npu_device(ctx, name)]
-    runtimes = ctx.attr._prelinked_runtimes if ctx.attr.prelink else ctx.attr._runtimes
-    runtime = runtimes[0 if backends else 1]
-    deps = [dep[CcInfo] for dep in ctx.attr.deps + backend_targets] + [choose_kernels(ctx, programs)] + [dep[CcInfo] for dep in [runtime] + ctx.attr.board]
+    headers = _write_headers(ctx, "loaded", methods, program)
+    runtime = ctx.attr._runtimes[0 if backends else 1]
+    deps = [dep[CcInfo] for dep in ctx.attr.deps + backends] + [choose_kernels(ctx, programs)] + [dep[CcInfo] for dep in [runtime] + ctx.attr.board]
+    _, objects = compile_sources(
+        ctx,
+        cc,
+        name = name,
+        srcs = ctx.files.srcs + npu_sources + [entry.source for entry in data] + [registry.source],
+        hdrs = [entry.header for entry in data] + headers,
+        include_directories = [headers[0].dirname],
+        deps = deps,
+        additional_inputs = [entry.program for entry in data],
+        operators = operators,
+    )
     return struct(
         data = data,
-        plans = [plan for _, plan in linked],
+        plans = [plan for _, plan in embedded],
         models = [],
         chosen = methods.index(program),
         deps = deps,
-        objects = compile_application(ctx, cc, name, srcs, data, headers, deps, registry = registry),
+        objects = objects,
     )
 
 def _firmware_image_impl(ctx):
@@ -164,24 +162,20 @@ def _firmware_image_impl(ctx):
     program = _chosen_method(ctx, targets[0])
 
     has_npu = any([entry.accelerator for entry in programs])
-    ethos_u = ctx.attr._ethos_u if ctx.attr.prelink else ctx.attr._checking_ethos_u
-    backend_targets = ctx.attr.backends + (ethos_u if has_npu else [])
+    npu_sources = [npu_device(ctx, name)] if has_npu else []
+    backends = ctx.attr.backends + (ctx.attr._ethos_u if has_npu else [])
+    operators = operators_of(ctx, programs)
     engine, reason = _choose_engine(ctx)
-    registry = generate_registry(
-        ctx,
-        programs,
-        name,
-        prelinked = ctx.attr.prelink,
-        backends = [target[TorchBackendInfo] for target in backend_targets],
-    )
+    registry = generate_registry(ctx, programs, name, backends = [target[TorchBackendInfo] for target in backends])
 
-    # struct: `data` (ProgramDataInfo) and `plans` (MemoryPlanInfo) of each method that the image has; `chosen`, which of them the
-    # application runs; `models`, FirmwareInfo's; `objects`, CcCompilationOutputs of application and programs; `deps`, CcInfo that they are linked with.
+    # struct: `data` (ProgramDataInfo) and `plans` (MemoryPlanInfo) of each method in the image; `chosen`, the one that
+    # the application runs; `models`, FirmwareInfo's; `objects`, CcCompilationOutputs of application and programs;
+    # `deps`, CcInfo to link with.
     cc = configure_cc(ctx)
     if engine == "compiled":
-        application = _compiled_application(ctx, cc, programs, program, backend_targets)
+        application = _compiled_application(ctx, cc, programs, program, operators, npu_sources, backends)
     else:
-        application = _linked_application(ctx, cc, programs, program, registry, backend_targets)
+        application = _loaded_application(ctx, cc, programs, program, operators, npu_sources, backends, registry)
     data = application.data[application.chosen]
 
     map_file = ctx.actions.declare_file(name + ".map")
@@ -191,9 +185,9 @@ def _firmware_image_impl(ctx):
     return [
         DefaultInfo(files = depset(files), runfiles = ctx.runfiles(files)),
         OutputGroupInfo(
-            # Whatever is built of the image, one that does not fit into its board fails.
+            # Any build of an image that does not fit its board must fail.
             _validation = depset([image_files["report.json"]]),
-            registry = depset([registry.source, registry.kernels]),
+            registry = depset([registry.source]),
             program = depset(
                 [file for entry in methods for file in [entry.program, entry.manifest]] +
                 [file for entry in application.data for file in [entry.header, entry.plan]],
@@ -224,27 +218,28 @@ firmware_image_rule = rule(
     implementation = _firmware_image_impl,
     doc = """Links runtime, kernels, program, application and board into `<name>.elf`, `.bin`, `.hex`, `.map` and,
 where the board has a UF2 boot loader, `.uf2`, with a
-report of flash and RAM in text and JSON. An image over the board's limits fails the build and says what takes how
+report of flash and RAM in text and JSON, and `<name>.spdx.json`, which lists what the image consists of. An image over the board's limits fails the build and says what takes how
 much.""",
-    attrs = LINK_ATTRS | REGISTRY_ATTRS | COMPILE_ATTRS | CORE_TRANSITION_ATTRS | IMAGE_FILES_ATTRS | NPU_ATTRS | {
+    attrs = LINK_ATTRS | REGISTRY_ATTRS | COMPILE_ATTRS | CORE_TRANSITION_ATTRS | IMAGE_FILES_ATTRS | HEADER_ATTRS | NPU_ATTRS | {
         "model": attr.label(providers = [TorchProgramInfo], cfg = core_transition, doc = "The torch_program to run."),
         "models": attr.label_list(
             providers = [TorchProgramInfo],
             cfg = core_transition,
-            doc = """Instead of `model`: several programs in one image. They share kernels and memory. Without `srcs` a host, or a line on
-the console, chooses which of them runs, see docs/console.md. For an application in `srcs` there is \"model_programs.h\"; each program has its
-header: \"NAME_pte.h\", and with `engine = \"compiled\"` \"NAME.h\" and \"NAME.hpp\".""",
+            doc = """Several programs in one image, instead of `model`. They share kernels and memory. Without `srcs`, a
+host or a line on the console chooses the program to run, see docs/console.md. An application in `srcs` includes
+"model_programs.h"; each program has its header "NAME_pte.h", or with `engine = "compiled"` "NAME.h" and "NAME.hpp".
+""",
         ),
-        "method": attr.string(default = "forward", doc = "The method that the application runs, of those that the program has; with `models` it has all."),
+        "method": attr.string(default = "forward", doc = "The method of the program that the application runs; with `models` the image has all methods."),
         "board": attr.label(mandatory = True, providers = [BoardInfo], cfg = core_transition, doc = "The board to run on."),
         "console": attr.string(
             values = ["", "on", "off"],
-            doc = "Whether the image prints: `on`, `off`, or empty for what //firmware:console says.",
+            doc = "Whether the image prints: `on`, `off`, or empty for the value of //firmware:console.",
         ),
         "srcs": attr.label_list(
             default = ["//firmware:application.cpp"],
             allow_files = [".c", ".cc", ".cpp", ".S"],
-            doc = "The application; it includes \"model_program.h\" for the program and its sizes, with `models` \"model_programs.h\".",
+            doc = "The application; it includes \"model_program.h\" for the program and its sizes, or with `models` \"model_programs.h\".",
         ),
         "deps": attr.label_list(
             default = ["//firmware:application_deps"],
@@ -254,19 +249,21 @@ header: \"NAME_pte.h\", and with `engine = \"compiled\"` \"NAME.h\" and \"NAME.h
         ),
         "example": attr.bool(
             default = True,
-            doc = "Whether the example input is embedded, which the application runs on, and with a console PyTorch's output.",
+            doc = "Whether the example input, on which the application runs, is embedded, and with a console PyTorch's output.",
         ),
-        "summary": attr.bool(default = True, doc = "Whether building it prints the summary of the report."),
+        "summary": attr.bool(default = True, doc = "Whether the build prints the summary of the report."),
         "watchdog_ms": attr.int(
-            doc = """Milliseconds in which the application must feed the board's watchdog, which resets the board otherwise: no
-execution takes longer, whatever the program is. 0 is none. Only on boards that implement board_watchdog() of firmware/board.h.""",
+            doc = """The interval in milliseconds in which the application must feed the board's watchdog, which
+otherwise resets the board. No execution takes longer, whatever the program is. 0 disables it. Only for boards that
+implement board_watchdog() of firmware/board.h.
+""",
         ),
         "engine": attr.string(
             default = "auto",
-            values = ["auto", "compiled", "linked"],
+            values = ["auto", "compiled", "loaded"],
             doc = """How the model runs: `compiled` to C++, see torch_cpp_library: less flash and hardly anything between the kernels; or
-`linked`, by a runtime that calls kernels by tables that the build made, with ExecuTorch's API. `auto` compiles what it can: not images with
-`prelink = False` or `backends`, nor an application in `srcs`, which calls ExecuTorch's API unless
+`loaded` on the device from its .pte, by a runtime with ExecuTorch's API, which could load any other .pte that uses the same kernels. `auto`
+compiles what it can: not images with `backends`, nor an application in `srcs`, which calls ExecuTorch's API unless
 `engine = \"compiled\"` says that it calls the models'. The report says which engine an image has, and why.""",
         ),
         "_application": attr.label(default = "//firmware:application.cpp", allow_files = True),
@@ -276,24 +273,14 @@ execution takes longer, whatever the program is. 0 is none. Only on boards that 
         "_console": attr.label(default = "//firmware:console"),
         "_profiling": attr.label(default = "//firmware:profiling"),
         "_sleep": attr.label(default = "//firmware:sleep"),
-        "prelink": attr.bool(
-            default = True,
-            doc = """Whether the program is linked at build time: less flash and RAM, and hardly any load time. Otherwise the
-image holds the .pte and the runtime that loads it, and could load any other one that uses the same kernels.""",
-        ),
         "backends": attr.label_list(
             providers = [CcInfo, TorchBackendInfo],
             cfg = core_transition,
-            doc = "Every torch_backend that the programs have delegates of, besides that of the board's NPU.",
+            doc = "Every torch_backend of the programs' delegates, besides that of the board's NPU.",
         ),
         "library_core": attr.string(
             values = [""] + sorted(CORES),
-            doc = "As `core`, for what an NPU of the board doesn't change. Set by the macro.",
-        ),
-        "_checking_ethos_u": attr.label_list(
-            default = ["//firmware/ethos_u:checking_backend"],
-            providers = [CcInfo, TorchBackendInfo],
-            cfg = library_transition,
+            doc = "Like `core`, for parts that an NPU of the board doesn't change. Set by the macro.",
         ),
         "_ethos_u": attr.label_list(
             default = ["//firmware/ethos_u:backend"],
@@ -302,11 +289,6 @@ image holds the .pte and the runtime that loads it, and could load any other one
         ),
         "_kernels": attr.label_list(
             default = KERNELS,
-            providers = [CcInfo],
-            cfg = library_transition,
-        ),
-        "_prelinked_runtimes": attr.label_list(
-            default = ["//runtime:prelinked", "//runtime:prelinked_without_delegates"],
             providers = [CcInfo],
             cfg = library_transition,
         ),
@@ -323,7 +305,7 @@ image holds the .pte and the runtime that loads it, and could load any other one
 )
 
 def firmware_image(name, **kwargs):
-    """An image for a board. Program, libraries, kernels and runtime are built for its core, once for all boards that have it.
+    """Makes an image for a board. Program, libraries, kernels and runtime are built once for all boards with the same core.
 
     Args:
       name: the image.

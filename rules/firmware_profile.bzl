@@ -1,4 +1,4 @@
-"""The `firmware_profile` rule: what each operator of an image takes."""
+"""The `firmware_profile` rule: profiles each operator of an image."""
 
 load("//rules/private:emulator.bzl", "COUNTING_ATTRS", "create_counting_launcher", "write_index")
 load("//rules/private:transitions.bzl", "profile_transition")

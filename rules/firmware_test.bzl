@@ -15,7 +15,7 @@ def _firmware_test_impl(ctx):
         fail("%s: board %s can't be tested here; use one with emulator_machine or simulator set" % (ctx.label, board.name))
     arguments += ["--test", "--atol", ctx.attr.atol, "--rtol", ctx.attr.rtol]
 
-    # Of a whole evaluation set in the emulator, of samples of it on a simulated board.
+    # The whole evaluation set in the emulator, samples of it on a simulated board.
     if ctx.attr.min_accuracy:
         arguments += ["--min-accuracy", ctx.attr.min_accuracy]
     if ctx.attr.max_accuracy_drop:
@@ -31,12 +31,12 @@ that //boardsim simulates, the very image that gets flashed on some of them; acc
         "rtol": attr.string(default = "1e-5", doc = "Relative tolerance of an output element."),
         "_simulate": attr.label(default = "//boardsim:simulate", executable = True, cfg = "exec"),
         "min_accuracy": attr.string(doc = "Least share of evaluation samples classified right, 0 to 1; needs a model with evaluation_set()."),
-        "max_accuracy_drop": attr.string(doc = "How far the accuracy of a quantized program may be below that of the module in floating point, 0 to 1."),
+        "max_accuracy_drop": attr.string(doc = "The largest permitted loss of accuracy of a quantized program against the floating-point module, 0 to 1."),
     },
     test = True,
 )
 
-def firmware_test(name, model = None, boards = [], nightly_boards = [], models = None, method = "forward", srcs = None, prelink = True, engine = "auto", size = "small", tags = [], **kwargs):
+def firmware_test(name, model = None, boards = [], nightly_boards = [], models = None, method = "forward", srcs = None, engine = "auto", size = "small", tags = [], **kwargs):
     """Tests a model's firmware on emulated and simulated boards.
 
     Creates `<name>_<board>` per board, from the image `<name>_<board>.image`, and the suite `<name>`. A crash, a hang, a
@@ -52,7 +52,6 @@ def firmware_test(name, model = None, boards = [], nightly_boards = [], models =
       method: as of torch_firmware.
       srcs: an application of your own; None: the usual one. In QEMU it takes its inputs from firmware/host.h, on
         a simulated board it runs the program on the embedded example and ends with PASS on its console.
-      prelink: as of torch_firmware.
       engine: as of torch_firmware.
       size: Bazel's test size of each test.
       tags: tags of the suite and of each test.
@@ -73,7 +72,6 @@ def firmware_test(name, model = None, boards = [], nightly_boards = [], models =
             board = board,
             console = "on",
             method = method,
-            prelink = prelink,
             engine = engine,
             summary = False,
             tags = ["manual"],

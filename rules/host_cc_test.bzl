@@ -4,7 +4,7 @@ load("@host_compiler//:constraints.bzl", "HOST_CC_COMPILER", "HOST_SYMBOLIZER")
 load("@rules_cc//cc:cc_test.bzl", "cc_test")
 load(":copts.bzl", "COPTS", "SANITIZERS")
 
-# For the copts and linkopts of the libraries that such tests test: sanitized too where they are built for this machine.
+# The copts and linkopts of libraries under such tests, which are sanitized if they are built for this machine.
 SANITIZED_ON_HOST = select({
     Label("@platforms//os:none"): [],
     "//conditions:default": SANITIZERS,

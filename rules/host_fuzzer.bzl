@@ -7,11 +7,11 @@ load(":copts.bzl", "COPTS", "SANITIZERS")
 _COPT = "//command_line_option:copt"
 
 def _instrumented_transition_impl(settings, _attr):
-    # Without a call at each comparison: those tell libFuzzer's own mutations what to try, and took 70 % of the time.
+    # Calls at each comparison guide libFuzzer's own mutations, but took 70 % of the time.
     return {_COPT: settings[_COPT] + ["-O1", "-fsanitize=fuzzer-no-link", "-fno-sanitize-coverage=trace-cmp"]}
 
 _instrumented = transition(
-    # Everything below a fuzzer counts the branches it takes, which tells the fuzzer what an input reaches.
+    # All code below a fuzzer counts its branches, which tells the fuzzer what an input reaches.
     implementation = _instrumented_transition_impl,
     inputs = [_COPT],
     outputs = [_COPT],
@@ -30,17 +30,17 @@ _host_fuzzer = rule(
     executable = True,
     attrs = {
         "program": attr.label(doc = "The `cc_binary`.", mandatory = True, executable = True, cfg = _instrumented),
-        "symbolizer": attr.label(doc = "What names the source lines of a report.", allow_single_file = True),
+        "symbolizer": attr.label(doc = "The program that names the source lines of a report.", allow_single_file = True),
         "_allowlist_function_transition": attr.label(default = "@bazel_tools//tools/allowlists/function_transition_allowlist"),
     },
 )
 
 def host_fuzzer(name, srcs, deps = [], target_compatible_with = [], **kwargs):
-    """A program that calls LLVMFuzzerTestOneInput with ever new inputs, under the address and undefined-behaviour sanitizers.
+    """Makes a program that calls LLVMFuzzerTestOneInput with new inputs, with the address and undefined-behaviour sanitizers.
 
-    Its arguments are libFuzzer's. Its libraries have `copts = COPTS + SANITIZED_ON_HOST`; they are compiled anew for it, with
-    what tells the fuzzer which code an input reaches. Where there is no Clang with libFuzzer (third_party/host_compiler says
-    which compiler is taken) the target is incompatible.
+    Its arguments are libFuzzer's. Its libraries have `copts = COPTS + SANITIZED_ON_HOST` and are compiled again for it,
+    with instrumentation that tells the fuzzer which code an input reaches. Without a Clang with libFuzzer (see
+    third_party/host_compiler for the selected compiler) the target is incompatible.
 
     Args:
       name: Name of the program.

@@ -1,7 +1,7 @@
-"""Executable targets that start one of the tools with arguments from the build."""
+"""Makes executable targets that start one of the tools with arguments from the build."""
 
 def runfiles_path(ctx, file):
-    """The path of a file in the runfiles tree, from its root.
+    """Returns the path of a file from the root of the runfiles tree.
 
     Args:
       ctx: rule context.
@@ -14,11 +14,11 @@ def runfiles_path(ctx, file):
     return path.removeprefix("../") if path.startswith("../") else ctx.workspace_name + "/" + path
 
 def link_apart(ctx, folder, file):
-    """Links a file under a path of the target's own: what is built for several boards has one path in the runfiles for all of them.
+    """Links a file under a path of the target's own: builds for several boards would all have the same path in the runfiles.
 
     Args:
       ctx: rule context.
-      folder: path below the target's name, which keeps it apart from others.
+      folder: path below the target's name, which distinguishes the link from others.
       file: File.
 
     Returns:
@@ -34,8 +34,8 @@ def create_launcher(ctx, tool, arguments, files):
     Args:
       ctx: rule context.
       tool: the tool's Target.
-      arguments: list of str, File and Target; a File, or a Target's only file, becomes its path in the runfiles, where what the
-        Target needs at run time is, too. What the user gives comes after them.
+      arguments: list of str, File and Target; a File, or a Target's only file, becomes its path in the runfiles, which
+        also contain the Target's own runfiles. The user's arguments follow.
       files: list of Files that the tool needs at run time, besides those named in arguments.
 
     Returns:

@@ -1,4 +1,4 @@
-"""The `mbed_firmware` macro: an application for Mbed OS, as one target."""
+"""The `mbed_firmware` macro: builds an application for Mbed OS as one target."""
 
 load(":cmake_firmware.bzl", "cmake_firmware")
 load(":torch_package.bzl", "torch_package")
@@ -20,27 +20,28 @@ def mbed_firmware(
         tags = [],
         visibility = None,
         **kwargs):
-    """An application for Mbed CE, with models, by its own CMakeLists.txt and a tree of Mbed OS that you bring.
+    """Builds an application for Mbed CE, with models, by its own CMakeLists.txt and a tree of Mbed OS that you provide.
 
-    What it makes, and the commands on it, are those of cmake_firmware. The project finds the models by `find_package(<name>_models)`
+    Its outputs and commands are those of cmake_firmware. The project finds the models by `find_package(<name>_models)`
     after `add_subdirectory(mbed-os)`, and links with `<name>_models`.
 
     Args:
       name: the image.
-      mbed_os: every file of Mbed OS, a filegroup of a repository that you fetch, or of a folder of yours; the project has it as `mbed-os`.
-      board: the board that it is for, whose core and limits count.
+      mbed_os: all files of Mbed OS: a filegroup of a repository that you fetch, or of your own folder; the project has
+        it as `mbed-os`.
+      board: the board, which determines the core and the limits.
       mbed_target: that board's name in Mbed OS, such as `NUCLEO_WB55RG`.
       models: every torch_program that it runs.
-      app: files of the application; by default all of the folder but those of Bazel.
+      app: files of the application; by default all files of the folder except Bazel's.
       project: its CMakeLists.txt.
       executable_target: the target of add_executable(); the rule's name by default.
       map: the map that Mbed OS writes; by default `<executable_target>.elf.map`.
-      float_abi: what Mbed OS links by.
-      build_type: CMAKE_BUILD_TYPE, of which Mbed CE takes Debug, Develop and Release.
+      float_abi: the float ABI with which Mbed OS links.
+      build_type: CMAKE_BUILD_TYPE: Mbed CE supports Debug, Develop and Release.
       definitions: further variables of CMake.
       python_packages: every py_library with packages that the scripts of Mbed OS import.
       tags: tags of the image.
-      visibility: visibility of all.
+      visibility: visibility of all targets.
       **kwargs: attributes of `cmake_firmware_rule`.
     """
     if build_type not in _BUILD_TYPES:

@@ -1,10 +1,10 @@
-"""The `operator_images` rule and macro: an image per operator, to see what each takes."""
+"""The `operator_images` rule and macro: makes an image per operator, to measure its size."""
 
 load("@rules_cc//cc:find_cc_toolchain.bzl", "use_cc_toolchain")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
-load("//rules/private:actions.bzl", "LINK_ATTRS", "REGISTRY_ATTRS", "generate_registry", "link_program")
+load("//rules/private:actions.bzl", "LINK_ATTRS", "link_program")
 load("//rules/private:cc.bzl", "compile_sources", "configure_cc")
-load("//rules/private:image.bzl", "compile_application", "link_image", "write_model_header")
+load("//rules/private:image.bzl", "HEADER_ATTRS", "link_image", "write_model_headers")
 load("//rules/private:transitions.bzl", "BOARD_CORE", "CORE_TRANSITION_ATTRS", "core_transition", "firmware_transition")
 load(":providers.bzl", "BoardInfo", "TorchProgramInfo")
 
@@ -22,7 +22,7 @@ def _host_transition_impl(settings, _attr):
         "//firmware:console": "on",
     }
 
-# Back to the configuration that calls are collected in: they are the same for all boards.
+# The configuration in which calls are collected, because they are the same for all boards.
 _host_transition = transition(
     implementation = _host_transition_impl,
     inputs = ["//command_line_option:host_platform"],
@@ -43,10 +43,18 @@ def _operator_images_impl(ctx):
     deps = [dep[CcInfo] for dep in ctx.attr.deps + ctx.attr._kernels + ctx.attr._runtime + ctx.attr.board]
 
     # What all images have: the application with one program. Its kernels are others, so it only shows sizes.
-    registry = generate_registry(ctx, [program], name, prelinked = True)
-    data, _ = link_program(ctx, program, name, example = False, registry = registry)[0]
-    header = write_model_header(ctx, program, name)
-    application = compile_application(ctx, cc, name, ctx.files.srcs, [data], [header], deps)
+    data, _ = link_program(ctx, program, name, example = False)[0]
+    headers = write_model_headers(ctx, ["loaded_model"], [program], program, name)
+    _, application = compile_sources(
+        ctx,
+        cc,
+        name = name,
+        srcs = ctx.files.srcs + [data.source],
+        hdrs = [data.header] + headers,
+        include_directories = [headers[0].dirname],
+        deps = deps,
+        additional_inputs = [data.program],
+    )
 
     calls = ctx.files.calls[0]
     operators = [_NONE] + ctx.attr.operators
@@ -92,8 +100,8 @@ def _operator_images_impl(ctx):
 operator_images_rule = rule(
     implementation = _operator_images_impl,
     doc = """Links an image for a board with each operator: with what the simplest of its calls needs, a call of float32
-before others. The images have the runtime of programs that are linked at build time, and no console.""",
-    attrs = LINK_ATTRS | REGISTRY_ATTRS | CORE_TRANSITION_ATTRS | {
+before others. The images have the runtime, and no console.""",
+    attrs = LINK_ATTRS | HEADER_ATTRS | CORE_TRANSITION_ATTRS | {
         "board": attr.label(mandatory = True, providers = [BoardInfo], cfg = core_transition, doc = "The board."),
         "calls": attr.label(
             mandatory = True,
@@ -108,11 +116,11 @@ before others. The images have the runtime of programs that are linked at build 
             cfg = core_transition,
             doc = "Libraries of the application.",
         ),
-        "model": attr.label(mandatory = True, providers = [TorchProgramInfo], cfg = core_transition, doc = "The program that all images hold."),
+        "model": attr.label(mandatory = True, providers = [TorchProgramInfo], cfg = core_transition, doc = "The program in all images."),
         "operators": attr.string_list(mandatory = True, doc = "Names in programs, such as `aten::add.out`."),
         "srcs": attr.label_list(default = ["//firmware:application.cpp"], allow_files = [".cpp"], doc = "The application."),
         "_kernels": attr.label_list(default = ["//kernels"], providers = [CcInfo], cfg = core_transition),
-        "_runtime": attr.label(default = "//runtime:prelinked_without_delegates", providers = [CcInfo], cfg = core_transition),
+        "_runtime": attr.label(default = "//runtime:runtime_without_delegates", providers = [CcInfo], cfg = core_transition),
         "tool": attr.label(mandatory = True, executable = True, cfg = "exec", doc = "Chooses calls: //benchmarks/measure:operator_flash."),
     },
     cfg = firmware_transition,
@@ -122,10 +130,10 @@ before others. The images have the runtime of programs that are linked at build 
 )
 
 def operator_images(name, **kwargs):
-    """Images of operators, whose libraries are built for the board's core.
+    """Makes images of operators, whose libraries are built for the board's core.
 
     Args:
-      name: of the images.
+      name: the target.
       **kwargs: attributes of `operator_images_rule`.
     """
     operator_images_rule(name = name, core = BOARD_CORE, **kwargs)

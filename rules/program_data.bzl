@@ -30,9 +30,10 @@ def _program_data_impl(ctx):
 
 program_data = rule(
     implementation = _program_data_impl,
-    doc = """Embeds a program for C and C++: `#include "<program>_pte.h"` gives its bytes, 16-byte aligned and
-executed in place, and the sizes of the arenas it needs on the target core; `<program>_<method>_pte.h` the same of a further
-method. Use it in `deps` of a cc_library.""",
+    doc = """Embeds a program for C and C++: `#include "<program>_pte.h"` gives its bytes, which are 16-byte aligned and
+executed in place, and the sizes of the arenas it needs on the target core; `<program>_<method>_pte.h` does the same for
+a further method. Use it in `deps` of a cc_library.
+""",
     attrs = LINK_ATTRS | {
         "program": attr.label(mandatory = True, providers = [TorchProgramInfo], doc = "The torch_program."),
         "example": attr.bool(doc = "Whether the example input and the eager module's output are embedded, too."),

@@ -46,14 +46,14 @@ _program_hashes_update = rule(
 )
 
 def program_hashes(name, programs, recorded):
-    """Holds programs to the bytes that they had: on every machine that builds them, and until someone means to change them.
+    """Compares programs with recorded hashes, so that every machine builds the same bytes until someone changes them on purpose.
 
-    Creates the test `<name>_test` and `update_<name>`, which records what the programs are now:
+    Creates the test `<name>_test` and `update_<name>`, which records the current programs:
 
         ./bazelw run //models:update_program_hashes
 
     Args:
-      name: of the targets.
+      name: name of the targets.
       programs: dict of labels of torch_programs to the lists of labels of boards that each is exported for; a portable
         program is the same for any, and one for VGF has an empty list.
       recorded: the file of hashes, in this package: a line per program and core.

@@ -1,7 +1,7 @@
 """Providers that carry the artifacts of the pipeline from one rule to the next."""
 
 BoardInfo = provider(
-    doc = "A board: what its linker script, memory check, flash command and emulator derive from.",
+    doc = "A board, from which its linker script, memory check, flash command and emulator derive.",
     fields = {
         "name": "str: the board's name, that of its folder and target.",
         "core": "str: the core as the export and GCC spell it, such as `cortex-m4`.",
@@ -17,7 +17,7 @@ BoardInfo = provider(
 )
 
 TorchOperatorInfo = provider(
-    doc = "An operator of a user's own.",
+    doc = "A user's own operator.",
     fields = {
         "operator": "str: its name, `namespace::name`.",
         "module": "File: the Python file that registers it with torch.library.",
@@ -29,7 +29,7 @@ TorchOperatorInfo = provider(
 )
 
 TorchBackendInfo = provider(
-    doc = "A backend of ExecuTorch's.",
+    doc = "An ExecuTorch backend.",
     fields = {
         "id": "str: its name in programs.",
         "header": "str: the header that declares it.",
@@ -45,7 +45,8 @@ NpuInfo = provider(
         "accelerator": "str: its configuration, such as `ethos-u55-128`; empty for none.",
         "device": "File: C++ source that tells the driver where it is; None for none.",
         "problem": "str: why there is no `device`.",
-        "description": "File: what `ethos_u()` says of it, as JSON; None for none.",
+        "values": "dict: what `ethos_u()` says of it; None for none.",
+        "description": "File: the same as JSON; None for none.",
     },
 )
 
@@ -97,9 +98,6 @@ CompiledModelInfo = provider(
         "description": "File: NAME_pte.h: dtypes and shapes of inputs and outputs, for the application of an image.",
         "example": "File: NAME_pte.S: an example of both.",
         "plan": "File: NAME.plan.json: the memory that an instance takes.",
-        "operator_sources": "list of File: kernels of users' own operators, to be compiled with it.",
-        "operator_headers": "list of File: their headers.",
-        "quote_includes": "list of str: where those are found.",
     },
 )
 
@@ -117,15 +115,19 @@ KernelRegistryInfo = provider(
     doc = "The generated table of kernels: exactly the operators and dtypes that the programs use.",
     fields = {
         "source": "File: registry.cpp.",
-        "kernels": "File: kernels.json: the kernels in the order of the table, with their dtypes and variants.",
-        "operator_sources": "list of File: kernels of users' own operators, to be compiled with it.",
-        "operator_headers": "list of File: their headers.",
-        "quote_includes": "list of str: where those are found.",
+    },
+)
+
+BoardBinaryInfo = provider(
+    doc = "An image without a program of its own, linked for a board.",
+    fields = {
+        "board": "BoardInfo of the board.",
+        "elf": "File: the image.",
     },
 )
 
 FirmwareInfo = provider(
-    doc = "A linked firmware image and what was made on the way.",
+    doc = "A linked firmware image and its intermediate files.",
     fields = {
         "name": "str: the image's name.",
         "board": "BoardInfo of the board that the image is for.",

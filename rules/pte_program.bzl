@@ -1,4 +1,4 @@
-"""The `pte_program` rule and macro: a program that was exported elsewhere."""
+"""The `pte_program` rule and macro: imports a program that was exported elsewhere."""
 
 load("//rules/private:actions.bzl", "check_npu", "check_program_name")
 load(":providers.bzl", "NpuInfo", "TorchProgramInfo")
@@ -56,22 +56,26 @@ def _pte_program_impl(ctx):
 
 pte_program_rule = rule(
     implementation = _pte_program_impl,
-    doc = """Takes a program that was exported elsewhere, as a torch_program for any core: for torch_firmware, torch_cpp_library,
-torch_package and firmware_test. Delegates for an Ethos-U run on the board's NPU with `backend = "ethos_u"`; those of other tools are not for
-microcontrollers. int8 layers that torch_program laid out for a core are refused.""",
+    doc = """Imports a program that was exported elsewhere, as a torch_program for any core: for torch_firmware,
+torch_cpp_library, torch_package and firmware_test. Delegates for an Ethos-U run on the board's NPU with `backend =
+"ethos_u"`; those of other backends don't run on microcontrollers. int8 layers that torch_program packed for a core are
+refused.
+""",
     attrs = {
         "src": attr.label(mandatory = True, allow_single_file = [".pte"], doc = "The program."),
         "examples": attr.label(
             allow_single_file = [".npz"],
-            doc = """Arrays of one sample, as numpy.savez() writes them: `input_0`, `input_1` and so on, and `output_0`, ... that the model
-computes of them. Without outputs ExecuTorch's own runtime computes them, and with delegates for an NPU this project's model of it; without a
-file it is given numbers between 0 and 1, zeros where integers are taken.""",
+            doc = """Arrays of one sample in the format of numpy.savez(): `input_0`, `input_1` and so on, and the
+model's outputs for them, `output_0` and so on. Without outputs, ExecuTorch's own runtime computes them, or this
+project's model of the NPU for delegates. Without a file, the inputs are numbers between 0 and 1, or zeros for integers.
+""",
         ),
         "backend": attr.string(
             default = "portable",
             values = _BACKENDS,
-            doc = """What the program needs besides a core: `portable`, nothing; `ethos_u`, the NPU of the board that it is built for. That its delegates are
-for that very NPU, fit into its memory and reach no other, is checked.""",
+            doc = """What the program needs besides a core: `portable`, nothing; `ethos_u`, the NPU of the board that it
+is built for. The build checks that its delegates are for that NPU, fit into its memory and access no other memory.
+""",
         ),
         "program_name": attr.string(doc = "Name of the program, a C identifier; the target's name by default."),
         "_npu": attr.label(default = "//rules:npu", providers = [NpuInfo]),
@@ -81,12 +85,12 @@ for that very NPU, fit into its memory and reach no other, is checked.""",
 )
 
 def pte_program(name, backend = "portable", target_compatible_with = [], **kwargs):
-    """A program that was exported elsewhere; with `backend = "ethos_u"` for boards with an NPU only.
+    """Imports a program that was exported elsewhere. With `backend = "ethos_u"` it is only for boards with an NPU.
 
     Args:
-      name: the target, and the program unless program_name says otherwise.
-      backend: `portable`, or `ethos_u` for a program with delegates for an Ethos-U, which is incompatible without a board or with one
-        without an NPU.
+      name: the target, and the program unless program_name is set.
+      backend: `portable`, or `ethos_u` for a program with delegates for an Ethos-U, which is incompatible without a
+        board or with one without an NPU.
       target_compatible_with: further constraints.
       **kwargs: attributes of `pte_program_rule`.
     """

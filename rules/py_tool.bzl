@@ -35,19 +35,19 @@ ctx.executable._export, ...)`.
 load("@rules_python//python:py_info.bzl", "PyInfo")
 load(":launcher.bzl", "runfiles_path")
 
-# What numerical libraries would choose by the processor they run on, fixed so that torch and NumPy compute the same bytes on
-# every x86-64 processor, of any maker. Most of it is read once, when a library is loaded, so it cannot wait for Python; what
-# torch is told by Python is in tools/pipeline/model_file/deterministic.py.
+# Settings that numerical libraries would otherwise choose by the processor they run on, so that torch and NumPy compute
+# the same bytes on every x86-64 processor, of any maker. Most of them are read once, when a library is loaded, so they
+# cannot wait for Python; settings of torch by Python are in tools/pipeline/model_file/deterministic.py.
 _ANY_PROCESSOR = {
-    # torch's own kernels, compiled for SSE2, AVX2 and AVX-512.
+    # torch's own kernels, which are compiled for SSE2, AVX2 and AVX-512.
     "ATEN_CPU_CAPABILITY": "default",
-    # The C library's functions with fused multiplications; Python's, NumPy's and torch's sines come from there. Names before and
-    # since glibc 2.33, which ignores those that it doesn't know.
+    # The C library's functions with fused multiplications, which Python, NumPy and torch call, for example for sines.
+    # The names are those before and since glibc 2.33; it ignores unknown ones.
     "GLIBC_TUNABLES": "glibc.cpu.hwcaps=-FMA,-FMA4,-FMA_Usable,-FMA4_Usable",
-    # MKL, torch's BLAS and LAPACK. Of its settings this and AUTO are the ones that processors of other makers take; it also
-    # fixes the sizes of caches that blocks of matrices are made for.
+    # MKL, torch's BLAS and LAPACK. Of its settings, processors of other makers only support this one and AUTO; it also
+    # fixes the sizes of caches for which matrices are split into blocks.
     "MKL_CBWR": "COMPATIBLE",
-    # Sums are split among threads.
+    # Threads would change the order of sums.
     "MKL_NUM_THREADS": "1",
     # NumPy's own kernels beyond its baseline, SSE3.
     "NPY_DISABLE_CPU_FEATURES": "SSSE3 SSE41 POPCNT SSE42 AVX F16C FMA3 AVX2 AVX512F AVX512CD AVX512_KNL AVX512_KNM " +
@@ -94,7 +94,7 @@ python=$found
 
 _ATTRS = {
     "data": attr.label_list(
-        doc = "Files that the program reads while it runs.",
+        doc = "Files that the program reads at run time.",
         allow_files = True,
     ),
     "deps": attr.label_list(
@@ -105,7 +105,7 @@ _ATTRS = {
         doc = "Environment variables of `bazel run` and `bazel test`; $(rootpath ...) of data is expanded.",
     ),
     "srcs": attr.label_list(
-        doc = "Python files of this target alone.",
+        doc = "Python files of this target only.",
         allow_files = [".py"],
     ),
     "_python": attr.label(
@@ -113,7 +113,7 @@ _ATTRS = {
         allow_single_file = True,
         cfg = "exec",
     ),
-    # Tells Bazel, which does not look into a directory again, that there is another Python.
+    # Tells Bazel, which does not watch a directory's contents, that Python has changed.
     "_python_taken": attr.label(
         default = "@python3_11//:taken.txt",
         allow_single_file = True,
@@ -122,10 +122,11 @@ _ATTRS = {
 }
 
 def _launch(ctx, command, deps, files = []):
-    """Providers of an executable; `command` is in sh, where $python is the interpreter and $runfiles the tree's root."""
+    """Returns the providers of an executable; `command` is in sh, where $python is the interpreter and $runfiles the tree's root.
+    """
     imports = depset(transitive = [dep[PyInfo].imports for dep in deps])
 
-    # The tool's own repository, which is not the main one where another workspace depends on this module.
+    # The tool's own repository, which is not the main one if another workspace depends on this module.
     path = [ctx.label.repo_name or ctx.workspace_name] + imports.to_list()
     launcher = ctx.actions.declare_file(ctx.label.name)
     ctx.actions.write(launcher, is_executable = True, content = _LAUNCHER.format(
@@ -148,7 +149,7 @@ def _launch(ctx, command, deps, files = []):
         }),
     ]
 
-# Until something handles it, Ctrl-C is ignored: Python would end with a traceback while it starts.
+# Ctrl-C is ignored until a handler is installed: Python would end with a traceback while it starts.
 _START = """\
 trap '' INT
 exec "$python" "$runfiles/{start}" {name} {module} "$@"
@@ -163,7 +164,7 @@ def _py_tool_impl(ctx):
     ), ctx.attr.deps, [ctx.file._start])
 
 py_tool = rule(
-    doc = "A Python program. See the head of this file.",
+    doc = "A Python program. See the docstring of this file.",
     implementation = _py_tool_impl,
     executable = True,
     attrs = _ATTRS | {
@@ -174,7 +175,8 @@ py_tool = rule(
     },
 )
 
-# pytest's own cache and configuration have no place in runfiles; `importlib` keeps the directories of tests off the module path.
+# pytest's own cache and configuration can't be in runfiles; `importlib` keeps the directories of tests off the module
+# path.
 _PYTEST = """\
 set -- "$@" {sources}
 [ -z "${{XML_OUTPUT_FILE:-}}" ] || set -- "--junitxml=$XML_OUTPUT_FILE" "$@"
@@ -192,7 +194,7 @@ def _py_tool_test_impl(ctx):
     ), ctx.attr.deps + [ctx.attr._pytest])
 
 py_tool_test = rule(
-    doc = "Tests in Python, run by pytest. See the head of this file.",
+    doc = "Tests in Python, run by pytest. See the docstring of this file.",
     implementation = _py_tool_test_impl,
     test = True,
     attrs = _ATTRS | {

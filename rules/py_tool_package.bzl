@@ -1,20 +1,20 @@
-"""The `py_tool_package` macro: a folder with a Python tool, or a library for tools, and its tests."""
+"""The `py_tool_package` macro: declares a folder with a Python tool, or a library for tools, and its tests."""
 
 load("@rules_python//python:py_library.bzl", "py_library")
 load(":py_tool.bzl", "py_tool", "py_tool_test")
 
 def py_tool_package(name, data = [], deps = [], test_data = [], test_deps = [], test_env = {}, test_size = "small"):
-    """Declares what a folder of Python files consists of.
+    """Declares the targets of a folder of Python files.
 
-    Creates the `py_library` `lib` of all files besides tests, the `py_tool` `<name>` if there is a `__main__.py`, and the
-    `py_tool_test` `<name>_test` of all files `*_test.py`.
+    Creates the `py_library` `lib` of all files besides tests, the `py_tool` `<name>` if there is a `__main__.py`, and
+    the `py_tool_test` `<name>_test` of all files `*_test.py`.
 
     Args:
       name: the folder's name.
-      data: files that the library reads while it runs.
-      deps: what it imports.
+      data: files that the library reads at run time.
+      deps: dependencies of the library.
       test_data: files that the tests read.
-      test_deps: what tests import besides the library.
+      test_deps: dependencies of tests besides the library.
       test_env: environment variables of the tests; $(rootpath ...) of test_data is expanded.
       test_size: Bazel's test size.
     """

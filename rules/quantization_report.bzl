@@ -1,4 +1,4 @@
-"""The `quantization_report` rule: what quantization made of a model, as text and picture."""
+"""The `quantization_report` rule: reports the quantization of a model as text and picture."""
 
 load(":providers.bzl", "TorchProgramInfo")
 
@@ -24,8 +24,9 @@ def _quantization_report_impl(ctx):
 
 quantization_report = rule(
     implementation = _quantization_report_impl,
-    doc = """Writes `<name>.txt` and `<name>.png`: each layer's scheme, what stayed in floating point and why, the
-signal-to-noise ratio of each layer against floating point, and the accuracy on the evaluation set.""",
+    doc = """Writes `<name>.txt` and `<name>.png`: each layer's scheme, layers that stayed in floating point and why,
+the signal-to-noise ratio of each layer against floating point, and the accuracy on the evaluation set.
+""",
     attrs = {
         "program": attr.label(mandatory = True, providers = [TorchProgramInfo], doc = "A torch_program with backend = \"cortex_m\"."),
         "_quantization_report": attr.label(default = "//tools/pipeline/quantization_report", executable = True, cfg = "exec"),

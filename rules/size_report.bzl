@@ -22,7 +22,7 @@ def _size_report_impl(ctx):
 
 size_report = rule(
     implementation = _size_report_impl,
-    doc = "Puts the size reports of images side by side, in text and JSON, and prints the table.",
+    doc = "Compares the size reports of images in a table, in text and JSON, and prints it.",
     attrs = {
         "firmware": attr.label_list(mandatory = True, allow_empty = False, providers = [FirmwareInfo], doc = "The torch_firmware targets."),
         "_report": attr.label(default = "//tools/pipeline/report", executable = True, cfg = "exec"),

@@ -1,4 +1,4 @@
-"""The `torch_backend` rule: a backend of ExecuTorch's, which runs delegates of programs."""
+"""The `torch_backend` rule: an ExecuTorch backend, which runs delegates of programs."""
 
 load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
@@ -21,15 +21,16 @@ def _torch_backend_impl(ctx):
 
 torch_backend = rule(
     implementation = _torch_backend_impl,
-    doc = """A class derived from executorch::runtime::BackendInterface, for the `backends` of a torch_firmware. An image holds those
-that its programs have delegates of, and no others.""",
+    doc = """Declares a class derived from executorch::runtime::BackendInterface, for the `backends` of a
+torch_firmware. An image only contains those that its programs have delegates of.
+""",
     attrs = {
         "deps": attr.label_list(mandatory = True, providers = [CcInfo], doc = "cc_library of the class."),
-        "header": attr.string(mandatory = True, doc = "The header that declares the object, as #include names it."),
+        "header": attr.string(mandatory = True, doc = "The header that declares the object, in the form for #include."),
         "id": attr.string(mandatory = True, doc = "The backend's name in programs, such as `EthosUBackend`."),
-        "method_arena_size": attr.int(doc = "Bytes that init() takes of the method allocator for a delegate, aligned to 8 bytes."),
+        "method_arena_size": attr.int(doc = "Bytes that init() takes from the method allocator for a delegate, aligned to 8 bytes."),
         "object": attr.string(mandatory = True, doc = "The C++ object, with its namespaces: a variable of the class."),
-        "temp_arena_size": attr.int(doc = "The most bytes that execute() takes of the temporary allocator."),
+        "temp_arena_size": attr.int(doc = "The most bytes that execute() takes from the temporary allocator."),
     },
     provides = [CcInfo, TorchBackendInfo],
 )

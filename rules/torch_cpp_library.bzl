@@ -29,12 +29,12 @@ def _torch_cpp_library_impl(ctx):
         ctx,
         cc,
         name = ctx.label.name,
-        srcs = [model.source] + npu_sources + model.operator_sources,
-        hdrs = [model.header, model.cpp_header] + model.operator_headers,
+        srcs = [model.source] + npu_sources,
+        hdrs = [model.header, model.cpp_header],
         include_directories = [model.header.dirname],
         deps = deps,
         copts = ["-std=c++17"] + ctx.attr.copts,
-        quote_includes = model.quote_includes,
+        operators = program.operators,
     )
     library = library_info(ctx, cc, ctx.label.name, context, outputs, deps, alwayslink = False)
     return [
@@ -46,23 +46,25 @@ def _torch_cpp_library_impl(ctx):
 
 torch_cpp_library = rule(
     implementation = _torch_cpp_library_impl,
-    doc = """Compiles a torch_program to plain C++17 and a library of it, with the kernels that it calls: no program, loader, operator
-table or allocator. `#include "NAME.h"` in C, `#include "NAME.hpp"` in C++; docs/cpp.md has the interface. Built for the
-target's platform: in an image for the board's core and NPU, else for the machine that builds; `core` or `board` sets another.""",
+    doc = """Compiles a torch_program to plain C++17 and a library of it, with the kernels that it calls: no program,
+loader, operator table or allocator. Use `#include "NAME.h"` in C, and `#include "NAME.hpp"` in C++; docs/cpp.md
+documents the interface. It is built for the target's platform: in an image for the board's core and NPU, otherwise for
+the build machine; `core` or `board` sets another.
+""",
     attrs = COMPILE_ATTRS | CORE_TRANSITION_ATTRS | NPU_ATTRS | {
         "model": attr.label(mandatory = True, providers = [TorchProgramInfo], doc = "The torch_program."),
         "method": attr.string(default = "forward", doc = "The method of the program."),
         "core": attr.string(
             values = [""] + sorted(CORES),
-            doc = "The core to build for, of those in docs/boards.md; empty: the one of the platform.",
+            doc = "The core to build for, one of those in docs/boards.md; empty: that of the platform.",
         ),
         "board": attr.label(
             providers = [BoardInfo],
-            doc = "Instead of `core`: the board to build for, with its NPU; in an image it is the image's.",
+            doc = "The board to build for, with its NPU, instead of `core`; in an image it is the image's.",
         ),
         "library_name": attr.string(doc = "Prefix of the functions and C++ namespace, a C identifier; the program's name by default."),
         "copts": attr.string_list(doc = "Further options of the compiler for the model's source, such as -DTORCH_FUSION_LAYER_HOOK=my_hook."),
-        # What calls a function comes before what has it.
+        # Callers come before the libraries that define the functions.
         "_ethos_u": attr.label_list(default = ["//firmware/ethos_u:driver", "//firmware/ethos_u:access"], providers = [CcInfo]),
         "_kernels": attr.label_list(default = KERNELS, providers = [CcInfo]),
         "_runtime": attr.label(default = "//runtime:compiled", providers = [CcInfo]),

@@ -1,4 +1,4 @@
-"""The `torch_operator` rule: an operator of one's own, with its implementation in PyTorch and its kernel."""
+"""The `torch_operator` rule: your own operator, with its implementation in PyTorch and its kernel."""
 
 load("//firmware/boards:boards.bzl", "EMULATED_BOARDS")
 load("//rules/private:actions.bzl", "repository_path")
@@ -6,10 +6,10 @@ load(":firmware_test.bzl", "firmware_test")
 load(":providers.bzl", "TorchOperatorInfo")
 load(":torch_program.bzl", "torch_program")
 
-# By labels that don't depend on the repository of whoever calls the macro.
+# Labels that don't depend on the repository that calls the macro.
 _TEST_BOARDS = [Label(board) for board in EMULATED_BOARDS[:1]]
 
-# PyTorch's names of dtypes, and ExecuTorch's.
+# Maps PyTorch's names of dtypes to ExecuTorch's.
 _DTYPES = {
     "bfloat16": "BFloat16",
     "bool": "Bool",
@@ -41,7 +41,7 @@ def _torch_operator_impl(ctx):
     if unknown or not ctx.attr.dtypes:
         fail("%s: dtypes %s: give some of %s" % (ctx.label, unknown or "are none", sorted(_DTYPES)))
 
-    # An entry of kernels/*/operators.yaml: JSON is YAML.
+    # An entry of kernels/*/operators.yaml: JSON is valid YAML.
     description = ctx.actions.declare_file(ctx.label.name + ".operators.yaml")
     ctx.actions.write(description, json.encode_indent([{
         "op": ctx.attr.operator + ".out",
@@ -74,36 +74,38 @@ torch_operator_rule = rule(
         "header": attr.label(mandatory = True, allow_single_file = [".h"], doc = "Declares the kernel."),
         "kernel": attr.string(
             mandatory = True,
-            doc = """The kernel's name in C++, with its namespaces. It takes a `KernelRuntimeContext&`, the schema's arguments, and a
-`Tensor&` for each result.""",
+            doc = """The kernel's name in C++, with its namespaces. Its parameters are a `KernelRuntimeContext&`, the
+schema's arguments, and a `Tensor&` for each result.
+""",
         ),
-        "operator": attr.string(mandatory = True, doc = "The operator's name, `namespace::name`, as it is registered with torch.library."),
+        "operator": attr.string(mandatory = True, doc = "The operator's name, `namespace::name`, as registered with torch.library."),
         "src": attr.label(
             mandatory = True,
             allow_single_file = [".py"],
             doc = "Registers the operator with torch.library: its schema, its eager and its fake implementation.",
         ),
-        "srcs": attr.label_list(allow_files = [".c", ".cc", ".cpp", ".h"], doc = "The kernel's sources, and headers of theirs."),
+        "srcs": attr.label_list(allow_files = [".c", ".cc", ".cpp", ".h"], doc = "The kernel's sources, and their headers."),
     },
     provides = [TorchOperatorInfo],
 )
 
 def torch_operator(name, operator, src, test_boards = _TEST_BOARDS, atol = "1e-5", rtol = "1e-5", tags = [], visibility = None, **kwargs):
-    """An operator of one's own, for the `operators` of a torch_program.
+    """Declares your own operator, for the `operators` of a torch_program.
 
-    Creates `<name>`, and the tests `<name>_test_<board>`: the kernel on an emulated or simulated board against the eager implementation, for all
-    arguments that sample_inputs() of `src` gives. docs/own_operator.md shows all files.
+    Creates `<name>`, and the tests `<name>_test_<board>`, which compare the kernel on an emulated or simulated board
+    with the eager implementation, for all arguments that sample_inputs() of `src` returns. docs/own_operator.md shows
+    all files.
 
     Args:
       name: the target.
       operator: the operator's name, `namespace::name`.
-      src: the Python file that registers it with torch.library. It also has `sample_inputs()`, which returns a list of tuples: the
-        arguments of one call each, in the schema's order.
-      test_boards: the boards to test on; none: no tests.
+      src: the Python file that registers it with torch.library. It also has `sample_inputs()`, which returns a list of
+      tuples: the arguments of one call each, in the schema's order.
+      test_boards: the boards to test on; empty: no tests.
       atol: absolute tolerance of the test, of an output element.
       rtol: relative tolerance of the test.
       tags: tags of the operator and of its tests.
-      visibility: of the operator.
+      visibility: visibility of the operator.
       **kwargs: attributes of `torch_operator_rule`: `kernel`, `header`, `srcs` and `dtypes`.
     """
     torch_operator_rule(name = name, operator = operator, src = src, tags = tags, visibility = visibility, **kwargs)
@@ -127,6 +129,6 @@ example_inputs = _calls.example_inputs
 
 _sample_calls = rule(
     implementation = _sample_calls_impl,
-    doc = "A model file whose model calls an operator with all its sample inputs.",
+    doc = "Makes a model file whose model calls an operator with all its sample inputs.",
     attrs = {"operator": attr.label(mandatory = True, providers = [TorchOperatorInfo], doc = "The torch_operator.")},
 )

@@ -1,4 +1,4 @@
-"""The `torch_package` rule: models as plain C++ for another build system."""
+"""The `torch_package` rule: packs models as plain C++ for another build system."""
 
 load("//platforms:cores.bzl", "CORES", "float_abis")
 load("//rules/private:actions.bzl", "CORE_ATTRS", "check_model_names", "methods_of", "operators_of", "repository_path", "target_core")
@@ -8,10 +8,10 @@ load("//rules/private:transitions.bzl", "CORE_TRANSITION_ATTRS", "board_or_core_
 load("//tools/pipeline/package:layouts.bzl", "LAYOUTS")
 load(":providers.bzl", "BoardInfo", "TorchPackageInfo", "TorchProgramInfo")
 
-# One core of each kind, which compiling a package takes some seconds for.
+# One core of each kind; compiling a package takes some seconds for each.
 _KINDS = ["cortex_m0", "cortex_m3", "cortex_m4", "cortex_m7", "cortex_m33", "cortex_m55"]
 
-# Those of Arduino's boards, as their platform.txt names them.
+# The cores of Arduino's boards, by the names in their platform.txt.
 _ARDUINO_CORES = ["cortex_m0", "cortex_m0plus", "cortex_m3", "cortex_m4", "cortex_m7", "cortex_m33"]
 
 def _torch_package_impl(ctx):
@@ -73,7 +73,7 @@ def _torch_package_impl(ctx):
     return _write_folder(ctx, sources, [model.name for model in models], cores, archives)
 
 def _cores(ctx):
-    """The cores that the package is compiled for, keys of CORES."""
+    """Returns the cores that the package is compiled for, keys of CORES."""
     unknown = [core for core in ctx.attr.cores if core not in CORES]
     if unknown:
         fail("%s: cores = %s: there is no %s; there are %s" % (ctx.label, ctx.attr.cores, unknown, sorted(CORES)))
@@ -82,7 +82,7 @@ def _cores(ctx):
     return [core] if core and cores else cores
 
 def _write_folder(ctx, sources, models, cores, archives):
-    """Makes the package of its sources, or of archives, and of what the models take on cores."""
+    """Makes the package from its sources or archives, and the models' sizes on cores."""
     name = ctx.label.name
     folder = ctx.actions.declare_directory(name)
     archive = ctx.actions.declare_file(name + ".zip")
@@ -131,7 +131,7 @@ that they call and no others, C and C++ headers, an example, self-tests, and lic
             mandatory = True,
             allow_empty = False,
             providers = [TorchProgramInfo],
-            doc = "The torch_programs. They share kernels; each has functions and a namespace of its name. Kernels of their `operators` are in the package, too.",
+            doc = "The torch_programs. They share kernels; each has functions and a namespace of its name. The package includes kernels of their `operators`.",
         ),
         "layout": attr.string(
             mandatory = True,
@@ -139,26 +139,28 @@ that they call and no others, C and C++ headers, an example, self-tests, and lic
             doc = "The build system: `arduino`, `cmake` (add_subdirectory, find_package or FetchContent), `make` (one include), `mbed` (Mbed CE), `platformio`, `zephyr` (a module).",
         ),
         "version": attr.string(default = "1.0.0", doc = "The package's version, of three numbers."),
-        "author": attr.string(default = "Torch Fusion", doc = "Who publishes it, for Arduino and PlatformIO."),
-        "url": attr.string(doc = "Where it is described, for Arduino, whose libraries must have it, and PlatformIO."),
+        "author": attr.string(default = "Torch Fusion", doc = "The publisher, for Arduino and PlatformIO."),
+        "url": attr.string(doc = "The address of its description, which Arduino requires and PlatformIO shows."),
         "core": attr.string(
             values = [""] + sorted(CORES),
-            doc = "The core that programs which depend on it are lowered for, of those in docs/boards.md; empty: the programs are portable.",
+            doc = "The core for which programs that depend on it are lowered, one of those in docs/boards.md; empty: the programs are portable.",
         ),
         "board": attr.label(
             providers = [BoardInfo],
-            doc = "Instead of `core`: the board whose core and NPU the programs are made for. The package has the NPU's driver, and where the NPU is.",
+            doc = "The board, instead of `core`, for whose core and NPU the programs are made. The package includes the NPU's driver and address.",
         ),
         "form": attr.string(
             values = ["", "archives", "sources"],
-            doc = """What the package has of models and kernels: sources, which any compiler of C++17 compiles; or an archive for each of
-`cores` and each float ABI (`soft`, `softfp`, `hard`), for layouts that can choose one. Empty: archives for `arduino`, whose boards
-compile an older C++, and sources for the others.""",
+            doc = """The form of models and kernels: sources, which any C++17 compiler compiles; or an archive for each
+of `cores` and each float ABI (`soft`, `softfp`, `hard`), for layouts that can choose one. Empty: archives for
+`arduino`, whose boards compile an older C++, and sources for the others.
+""",
         ),
         "cores": attr.string_list(
             default = _KINDS,
-            doc = """The cores that SIZES.md says the models' sizes for, and that there are archives for; with `core` or `board` only that one
-counts. Without it, it is one of each kind, and of `arduino` those that its boards have.""",
+            doc = """The cores for which SIZES.md lists the models' sizes, and for which there are archives. It is
+ignored with `core` or `board`. By default it is one core of each kind, or for `arduino` the cores of its boards.
+""",
         ),
         "_sources": attr.label(default = "//rules:package_sources", allow_files = True),
         "_headers": attr.label(default = "@executorch//:header_files", allow_files = True),

@@ -15,7 +15,7 @@ _WEIGHT_DTYPES = ["int8", "int4", "auto"]
 _GROUP_SIZES = [32, 0]
 _ACTIVATION_RANGES = ["auto", "min_max", "percentile", "mse"]
 
-# PyTorch is imported once, not by each export: tools/pipeline/persistent_worker.
+# PyTorch is imported once, instead of by each export: tools/pipeline/persistent_worker.
 _PERSISTENT_WORKER = {
     "requires-worker-protocol": "json",
     "supports-multiplex-workers": "1",
@@ -24,7 +24,7 @@ _PERSISTENT_WORKER = {
 }
 
 def _export_tool(backend):
-    # Some bring a compiler along, which is fetched for what uses it.
+    # Some backends need a compiler, which is only fetched for targets that use it.
     return Label("//tools/pipeline/export:export_" + backend if backend in ["ethos_u", "vgf"] else "//tools/pipeline/export")
 
 def _target_core(ctx):
@@ -40,10 +40,10 @@ def _target_core(ctx):
     ))
 
 def _import_folders(ctx):
-    """Where the model file imports from, besides its own folder and the workspace, without duplicates.
+    """Returns the folders that the model file imports from, besides its own folder and the workspace, without duplicates.
 
     Returns:
-      (folders of `operators` and `deps`, those of installed packages: what is in another repository than the target)
+      (folders of `operators` and `deps`, those of installed packages: files of another repository than the target's)
     """
     folders, packages = {}, {}
     for target in ctx.attr.operators + ctx.attr.deps:
@@ -52,7 +52,7 @@ def _import_folders(ctx):
     for target in ctx.attr.deps:
         roots = {file.root.path: None for file in target[PyInfo].transitive_sources.to_list()} | {"": None}
         for entry in target[PyInfo].imports.to_list():
-            # As in runfiles: the repository's name comes first.
+            # As in runfiles, the repository's name comes first.
             repository, _, folder = entry.partition("/")
             is_main = repository == ctx.workspace_name
             path = folder if is_main else "external/" + entry
@@ -62,7 +62,7 @@ def _import_folders(ctx):
     return folders.keys(), packages.keys()
 
 def _check_attributes(ctx, name, npu):
-    """Fails for attributes that don't go together."""
+    """Fails for attributes that can't be combined."""
     backend = ctx.attr.backend
     check_program_name(ctx, name)
     if backend == "portable" and ctx.attr.io != "float32":
@@ -111,7 +111,7 @@ def _is_share(text):
     return (whole == "0" and (not decimals or decimals.isdigit())) or (whole == "1" and not decimals.strip("0"))
 
 def _check_weight_dtypes(ctx):
-    """Fails for dtypes of weights that there are none of, or not there."""
+    """Fails for unknown dtypes of weights, and for those that the backend doesn't support."""
     for layer, dtype in ctx.attr.weight_dtypes.items():
         if dtype not in ["int8", "int4"]:
             fail("%s: weight_dtypes: '%s' has '%s'; allowed: 'int8', 'int4'" % (ctx.label, layer, dtype))
@@ -124,11 +124,11 @@ def _check_weight_dtypes(ctx):
         fail("%s: weight_dtype = \"auto\" needs min_snr, which the outputs must still have with int4 weights" % ctx.label)
 
 def _model(ctx, operators):
-    """What the model file may read.
+    """Returns the files that the model file may read.
 
     Returns:
-      struct of `declared`, a depset of Files besides itself, `sources`, both together, and what _import_folders returns as `path` and
-      `packages`
+      struct of `declared`, a depset of Files besides itself, `sources`, both together, and the results of
+      _import_folders as `path` and `packages`
     """
     declared = depset(
         [operator.module for operator in operators] + ctx.files.data,
@@ -174,7 +174,7 @@ def _train(ctx, name, model):
     return weights, log
 
 def _method_files(ctx, name, method):
-    """Files of a method that are its own: a dict."""
+    """Returns the files that each method has: a dict."""
     return {
         "golden": ctx.actions.declare_file("%s.%s.golden.npz" % (name, method)),
         "manifest": ctx.actions.declare_file("%s.%s.manifest.json" % (name, method)),
@@ -332,74 +332,78 @@ torch_program_rule = rule(
         "deps": attr.label_list(
             cfg = "exec",
             providers = [PyInfo],
-            doc = "Python libraries that the model file imports: `py_library`, or packages of a lock of one's own. None of them hides a package that Torch Fusion has.",
+            doc = "Python libraries that the model file imports: `py_library`, or packages of your own lock. They can't replace a package that Torch Fusion has.",
         ),
         "entry": attr.string(
-            doc = "Which model of a file that describes several: a key of what its `entries()` returns. Empty: the file describes one.",
+            doc = "The model to take from a file that describes several: a key of the result of its `entries()`. Empty: the file describes one.",
         ),
         "methods": attr.string_list(
-            doc = "Methods of the module besides forward() that the program has; the model file gives their inputs by `method_inputs()`.",
+            doc = "Methods of the module, besides forward(), that the program has; `method_inputs()` of the model file returns their inputs.",
         ),
         "operators": attr.label_list(
             providers = [TorchOperatorInfo],
-            doc = "Operators of one's own that the model uses: torch_operator. The model file imports their modules by path from the workspace root, or from beside it.",
+            doc = "Your own operators that the model uses: torch_operator. The model file imports their modules by path from the workspace root, or from its own folder.",
         ),
         "train": attr.bool(doc = "Whether the model file has `train()`."),
-        "weights": attr.label(providers = [TorchProgramInfo], doc = "A trained program of the same model file, whose weights this one takes."),
+        "weights": attr.label(providers = [TorchProgramInfo], doc = "A trained program of the same model file, whose weights this one uses."),
         "backend": attr.string(default = "portable", values = _BACKENDS, doc = "What the program is lowered to, of %s: kernels in the model's own dtypes, int8 for the board's core, the board's NPU, or Vulkan on the host." % _BACKENDS),
         "io": attr.string(
             default = "float32",
             values = _IO,
-            doc = """Dtype of a quantized program's inputs and outputs; with `int8` and `int16` the caller quantizes, by the scales and zero
-points in header and manifest. `int16` is for `ethos_u`, and all activations have 16 bits then.""",
+            doc = """Dtype of a quantized program's inputs and outputs. With `int8` and `int16` the caller quantizes, by
+the scales and zero points in header and manifest. `int16` is for `ethos_u`, and makes all activations 16 bits wide.
+""",
         ),
         "packed": attr.bool(
             default = True,
-            doc = "Whether a quantized program's constants are laid out for this project's kernels; if not, it consists of ExecuTorch's `cortex_m::` operators and runs elsewhere, too.",
+            doc = "Whether a quantized program's constants are packed for this project's kernels; otherwise it consists of ExecuTorch's `cortex_m::` operators and also runs elsewhere.",
         ),
         "float_where_faster": attr.bool(
             default = True,
-            doc = "Whether operators of an int8 program stay in floating point where they take fewer instructions there and are no larger, or all of it does, see `float_growth`; if not, everything is int8 that can be. So it is with `io = \"int8\"`, where the build only says what floating point would take, without `packed`, and on cores without an FPU, or with neither the DSP extension nor vectors, anyway.",
+            doc = "Whether operators of an int8 program stay in floating point where they take fewer instructions and are no larger, or the whole program does, see `float_growth`. Otherwise everything is int8 that can be. That is always the case with `io = \"int8\"`, where the build only prints the estimate for floating point, without `packed`, and on cores without an FPU, or with neither the DSP extension nor vectors.",
         ),
         "float_growth": attr.int(
-            doc = "How many bytes, of program and of memory for tensors, `float_where_faster` may take more than int8 for a program that is all in floating point, where that is estimated to take at least 10 % fewer instructions. 0: it may take no more of either.",
+            doc = "How many more bytes of program and of tensor memory than int8 a program all in floating point may take under `float_where_faster`, if it is estimated to take at least 10 % fewer instructions. 0: it may take no more of either.",
         ),
         "winograd_growth": attr.int(
-            doc = "How many bytes of memory for tensors an int8 program may take more for convolutions of three by three without stride that compute the same integers with less than half of the multiplications, on cores with the DSP extension. 0: none does.",
+            doc = "How many more bytes of tensor memory an int8 program may take for 3x3 convolutions without stride that compute the same integers with less than half of the multiplications, on cores with the DSP extension. 0: none.",
         ),
         "keep_float": attr.string_list(
-            doc = "Layers of an int8 program that stay in floating point with all that is inside them, by their names in the model: `[\"head\", \"blocks.3.attention\"]`. The quantization report has the names, and what each layer costs in accuracy.",
+            doc = "Layers of an int8 program that stay in floating point, including all layers inside them, by their names in the model: `[\"head\", \"blocks.3.attention\"]`. The quantization report lists the names and the accuracy that each layer costs.",
         ),
         "min_snr": attr.int(
-            doc = "The signal-to-noise ratio in dB that the outputs of an int8 program must have against floating point, on calibration samples: the layers that cost most stay in floating point until they have it. 0: none is demanded; they have 15 dB if they can.",
+            doc = "The signal-to-noise ratio in dB that the outputs of an int8 program must have against floating point, on calibration samples: the layers that cost most stay in floating point until it is reached. 0: none is demanded, but the export aims at 15 dB.",
         ),
         "min_accuracy": attr.string(
-            doc = "The share of the samples of `evaluation_set()` that an int8 program must classify right, 0 to 1: the layers that cost most stay in floating point until it does. Empty: none is demanded.",
+            doc = "The share of the samples of `evaluation_set()` that an int8 program must classify correctly, 0 to 1: the layers that cost most stay in floating point until it is reached. Empty: none is demanded.",
         ),
         "weight_dtype": attr.string(
             default = "int8",
             values = _WEIGHT_DTYPES,
-            doc = """Dtype of the weights of linear layers and 1x1 convolutions (without stride) in an int8 program: with `int4` they take
-half of the flash; `auto`: int4 but for the layers that cost most accuracy, until the outputs have `min_snr`, whatever `io` is. Activations
-are int8 in any case, and so are the weights of all other layers.""",
+            doc = """Dtype of the weights of linear layers and 1x1 convolutions (without stride) in an int8 program.
+`int4` takes half of the flash; `auto` is int4 except for the layers that cost most accuracy, until the outputs have
+`min_snr`, whatever `io` is. Activations are always int8, and so are the weights of all other layers.
+""",
         ),
         "weight_dtypes": attr.string_dict(
-            doc = "The same by layers, with all that is inside them, by their names in the model: `{\"head\": \"int8\", \"encoder.3\": \"int4\"}`. Of several names the longest counts.",
+            doc = "Weight dtypes of single layers, including all layers inside them, by their names in the model: `{\"head\": \"int8\", \"encoder.3\": \"int4\"}`. The longest matching name wins.",
         ),
         "group_size": attr.int(
             default = 32,
             values = _GROUP_SIZES,
-            doc = "How many inputs share a scale of int4 weights: 32, which costs a byte for each 32 weights; 0: all of an output channel do.",
+            doc = "How many inputs share a scale of int4 weights: 32, which costs a byte per 32 weights; 0: all inputs of an output channel do.",
         ),
         "activation_range": attr.string(
             default = "auto",
             values = _ACTIVATION_RANGES,
-            doc = """How the ranges of an int8 program's tensors are chosen: `min_max`, what calibration saw, and as much more as leaves the
-least noise on inputs that it has not seen; `percentile`, 99.99 % of the numbers that it saw; `mse`, what leaves the smallest square error of
-these numbers; `auto`: for each tensor what is expected to leave the least noise, from samples that the range is not chosen on.""",
+            doc = """How the ranges of an int8 program's tensors are chosen: `min_max`, the range in calibration,
+widened for the least expected noise on other inputs; `percentile`, 99.99 % of the numbers in calibration; `mse`, the
+smallest square error of these numbers; `auto`, for each tensor the method with the least expected noise, estimated on
+samples that are not used to choose the range.
+""",
         ),
         "activation_ranges": attr.string_dict(
-            doc = "The same by layers, for what is returned by them and all that is inside, by their names in the model: `{\"head\": \"min_max\"}`. Of several names the longest counts.",
+            doc = "Methods for single layers' results, including those of all layers inside them, by their names in the model: `{\"head\": \"min_max\"}`. The longest matching name wins.",
         ),
         "program_name": attr.string(doc = "Name of the program, a C identifier; the target's name by default."),
         "cores": attr.string_list(doc = "The cores that the model is for, of those in docs/boards.md; empty: all."),
@@ -417,22 +421,23 @@ def torch_program(name, cores = [], backend = "portable", train = False, weights
     """Exports a model file to `<name>.pte` with golden inputs and outputs and a manifest.
 
     The model file has `model()`, which returns an eval-mode nn.Module, and `example_inputs()`, a tuple of tensors; with
-    `train = True` also `train()`, which runs as its own cached action and returns the trained module. docs/models.md has
-    the rest.
+    `train = True` also `train()`, which runs as its own cached action and returns the trained module. docs/models.md
+    describes the rest.
 
     A quantized program comes with `<name>.quantization_report`, see the rule of this name.
 
     Args:
-      name: the target, and the program unless program_name says otherwise.
-      cores: the cores that the model is for, values of //platforms:core without `core_`; an image for a board with another
-        core is incompatible. Empty: all.
-      backend: `portable`; `cortex_m`, which quantizes the model to int8 for the core of the board that uses it; `ethos_u`,
-        which quantizes it and compiles what it can for the board's NPU; or `vgf`, for Vulkan on the host (docs/vgf.md),
-        whose .vgf files are the output group `vgf`. Built by itself, without a board, a program for `cortex_m` is for a
-        Cortex-M4. `ethos_u` is incompatible without a board that has an NPU, `vgf` with boards, and on machines for which
-        Arm's compiler is not.
+      name: the target, and the program unless program_name is set.
+      cores: the cores that the model is for, values of //platforms:core without `core_`; an image for a board with
+        another core is incompatible. Empty: all.
+      backend: `portable`; `cortex_m`, which quantizes the model to int8 for the core of the board that uses it;
+        `ethos_u`, which quantizes it and compiles the supported parts for the board's NPU; or `vgf`, for Vulkan on the
+        host (docs/vgf.md), whose .vgf files are the output group `vgf`. Built by itself, without a board, a program for
+        `cortex_m` is for a Cortex-M4. `ethos_u` is incompatible without a board that has an NPU, `vgf` with boards, and
+        with machines that Arm's compiler doesn't support.
       train: whether the model file has `train()`.
-      weights: a trained torch_program of the same model file, whose weights this one takes: trained once for both.
+      weights: a trained torch_program of the same model file, whose weights this one uses, so that both are trained
+        once.
       **kwargs: attributes of `torch_program_rule`.
     """
     unknown = [core for core in cores if core not in CORES]
@@ -441,7 +446,7 @@ def torch_program(name, cores = [], backend = "portable", train = False, weights
     if backend in ["cortex_m", "ethos_u"] and not cores:
         cores = sorted(CORES)
     if backend != "portable" and train:
-        # Trained once, not for every core.
+        # The model is trained once, not for every core.
         portable = {key: value for key, value in kwargs.items() if key in ["src", "data", "deps", "entry", "operators"]}
         torch_program_rule(name = name + ".trained", program_name = name, train = True, tags = ["manual"], **portable)
         train, weights = False, name + ".trained"

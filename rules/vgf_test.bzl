@@ -24,15 +24,15 @@ _vgf_test = rule(
 def vgf_test(name, program, atol = "1e-5", rtol = "1e-5", size = "medium", **kwargs):
     """Runs a program with VGF and compares its outputs with the golden ones: PyTorch's in float32, the TOSA reference model's in int8.
 
-    It runs with the runtime in ExecuTorch's wheel on Vulkan, by Mesa's driver lavapipe and Arm's emulation layers, which the
-    build fetches. Elsewhere than on Linux and x86-64, for which those are, it is incompatible.
+    It uses the runtime in ExecuTorch's wheel on Vulkan, by Mesa's driver lavapipe and Arm's emulation layers, which the
+    build fetches. These exist for Linux on x86-64 only; the test is incompatible with other machines.
 
     Args:
       name: name of the test.
       program: the torch_program, with backend = "vgf".
-      atol: absolute tolerance of an output element, a string; with int8 "0" asks for the very integers.
+      atol: absolute tolerance of an output element, a string; with int8, "0" demands the exact integers.
       rtol: relative tolerance.
       size: Bazel's test size.
-      **kwargs: what all tests have, such as tags.
+      **kwargs: attributes that all tests have, such as tags.
     """
     _vgf_test(name = name, program = program, atol = atol, rtol = rtol, size = size, target_compatible_with = VGF_HOST, **kwargs)

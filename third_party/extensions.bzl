@@ -7,6 +7,7 @@ load("//third_party/debian:debian.bzl", "debian_suite")
 load("//third_party/executorch:repository.bzl", "executorch")
 load("//third_party/host_compiler:repository.bzl", "host_clang", "host_compiler")
 load("//third_party/lavapipe:repository.bzl", "lavapipe")
+load("//third_party/npm:repository.bzl", "npm_library")
 load("//third_party/python:packages.bzl", "python_packages")
 load("//third_party/python:repository.bzl", "pypi", "pypi_set", "python3_11")
 load("//third_party/qemu:qemu_user.bzl", "qemu_user")
@@ -96,6 +97,28 @@ _NO_BYTE_CODE = {
 
 _SUITE = "@debian_bookworm//:mirror.txt"
 
+# What tools/pipeline/page puts into pages: docs/page.md says why these. Name of the repository -> arguments of npm_library.
+_NPM_LIBRARIES = {
+    "npm_d3": {
+        "file": "dist/d3.min.js",
+        "package": "d3",
+        "sha256": "f0c1d2c2479907a6e3265370d0fd715f7aef0f561cdd2b415df385ba7df9d1aa",
+        "version": "7.9.2",
+    },
+    "npm_dagre": {
+        "file": "dist/dagre.min.js",
+        "package": "@dagrejs/dagre",
+        "sha256": "12441833c8af49e5a241d94bfd53159875965876b3f4f3214abafe1ed6a9ee4c",
+        "version": "3.1.3",
+    },
+    "npm_plot": {
+        "file": "dist/plot.umd.min.js",
+        "package": "@observablehq/plot",
+        "sha256": "4dcc9f7afd10caee8b2283c0075a5765610cfbbf6d7d93cdb153b3b5d3501afc",
+        "version": "0.6.17",
+    },
+}
+
 def _third_party_impl(mctx):
     # Another workspace may use this extension, too.
     is_root = any([module.is_root for module in mctx.modules if module.name == "torch_fusion"])
@@ -128,6 +151,8 @@ def _third_party_impl(mctx):
     cmake(name = "cmake", suite = _SUITE)
     qemu(name = "qemu", suite = _SUITE)
     lavapipe(name = "lavapipe", suite = _SUITE)
+    for name, library in _NPM_LIBRARIES.items():
+        npm_library(name = name, **library)
     qemu_user(name = "qemu_user", suite = _SUITE)
     host_clang(name = "host_clang", suite = _SUITE)
     host_compiler(

@@ -88,6 +88,7 @@ def choose(calls: Path, registries: dict[str, Path], selections: Path) -> None:
     from tools.artifacts.program import read
     from tools.pipeline.registry.calls import operator_uses
     from tools.pipeline.registry.catalog import read_catalog
+    from tools.pipeline.registry.parts import ALL_PARTS
     from tools.pipeline.registry.registry import Selected, registry_source, select
     from tools.verify.run_pte.cases import Case
 
@@ -112,7 +113,7 @@ def choose(calls: Path, registries: dict[str, Path], selections: Path) -> None:
                 program.flush()
                 found += select([operator_uses(read(Path(program.name)))], catalog, {})
         simplest = [min(found, key=effort)] if found else []
-        path.write_text(registry_source(simplest, None), encoding="utf-8")
+        path.write_text(registry_source(simplest, ALL_PARTS), encoding="utf-8")
         if operator:
             chosen[operator] = " ".join(words(simplest[0])).lower() if simplest else None
     selections.write_text(json.dumps(chosen, indent=1), encoding="utf-8")

@@ -1,4 +1,4 @@
-/// The least application: it loads the program that the build linked in, sets an input, executes,
+/// The least application: it loads the program that is in the image, sets an input, executes,
 /// and prints the output. firmware/application.cpp is the one with everything else.
 
 #include <executorch/extension/data_loader/buffer_data_loader.h>

@@ -3,6 +3,7 @@
 #include <cinttypes>
 #include <cstring>
 
+#include "firmware/ethos_u/commands.h"
 #include "firmware/ethos_u/driver.h"
 #include "firmware/ethos_u/payload.h"
 #include "runtime/kernel/constant_data.h"
@@ -41,10 +42,8 @@ const Tensor* tensor_for(const EValue& value, const TensorPlace& place) {
 
 Backend backend;
 
-Result<DelegateHandle*> Backend::init(
-    BackendInitContext& context,
-    FreeableBuffer* processed,
-    ArrayRef<CompileSpec> compile_specs) const {
+Result<DelegateHandle*>
+Backend::init(BackendInitContext& context, FreeableBuffer* processed, ArrayRef<CompileSpec>) const {
   auto* const payload = static_cast<Payload*>(
       context.get_runtime_allocator()->allocate(sizeof(Payload), alignof(Payload)));
   ET_CHECK_OR_RETURN_ERROR(
@@ -53,15 +52,16 @@ Result<DelegateHandle*> Backend::init(
       "a delegate for the NPU needs %zu bytes of the method allocator",
       sizeof(Payload));
   new (payload) Payload();
-  const Error error =
+  Error error =
       parse({static_cast<const uint8_t*>(processed->data()), processed->size()}, *payload);
   if (error != Error::Ok) {
     return error;
   }
   // The .pte may have been written to RAM.
   ethos_u_flush(processed->data(), processed->size());
-  for (const CompileSpec& spec : compile_specs) {
-    payload->is_in_place |= std::strcmp(spec.key, kInPlace) == 0;
+  error = check_commands(*payload, kDevice.cache_size);
+  if (error != Error::Ok) {
+    return error;
   }
   return payload;
 }
@@ -77,19 +77,16 @@ Error Backend::execute(BackendExecutionContext& context, DelegateHandle* handle,
       input_count,
       payload.outputs.size(),
       args.size());
-  uint8_t* scratch = nullptr;
-  if (!payload.is_in_place) {
-    // The last line of the cache has nothing of others.
-    const size_t size = (payload.scratch_size + kCacheLine - 1) & ~(kCacheLine - 1);
-    scratch = static_cast<uint8_t*>(context.allocate(size, kCacheLine));
-    ET_CHECK_OR_RETURN_ERROR(
-        scratch != nullptr,
-        MemoryAllocationFailed,
-        "a delegate for the NPU needs %zu bytes of the temporary allocator, from a multiple of %zu "
-        "on",
-        size,
-        kCacheLine);
-  }
+  // The last line of the cache has nothing of others.
+  const size_t size = (payload.scratch_size + kCacheLine - 1) & ~(kCacheLine - 1);
+  uint8_t* const scratch = static_cast<uint8_t*>(context.allocate(size, kCacheLine));
+  ET_CHECK_OR_RETURN_ERROR(
+      scratch != nullptr,
+      MemoryAllocationFailed,
+      "a delegate for the NPU needs %zu bytes of the temporary allocator, from a multiple of %zu "
+      "on",
+      size,
+      kCacheLine);
   for (size_t i = 0; i < args.size(); ++i) {
     const bool is_input = i < input_count;
     const TensorPlace& place = is_input ? payload.inputs[i] : payload.outputs[i - input_count];
@@ -103,17 +100,7 @@ Error Backend::execute(BackendExecutionContext& context, DelegateHandle* handle,
         "to",
         i,
         size_of(place));
-    if (payload.is_in_place) {
-      uint8_t* const data = static_cast<uint8_t*>(tensor->mutable_data_ptr());
-      scratch = i == 0 ? data - place.offset : scratch;
-      ET_CHECK_OR_RETURN_ERROR(
-          data == scratch + place.offset && reinterpret_cast<uintptr_t>(scratch) % kCacheLine == 0,
-          InvalidArgument,
-          "argument %zu of a delegate for the NPU is not where the build has planned it, in memory "
-          "from a multiple of %zu on",
-          i,
-          kCacheLine);
-    } else if (is_input) {
+    if (is_input) {
       std::memcpy(scratch + place.offset, tensor->const_data_ptr(), size_of(place));
     }
   }
@@ -125,7 +112,7 @@ Error Backend::execute(BackendExecutionContext& context, DelegateHandle* handle,
        payload.weights.data(),
        scratch,
        payload.scratch_size});
-  if (error != Error::Ok || payload.is_in_place) {
+  if (error != Error::Ok) {
     return error;
   }
   for (size_t i = 0; i < payload.outputs.size(); ++i) {

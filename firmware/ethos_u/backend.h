@@ -5,11 +5,6 @@
 namespace torch_fusion {
 namespace ethos_u {
 
-/// A delegate's compile spec of this key says that all of its arguments lie in the memory that the
-/// NPU works in, where its commands expect them: tools/pipeline/link/in_place.py has planned that
-/// memory. execute() copies nothing then, and takes no memory.
-inline constexpr char kInPlace[] = "torch_fusion.in_place";
-
 /**
  * ExecuTorch's `EthosUBackend`: runs delegates on the NPU of the board.
  *
@@ -17,9 +12,10 @@ inline constexpr char kInPlace[] = "torch_fusion.in_place";
  * takes the memory that the NPU works in from the temporary allocator, so that all delegates share
  * it: as much as the delegate says, in whole lines of a data cache, kCacheLine of driver.h.
  *
- * What the commands address is not looked at: the build has done it for the programs of an image.
+ * init() holds what the commands address to their memory, see commands.h, and believes no compile
+ * spec.
  */
-class Backend : public executorch::runtime::BackendInterface {
+class Backend final : public executorch::runtime::BackendInterface {
  public:
   bool is_available() const override {
     return true;
@@ -48,19 +44,8 @@ class Backend : public executorch::runtime::BackendInterface {
       executorch::runtime::Span<executorch::runtime::EValue*> args) const override;
 };
 
-/// The same for programs that are loaded on the device: init() holds their commands to their
-/// memory, too, see commands.h, and believes no compile spec.
-class CheckingBackend final : public Backend {
- public:
-  ET_NODISCARD executorch::runtime::Result<executorch::runtime::DelegateHandle*> init(
-      executorch::runtime::BackendInitContext& context,
-      executorch::runtime::FreeableBuffer* processed,
-      executorch::runtime::ArrayRef<executorch::runtime::CompileSpec> compile_specs) const override;
-};
-
-/// The image's backend, of the registry: one of them.
+/// The image's backend, of the registry.
 extern Backend backend;
-extern CheckingBackend checking_backend;
 
 } // namespace ethos_u
 } // namespace torch_fusion

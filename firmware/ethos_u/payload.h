@@ -29,8 +29,6 @@ struct alignas(8) Payload {
   uint32_t scratch_size;
   executorch::runtime::Span<const TensorPlace> inputs;
   executorch::runtime::Span<const TensorPlace> outputs;
-  /// Whether inputs and outputs are where they belong in the memory to work in, see backend.h.
-  bool is_in_place;
 };
 
 /// Alignment of a payload, and of its weights and commands, in bytes.

@@ -1,4 +1,4 @@
-"""Images whose program the build has linked have nothing of what checks a .pte when it is loaded."""
+"""Images whose program the build has compiled have nothing of what checks a .pte when it is loaded."""
 
 from __future__ import annotations
 
@@ -14,12 +14,9 @@ def _elf(variable: str) -> Path:
     return path
 
 
-LINKED = {name: _elf(name) for name in ("LINKED_FLOAT32", "LINKED_INT8")}
+COMPILED = {name: _elf(name) for name in ("COMPILED_FLOAT32", "COMPILED_INT8")}
 LOADED = _elf("LOADED")
 PACKED = Path(os.environ["PACKED"])
-
-# Of runtime/executor, what both runtimes have.
-_SHARED = {"runtime/executor/method_values.cpp", "runtime/executor/tensor_info.cpp"}
 
 
 def _lines(elf: Path) -> dict[str, set[int]]:
@@ -45,25 +42,22 @@ def _lines(elf: Path) -> dict[str, set[int]]:
 
 def _loader(elf: Path) -> set[str]:
     """Of those files, what loads a program."""
-    return {
-        source for source in _lines(elf) if source.startswith(("runtime/executor/", "runtime/flatbuffer/"))
-    } - _SHARED
+    return {source for source in _lines(elf) if source.startswith(("runtime/executor/", "runtime/flatbuffer/"))}
 
 
 def test_an_image_that_loads_has_the_loader() -> None:
     assert {"runtime/executor/method.cpp", "runtime/flatbuffer/flatbuffer.cpp"} <= _loader(LOADED)
 
 
-@pytest.mark.parametrize("name", LINKED)
-def test_a_linked_image_has_no_instruction_of_it(name: str) -> None:
-    assert "runtime/prelinked/method.cpp" in _lines(LINKED[name])
-    assert _loader(LINKED[name]) == set()
+@pytest.mark.parametrize("name", COMPILED)
+def test_a_compiled_image_has_no_instruction_of_it(name: str) -> None:
+    assert "firmware/compiled_application.cpp" in _lines(COMPILED[name])
+    assert _loader(COMPILED[name]) == set()
 
 
-def test_a_linked_image_does_not_check_packed_layers_as_the_loader_does() -> None:
+def test_a_compiled_image_does_not_check_packed_layers_as_the_loader_does() -> None:
     text = PACKED.read_text(encoding="utf-8").splitlines()
-    (lines,) = [lines for source, lines in _lines(LINKED["LINKED_INT8"]).items() if source == str(PACKED)]
-    assert lines
+    lines = _lines(COMPILED["COMPILED_INT8"]).get(str(PACKED), set())
     for function in ("void check_contents(", "Error internal::check_packed("):
         (begin,) = [number for number, line in enumerate(text, 1) if line.startswith(function)]
         assert not lines.intersection(range(begin, begin + text[begin:].index("}") + 2))

@@ -14,7 +14,7 @@ import pytest
 APPLICATION = Path(os.environ["APPLICATION"])
 
 
-@pytest.mark.parametrize("engine", ["COMPILED", "LINKED"])
+@pytest.mark.parametrize("engine", ["COMPILED", "LOADED"])
 def test_each_operator_is_measured(engine: str, tmp_path: Path) -> None:
     rows, picture = tmp_path / "rows.json", tmp_path / "picture.png"
     command = [os.environ[f"PROFILE_{engine}"], "--json", rows, "--picture", picture]

@@ -2,11 +2,11 @@
 
 #include <cstdint>
 
-// For inline assembly that takes all registers, or changes that of predicates.
+// Helpers for inline assembly that uses all registers, or changes the predicate register.
 //
-// GCC addresses operands in memory from the stack pointer. Clang takes a register for the address
-// of each, and there is none left: with it they are words of an array, which the assembly copies to
-// the top of the stack, and named by their places in it.
+// GCC addresses memory operands relative to the stack pointer, whereas Clang needs a register for
+// the address of each, and none is left. With Clang, the operands are words of an array that the
+// assembly copies to the top of the stack and accesses by index.
 #ifdef __clang__
 
 inline uintptr_t memory_word(const void* value) {
@@ -24,8 +24,8 @@ inline uintptr_t memory_word(int32_t value) {
   address = memory_word(memory)
 /// The constraint of `address`.
 #define MEMORY_ADDRESS "+r"
-/// The array to the stack, by a list of the places from the last one to 0; `temporary` is another
-/// register.
+/// Pushes the array onto the stack, given the list of indices from the last one to 0; `temporary`
+/// is another register.
 #define PUSH_MEMORY(places, address, temporary) \
   ".irp place, " places                         \
   "\n"                                          \

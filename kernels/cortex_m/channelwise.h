@@ -18,8 +18,8 @@ inline bool is_channelwise(const PackedLayer& layer) {
       layer.padding[1] == 0;
 }
 
-/// Outputs of `pixels` pixels of an is_channelwise() layer, saturated to int8. One channel after
-/// another; an output may lie where its input does, or before.
+/// Computes the outputs of `pixels` pixels of an is_channelwise() layer, saturated to int8, channel
+/// by channel. An output may be at the address of its input, or before it.
 void channelwise(const PackedParts& parts, int32_t pixels, const int8_t* in, int8_t* out);
 
 } // namespace cortex_m

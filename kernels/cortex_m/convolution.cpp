@@ -63,7 +63,7 @@ Reads reads_of_transpose(const Window& window, int32_t out_position) {
   return reads;
 }
 
-/// Weights of `inner` input channels lie together.
+/// Weights of `inner` input channels are contiguous.
 struct Kernel {
   const int8_t* weight;
   int32_t inner;
@@ -72,8 +72,8 @@ struct Kernel {
   int32_t tap_step;
 };
 
-/// What an output is summed from: rows and columns of the kernel, with steps between their
-/// inputs and between their weights, and `inner` inputs each that lie `channel_step` apart.
+/// The inputs of an output: rows and columns of the kernel, with the strides of their inputs and of
+/// their weights, and `inner` inputs each with a stride of `channel_step`.
 struct Area {
   int32_t rows;
   int32_t columns;
@@ -86,7 +86,7 @@ struct Area {
   int32_t offset;
 };
 
-/// The outputs of a pixel each of whose channels reads the same one of the input.
+/// Computes the outputs of a pixel whose channels all read the same input channel.
 __attribute__((noinline)) void depthwise_outputs(
     const ConvolutionParameters& parameters,
     const Area& area,
@@ -164,7 +164,7 @@ __attribute__((noinline)) void depthwise_outputs(
 /// Inputs under a window that are put together, so that one row of products makes a sum.
 constexpr int32_t kGathered = 256;
 
-/// Copies the inputs of an area to their places in a kernel whose rows have `row_taps` elements.
+/// Copies the inputs of an area to their offsets in a kernel whose rows have `row_taps` elements.
 void gather(const Area& area, const int8_t* in, int32_t row_taps, int8_t* to) {
   const int32_t inner = area.inner;
   const int32_t channel_step = area.channel_step;
@@ -192,8 +192,8 @@ void gather(const Area& area, const int8_t* in, int32_t row_taps, int8_t* to) {
   }
 }
 
-/// The outputs of a pixel of channels [first, first + count), which all read the same area. Their
-/// weights lie `weight_step` apart. A function of its own: within a larger one the compiler would
+/// Computes the outputs of a pixel for channels [first, first + count), which all read the same
+/// area. Their weights are `weight_step` apart. Inlined into a larger function, the compiler would
 /// keep most of it on the stack.
 __attribute__((noinline)) void outputs_of(
     const ConvolutionParameters& parameters,
@@ -215,7 +215,7 @@ __attribute__((noinline)) void outputs_of(
   const int32_t end = first + count;
   for (int32_t c = first; c < end; c += 2) {
     const bool is_last = c + 1 == end;
-    // Without a second channel the first one is computed twice.
+    // Without a second channel, the first one is computed twice.
     const int32_t step = is_last ? 0 : weight_step;
     int32_t s0 = bias == nullptr ? 0 : bias[c];
     int32_t s1 = bias == nullptr || is_last ? 0 : bias[c + 1];
@@ -331,13 +331,13 @@ constexpr int32_t kLanes = 4;
 constexpr int32_t kExpanded = 72;
 /// Elements of the largest kernel.
 constexpr int32_t kMaxTaps = 25;
-/// Output channels whose sums wait for the next inputs.
+/// The number of output channels whose sums wait for the next inputs.
 constexpr int32_t kWaiting = 16;
 /// Products for which sums have less than 2^29, whatever they are of.
 constexpr int32_t kShortSum = 0x3fff;
 
-/// What all outputs read along one dim whose distance is a multiple of `distance`, wherever it is:
-/// as Reads of the first of them. From one to the next there are `between` inputs.
+/// The inputs of all outputs along one dim whose distance is a multiple of `distance`: Reads of the
+/// first of them, wherever it is. Successive ones are `between` inputs apart.
 struct Phase {
   Reads reads;
   int32_t distance = 1;
@@ -354,7 +354,7 @@ Phase phase_of_convolution(const Window& window, int32_t out) {
   return phase;
 }
 
-/// As reads_of_transpose(), with what lies beside the input.
+/// Like reads_of_transpose(), including elements outside of the input.
 Phase phase_of_transpose(const Window& window, int32_t out, int32_t first) {
   Phase phase;
   Reads& reads = phase.reads;
@@ -380,15 +380,15 @@ Phase phase_of_transpose(const Window& window, int32_t out, int32_t first) {
   return phase;
 }
 
-/// Where expanded inputs end whose weights lie together, and how far behind these the next ones
-/// are. The last one is followed by one that ends there, too.
+/// The end of a run of expanded inputs whose weights are contiguous, and the distance to the next
+/// run. The last one is followed by one with the same end.
 struct Segment {
   const uint32_t* end;
   int32_t jump;
 };
 
-/// What lanes read from a place on, as pairs of 16-bit numbers: per four inputs 0 and 2 of all
-/// lanes, then 1 and 3. The assembler code knows the layout.
+/// The inputs of all lanes as pairs of 16-bit numbers: for every four inputs, 0 and 2 of all lanes,
+/// then 1 and 3. The assembler code relies on this layout.
 struct Expanded {
   uint32_t inputs[kExpanded / 2 * kLanes];
   // There may be as many as elements of a kernel, of four channels.
@@ -448,8 +448,8 @@ __attribute__((naked)) void multiply_lanes(
 }
 
 /// Computes convolutions without packed weights, four outputs at a time: their inputs are expanded
-/// to pairs of 16 bits, with which two channels' weights are multiplied. All outputs of a phase
-/// take the same weights, those of what lies beside the input with zeros.
+/// to 16-bit pairs, which are multiplied with two channels' weights. All outputs of a phase use the
+/// same weights; elements outside of the input are multiplied as zeros.
 class LaneConvolution final {
  public:
   LaneConvolution(
@@ -467,7 +467,8 @@ class LaneConvolution final {
     std::memset(padding_, -parameters.input_offset, sizeof(padding_));
   }
 
-  /// Whether it computes a convolution: without whole words of channels others take less.
+  /// Whether this class computes a convolution: others are faster if the channels are not a
+  /// multiple of a word.
   static bool
   takes(const ConvolutionParameters& parameters, const Image& in_shape, const Kernel& kernel) {
     const int32_t rows = parameters.height.kernel;
@@ -491,7 +492,7 @@ class LaneConvolution final {
       int8_t* outs[kLanes];
       for (int32_t lane = 0; lane < kLanes; ++lane) {
         if (y == rows.count) {
-          // Of less than four the last one is computed again.
+          // With less than four, the last one is computed again.
           for (int32_t tap = 0; tap < taps_; ++tap) {
             inputs_[tap][lane] = inputs_[tap][lane - 1];
           }
@@ -518,7 +519,7 @@ class LaneConvolution final {
   }
 
  private:
-  /// In place of where inputs are that lie beside the image.
+  /// Marks inputs that are outside of the image.
   static constexpr int32_t kBeside = -1;
 
   /// Where in the inputs of an output.
@@ -575,7 +576,7 @@ class LaneConvolution final {
         }
         const int8_t* from = weights + first_weight_;
         for (int32_t c = 0; c < count; c += 2) {
-          // Without a second channel the first one is computed twice.
+          // Without a second channel, the first one is computed twice.
           const int8_t* const second = c + 1 == count ? from : from + kernel_.channel_step;
           multiply_lanes(expanded_, from, second, sums[c / 2]);
           from += 2 * kernel_.channel_step;
@@ -587,7 +588,7 @@ class LaneConvolution final {
     }
   }
 
-  /// Expands the inputs of all lanes from a place on, and returns where the next ones are.
+  /// Expands the inputs of all lanes from a position on, and returns the position of the next ones.
   __attribute__((noinline)) Place expand(const int8_t* in, Place place) {
     const int32_t inner = kernel_.inner;
     Segment* segment = expanded_.segments;

@@ -41,8 +41,8 @@ void depthwise_convolution(
     const Image& out_shape,
     int8_t* out);
 
-/// Weight [out.channels, kernel height, kernel width, in.channels]; the windows are those of the
-/// convolution whose gradient this is, from the output to the input.
+/// The weight is [out.channels, kernel height, kernel width, in.channels]. The windows are those of
+/// the convolution whose gradient this is, from the output to the input.
 void transpose_convolution(
     const ConvolutionParameters& parameters,
     const Image& in_shape,

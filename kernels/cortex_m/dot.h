@@ -58,7 +58,7 @@ int32_t dot(const int8_t* x, int32_t x_offset, const int8_t* w, int32_t w_offset
 #endif
 }
 
-/// Adds to two sums what dot() returns with two rows of weights that lie `step` apart.
+/// Adds the results of dot() with two rows of weights, which are `step` apart, to two sums.
 template <bool kBothOffsets>
 ET_INLINE void dot_two(
     const int8_t* x,

@@ -46,8 +46,7 @@ inline int16x2_t twice(int32_t value) {
   return static_cast<int16x2_t>(static_cast<uint32_t>(value & 0xffff) * 0x10001u);
 }
 
-// Compilers that know what an instruction takes put it in a better place. GCC has these intrinsics
-// since its version 10.
+// Compilers schedule intrinsics better than inline assembly. GCC has these since version 10.
 #if defined(__clang__) || __GNUC__ >= 10
 #define OPERATION_ON_TWO(name, instruction)   \
   inline int32_t name(int32_t a, int32_t b) { \

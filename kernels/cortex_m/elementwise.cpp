@@ -31,7 +31,7 @@ bool is_narrow(const AddParameters& parameters) {
   return is_narrow(factors[0]) && is_narrow(factors[1]) && FoldedScale::takes(factors[2]);
 }
 
-/// Element `i` of an input, whose steps are 1 unless it may be repeated.
+/// Returns element `i` of an input, whose stride is 1 unless it may be repeated.
 template <bool kRepeats>
 const int8_t* at(const int8_t* in, size_t i, int32_t step) {
   return in + (kRepeats ? i * static_cast<size_t>(step) : i);
@@ -53,9 +53,7 @@ ET_INLINE int32x4_t scale_four(const int8_t* in, int32_t step, int32_t zero_poin
   return value;
 }
 
-/// Adds four elements at a time, and returns how many there were.
-///
-/// @tparam kRepeats Whether steps may be 0; else they are 1.
+/// Adds four elements at a time, and returns the number of processed elements.
 template <bool kRepeats>
 size_t add_side_by_side(
     const AddParameters& parameters,

@@ -15,8 +15,8 @@ struct AddParameters {
   Range range;
 };
 
-/// Zero points of factors are in [-kMulOffsets, kMulOffsets): a lowered hardswish has one outside
-/// of int8, for what it adds to its input. The product of two such differences is below 2**31.
+/// Zero points of factors are in [-kMulOffsets, kMulOffsets): a lowered hardswish adds a number
+/// outside of int8 to its input. The product of two such differences is below 2**31.
 constexpr int32_t kMulOffsets = 0x7fff;
 
 /// What quantized_mul computes with.

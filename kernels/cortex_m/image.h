@@ -25,17 +25,17 @@ struct Image {
 /// (InvalidArgument) and returns false for other numbers of dims.
 bool describe_image(KernelRuntimeContext& ctx, const Tensor& tensor, Image& image);
 
-/// Whether the elements lie as [batch, height, width, channels].
+/// Whether the elements have the order [batch, height, width, channels].
 bool is_channels_last(const Image& image);
 
-/// Whether a tensor of [batch, channels, ...], of any number of dims, lies with its channels last.
+/// Whether a tensor of [batch, channels, ...], of any number of dims, has channels-last order.
 bool has_channels_last(const Tensor& tensor);
 
 /// Fails the context (InvalidArgument) and returns false unless the list has two elements, both in
 /// [low, 0x7fff].
 bool check_pair(KernelRuntimeContext& ctx, const ArrayRef<int64_t>& values, int32_t low);
 
-/// The positions of a window over a dim that lie within the input: kernel elements [begin, end),
+/// The positions of a window over a dim that are inside the input: kernel elements [begin, end),
 /// and the input position of element 0, which may be negative.
 struct Taps {
   int32_t begin;

@@ -23,7 +23,7 @@ constexpr int32_t factor_of(uint32_t factors, int32_t channel) {
   return static_cast<int32_t>(factors >> (8 * channel) & 0xff);
 }
 
-/// What stands for factors where there are none.
+/// Replaces factors if there are none.
 constexpr uint32_t kNoFactors = 0x01010101;
 
 #ifdef __ARM_FEATURE_DSP

@@ -8,9 +8,9 @@ namespace native {
 namespace cortex_m {
 
 /**
- * A packed layer with int4 weights: `rows` vectors, or pixels of images that lie channels last, of
- * parts.inner elements to as many of layer->channels. The output may lie over the input: a row is
- * written while its input is read, and the rows after it are read later.
+ * Computes a packed layer with int4 weights: maps `rows` vectors, or pixels of channels-last
+ * images, with parts.inner elements to layer->channels outputs each. The output may overlap the
+ * input: a row is written while its input is read, and the following rows are read later.
  */
 void packed_int4(const PackedParts& parts, const int8_t* in, int32_t rows, int8_t* out);
 

@@ -58,7 +58,8 @@ void multiply_vectors(
   for (int32_t j = 0; j < columns; j += 4) {
     const int32_t some = columns - j;
     const mve_pred16_t active = vctp32q(static_cast<uint32_t>(some));
-    // What the offsets add: the left one's for all rows, the right one's for all columns.
+    // The contributions of the offsets: the left one's is the same for all rows, the right one's
+    // for all columns.
     int32x4_t common =
         vmulq_n_s32(multiply_columns<true>(nullptr, right, some, inner), p.left_offset);
     common = vaddq_n_s32(common, wrapping_mul(inner, p.left_offset * p.right_offset));
@@ -157,7 +158,7 @@ void multiply_rows(
   const int16x2_t offsets = twice(p.right_offset);
   const FoldedScale scaled = scale;
   const int32_t whole = inner & ~3;
-  // A row that is not there has the place of the first, which is written last.
+  // A missing row writes to the first one, which is written last.
   int8_t* const out1 = rows > 1 ? out + columns : out;
   int8_t* const out2 = rows > 2 ? out1 + columns : out;
   int8_t* const out3 = rows > 3 ? out2 + columns : out;

@@ -54,7 +54,7 @@ struct Scale {
   int32_t shift;
 };
 
-/// In single precision, what is below the 24th bit cut off.
+/// Truncates a number to its upper 24 bits, in single precision.
 float truncated(uint64_t value) {
   int32_t shift = 0;
   while (value >> 24 != 0) {
@@ -127,7 +127,7 @@ normalized(int32_t value, const Scale& scale, int32_t weight, int32_t bias, int3
 } // namespace
 
 void normalize(const Normalization& norm, const int8_t* in, int8_t* out) {
-  // What lies next to each other is the inner one of two loops.
+  // The inner one of two loops runs over contiguous elements.
   const bool by_pixels = norm.pixel_step == 1 && norm.pixels > 1;
   const int32_t inner = by_pixels ? norm.pixels : norm.channels;
   const int32_t outer = by_pixels ? norm.channels : norm.pixels;
@@ -148,7 +148,8 @@ void normalize(const Normalization& norm, const int8_t* in, int8_t* out) {
         to[j] = normalized(from[j], scale, weight, bias, shift);
       }
     } else {
-      // Here, as what is written could be the pointers themselves.
+      // Copied here, because the compiler must assume that writes could change the pointers
+      // themselves.
       const int16_t* weight = norm.weight;
       const int32_t* bias = norm.bias;
       const int8_t* next = from;

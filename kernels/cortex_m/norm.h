@@ -15,8 +15,8 @@ constexpr int32_t kMaxNormalized = 0xffff;
  * root of the mean square of these differences, times the weight of its channel, plus the bias.
  */
 struct Normalization {
-  /// Per channel, scaled so that a value and its weight give `shift` bits behind the point; biases
-  /// have the output's zero point and what rounds in them.
+  /// Per channel, scaled so that the product of a value and its weight has `shift` fractional bits.
+  /// Biases include the output's zero point and the rounding constant.
   const int16_t* weight;
   const int32_t* bias;
   /// Of one group, and how many values of each there are.
@@ -28,7 +28,7 @@ struct Normalization {
   /// Whether the center is the mean; else it is `center`.
   bool is_centered;
   int32_t center;
-  /// Added to the mean square, in squared steps of the input.
+  /// Added to the mean square, in squared units of the input.
   float epsilon;
   int32_t shift;
 };

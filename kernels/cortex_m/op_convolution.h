@@ -69,7 +69,7 @@ struct PreparedConvolution {
   Image out_shape;
 };
 
-/// Checks what a kind of convolution asks of its channels, and computes it.
+/// Checks the requirements of a kind of convolution on its channels, and computes it.
 using RunConvolution = void(
     KernelRuntimeContext& ctx,
     const ConvolutionArguments& arguments,

@@ -8,8 +8,8 @@ namespace executor {
 namespace native {
 namespace cortex_m {
 
-/// Checks a packed layer with int4 weights against its input, whose `dim` has the channels, and
-/// its output's size against that.
+/// Checks a packed layer with int4 weights against its input, whose dimension `dim` has the
+/// channels, and the size of its output.
 bool check_packed_int4(
     KernelRuntimeContext& ctx,
     const Tensor& input,
@@ -33,7 +33,7 @@ bool int4_shape_out(
     sizes.sizes[dim] = channels;
     return resize_out(ctx, out, sizes);
   } else {
-    // With static shapes, which the export made right, this is all that memory safety needs.
+    // With static shapes, which the export checks, memory safety needs no more than this.
     KERNEL_CHECK(
         ctx,
         int64_t{input.numel() / parts.inner} * channels == out.numel(),

@@ -62,8 +62,8 @@ bool check_pad(
       InvalidArgument,
       false,
       "The value to pad with is not int8");
-  // Which dim is at each position in memory. The dialect takes a tensor whose memory order says
-  // nothing (one channel, or one pixel) for channels last.
+  // The dim at each position in memory. The dialect treats tensors with an ambiguous memory order
+  // (one channel, or one pixel) as channels last.
   uint8_t order[4] = {0, 1, 2, 3};
   const auto in_sizes = input.sizes();
   if (dims == 4 &&
@@ -97,7 +97,7 @@ bool check_pad(
         false,
         "The tensor to pad is neither contiguous nor channels last");
     step *= shape.sizes[i];
-    // What is too large becomes negative, which no tensor's size is.
+    // Overflow gives a negative size, which no tensor has.
     out_sizes[dim] = wrapping_add(shape.before[i] + shape.after[i], shape.sizes[i]);
   }
   for (size_t i = 0; i < dims; ++i) {

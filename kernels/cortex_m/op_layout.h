@@ -27,8 +27,8 @@ transpose_out(KernelRuntimeContext& ctx, const Tensor& input, ArrayRef<int64_t> 
       : out;
 }
 
-/// Checks a padding and gives the output's shape: of tensors of up to four dims that lie in the
-/// same dim order, contiguous or channels last.
+/// Checks a padding and computes the output's shape, for tensors of up to four dims in the same dim
+/// order, contiguous or channels last.
 bool check_pad(
     KernelRuntimeContext& ctx,
     const Tensor& input,

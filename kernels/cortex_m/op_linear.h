@@ -44,8 +44,8 @@ struct PreparedMatmul {
   Shape sizes;
 };
 
-/// Checks all arguments, and takes from them what to compute with. Fails the context and returns
-/// false if they do not fit together.
+/// Checks all arguments, and derives the parameters of the computation. Fails the context and
+/// returns false if they do not match.
 bool check_linear(
     KernelRuntimeContext& ctx,
     const LinearArguments& arguments,
@@ -59,8 +59,8 @@ bool check_batch_matmul(
     const Tensor& out,
     PreparedMatmul& prepared);
 
-/// cortex_m::quantized_linear.out, contiguous; weights [out_features, in_features]. `kernel_sum`
-/// stands for the bias and the input's offset, as programs for MVE have it.
+/// cortex_m::quantized_linear.out, contiguous; weights are [out_features, in_features].
+/// `kernel_sum` combines the bias and the input's offset, as in programs for MVE.
 template <class S>
 Tensor& quantized_linear_out(
     KernelRuntimeContext& ctx,

@@ -20,9 +20,9 @@ struct NormArguments {
   int64_t shift;
 };
 
-/// Checks int8 tensors and what they are normalized with, and takes from it what to compute with,
-/// as if all channels were one group of one pixel. Fails the context (InvalidArgument, InvalidType)
-/// and returns false if it does not fit together.
+/// Checks int8 tensors and the parameters of a normalization, and derives the parameters of the
+/// computation, as if all channels were one group of one pixel. Fails the context (InvalidArgument,
+/// InvalidType) and returns false if they do not match.
 bool check_norm(
     KernelRuntimeContext& ctx,
     const Tensor& input,
@@ -67,8 +67,8 @@ Tensor& layer_norm_out(
   return out;
 }
 
-/// torch_fusion::quantized_group_norm.out: over groups of the channels of [batch, channels, ...],
-/// each with all that lies behind it.
+/// torch_fusion::quantized_group_norm.out: normalizes groups of the channels of [batch, channels,
+/// ...], including all trailing dimensions.
 template <class S>
 Tensor& group_norm_out(
     KernelRuntimeContext& ctx,

@@ -35,7 +35,7 @@ bool check_packed_images(
     PackedImages& images,
     Shape& sizes);
 
-/// Fails the context (NotSupported) and returns false unless both images lie channels last.
+/// Fails the context (NotSupported) and returns false unless both images are channels-last.
 bool check_channels_last(KernelRuntimeContext& ctx, const Tensor& input, const Tensor& out);
 
 /// Checks a packed linear layer against its tensors.
@@ -152,7 +152,7 @@ bool size_rows(
     sizes.sizes[sizes.dims - 1] = channels;
     return resize_out(ctx, out, sizes);
   }
-  // With static shapes, which the export made right, this is all that memory safety needs.
+  // With static shapes, which the export checks, memory safety needs no more than this.
   KERNEL_CHECK(
       ctx,
       int64_t{rows} * channels == out.numel(),

@@ -8,7 +8,7 @@ namespace executor {
 namespace native {
 namespace cortex_m {
 
-/// Checks what poolings share, and sets the windows and the output's shape.
+/// Performs the common checks of poolings, and computes the windows and the output's shape.
 bool check_pool(
     KernelRuntimeContext& ctx,
     const Tensor& input,

@@ -17,9 +17,9 @@ struct PreluArguments {
   int64_t shift;
 };
 
-/// Checks int8 tensors of [batch, channels, ...], in memory in this order or with the channels
-/// last, and what they are multiplied with. Fails the context (InvalidArgument, InvalidType,
-/// NotSupported) and returns false if it does not fit together.
+/// Checks int8 tensors of [batch, channels, ...], contiguous or channels-last, and their factors.
+/// Fails the context (InvalidArgument, InvalidType, NotSupported) and returns false if they do not
+/// match.
 bool check_prelu(
     KernelRuntimeContext& ctx,
     const Tensor& input,
@@ -27,8 +27,8 @@ bool check_prelu(
     const Tensor& out,
     Prelu& parameters);
 
-/// torch_fusion::quantized_prelu.out: a factor for what is not below the zero point, and one for
-/// each channel's elements that are, both with `shift` bits behind the point.
+/// torch_fusion::quantized_prelu.out: a factor for values not below the zero point, and one per
+/// channel for values below it, both with `shift` fractional bits.
 template <class S>
 Tensor& prelu_out(
     KernelRuntimeContext& ctx,

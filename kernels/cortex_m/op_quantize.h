@@ -26,8 +26,8 @@ bool check_quantization(
 
 using QuantizedTypes = DtypeList<ScalarType::Char, ScalarType::Short>;
 
-/// Calls `run(from, step, to, count)` for every run of elements of `out` and what belongs to them
-/// in `in`, which may lie in another dim order.
+/// Calls `run(from, step, to, count)` for every run of elements of `out` and the corresponding
+/// elements of `in`, which may have another dim order.
 template <class S, class From, class To, class Run>
 void map_runs(KernelRuntimeContext& ctx, const Tensor& in, Tensor& out, Run&& run) {
   each_rows<S>(ctx, {&in}, out, [&](const Rows& rows) {

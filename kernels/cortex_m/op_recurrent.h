@@ -11,7 +11,7 @@ namespace executor {
 namespace native {
 namespace cortex_m {
 
-/// The arguments of an int8 recurrent layer's operator; null: there is none, as a GRU has no cell.
+/// The arguments of an int8 recurrent layer's operator; null if missing, such as the cell of a GRU.
 struct RecurrentArguments {
   const Tensor& input;
   const Tensor* hidden0;
@@ -32,10 +32,8 @@ struct RecurrentArguments {
 };
 
 /**
- * Describes a layer of `gates` gates, whose tensors have the shapes that QuantizedRecurrentLayer
- * names.
- *
- * @returns false after failing the context (InvalidArgument) if they do not.
+ * Describes a layer of `gates` gates, whose tensors must have the shapes in
+ * QuantizedRecurrentLayer.
  */
 bool describe_layer(
     KernelRuntimeContext& ctx,

@@ -54,7 +54,7 @@ int32_t check_softmax_by_table(
     const Tensor& exponentials,
     int64_t dim,
     const Tensor& out) {
-  // Of every difference of two values.
+  // One for every difference of two values.
   constexpr size_t kEntries = 256;
   const int32_t index = normalize_dim(ctx, dim, input.dim());
   if (index < 0 || !check_int8(ctx, input, out)) {
@@ -66,8 +66,8 @@ int32_t check_softmax_by_table(
       InvalidType,
       -1,
       "The exponentials of a softmax are not int16");
-  // What is written over values that are still to be read could make them larger than the largest
-  // one, for which the table has nothing.
+  // Overwriting values that are still to be read could make them exceed the maximum, which the
+  // table doesn't cover.
   const auto from = reinterpret_cast<uintptr_t>(input.const_data_ptr());
   const auto to = reinterpret_cast<uintptr_t>(out.const_data_ptr());
   const size_t size = input.nbytes();
@@ -94,7 +94,7 @@ bool check_row_masks(
   }
   const auto size = static_cast<int64_t>(input.numel());
   const auto given = static_cast<int64_t>(mask.numel());
-  // A mask that changed on the way could let through what is larger than the largest one.
+  // A mask that changes during the computation could let values through that exceed the maximum.
   const auto from = reinterpret_cast<uintptr_t>(mask.const_data_ptr());
   const auto to = reinterpret_cast<uintptr_t>(out.const_data_ptr());
   KERNEL_CHECK(

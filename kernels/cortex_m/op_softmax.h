@@ -26,16 +26,16 @@ struct PreparedSoftmax {
   float scale;
 };
 
-/// Checks the arguments of a softmax, and takes from them what to compute with. Fails the context
-/// and returns false if they do not fit together.
+/// Checks the arguments of a softmax, and derives the parameters of the computation. Fails the
+/// context and returns false if they do not match.
 bool check_softmax(
     KernelRuntimeContext& ctx,
     const SoftmaxArguments& arguments,
     const Tensor& out,
     PreparedSoftmax& prepared);
 
-/// Calls a function with each row of a dim, and with where its results go: the number of its
-/// values, and how far apart they lie.
+/// Calls a function with each row of a dim, the address of its results, the number of its values,
+/// and their stride.
 template <class S, class Function>
 void each_row(const Tensor& input, int32_t dim, Tensor& out, Function function) {
   const Split split = split_tensor<S>(input, static_cast<size_t>(dim));
@@ -49,7 +49,7 @@ void each_row(const Tensor& input, int32_t dim, Tensor& out, Function function) 
   }
 }
 
-/// cortex_m::softmax.out; input and out lie in the same dim order.
+/// cortex_m::softmax.out; input and out have the same dim order.
 template <class S>
 Tensor& softmax_out(
     KernelRuntimeContext& ctx,
@@ -73,8 +73,8 @@ Tensor& softmax_out(
   return out;
 }
 
-/// Checks int8 tensors and the table of a softmax, and finds what the dim is. Fails the context
-/// (InvalidArgument, InvalidType) and returns a dim below zero if they do not fit together.
+/// Checks int8 tensors and the table of a softmax, and determines the dim. Fails the context
+/// (InvalidArgument, InvalidType) and returns a dim below zero if they do not match.
 int32_t check_softmax_by_table(
     KernelRuntimeContext& ctx,
     const Tensor& input,
@@ -82,8 +82,8 @@ int32_t check_softmax_by_table(
     int64_t dim,
     const Tensor& out);
 
-/// torch_fusion::quantized_softmax.out; input and out lie in the same dim order, and out begins in
-/// memory where input does, before it, or behind all of it.
+/// torch_fusion::quantized_softmax.out; input and out have the same dim order, and out begins at
+/// input's address, before it, or after all of it.
 template <class S>
 Tensor& softmax_by_table_out(
     KernelRuntimeContext& ctx,
@@ -121,9 +121,10 @@ bool check_row_masks(
     const Tensor& out,
     RowMasks& masks);
 
-/// torch_fusion::quantized_masked_softmax.out, contiguous, over the last dim; `mask` has
-/// [outer, inner, count] elements, -1 or 0 for what is left out: the masks of rows
-/// [..., outer, repeats, inner, count]. Memory as in softmax_by_table_out(), and out not over mask.
+/// torch_fusion::quantized_masked_softmax.out, contiguous, over the last dim; `mask` has [outer,
+/// inner, count] elements, which are -1, or 0 for excluded values: the masks of rows [..., outer,
+/// repeats, inner, count]. The memory is as in softmax_by_table_out(), and out must not overlap
+/// mask.
 template <class S>
 Tensor& masked_softmax_by_table_out(
     KernelRuntimeContext& ctx,

@@ -25,7 +25,7 @@ constexpr bool supports(Arrangement arrangement) {
 #endif
 }
 
-/// Checks what open_packed() does not, as no kernel looks at it before using it.
+/// Checks values that open_packed() doesn't, because no kernel checks them before using them.
 void check_contents(KernelRuntimeContext& ctx, const PackedParts& parts) {
   const PackedLayer& layer = *parts.layer;
   const bool halves = layer.arrangement != Arrangement::Mve && layer.is_wide == 0;
@@ -62,7 +62,7 @@ bool open_packed(
       DelegateInvalidCompatibility,
       false,
       "The program was packed for another core than this image's: export it for this core");
-  // What is negative is larger than any limit.
+  // Negative numbers exceed any limit as unsigned ones.
   const auto is_within = [](int32_t value, uint32_t limit) {
     return static_cast<uint32_t>(value) - 1 < limit;
   };
@@ -118,7 +118,7 @@ Error internal::check_packed(const executorch::aten::Tensor& constant) {
   namespace cortex_m = torch::executor::native::cortex_m;
   KernelRuntimeContext context;
   cortex_m::PackedParts parts;
-  // Whether it is the kind that its kernel takes the kernel checks. What is too short is none.
+  // The kernel itself checks that the kind is its own. A constant that is too short has none.
   constexpr ptrdiff_t kPlace = offsetof(cortex_m::PackedLayer, kind);
   const auto kind = constant.numel() <= kPlace
       ? cortex_m::LayerKind::Linear

@@ -45,7 +45,7 @@ constexpr bool is_int4(LayerKind kind) {
   return kind == LayerKind::LinearInt4 || kind == LayerKind::PointwiseInt4;
 }
 
-/// Inputs whose int4 weights have a factor of their own, and lie together.
+/// The number of contiguous inputs whose int4 weights share a factor.
 constexpr uint32_t kInt4Block = 32;
 
 /**
@@ -138,7 +138,7 @@ struct PackedParts {
   int32_t padded_inner;
 };
 
-/// How much of what a packed constant has, by its head.
+/// The sizes of the parts of a packed constant, from its header.
 struct PackedCounts {
   uint32_t table_channels;
   uint32_t factors;
@@ -224,8 +224,8 @@ bool open_packed(
     LayerKind kind,
     PackedParts& parts);
 
-/// What some layers of a program need and others don't. Where it is a constant the compiler leaves
-/// out what none of them needs.
+/// The features that some layers of a program need and others don't. If it is a constant, the
+/// compiler omits unused ones.
 enum PackedNeeds : uint32_t {
   /// PackedLayer::is_wide.
   kNeedsWide = 1,
@@ -233,7 +233,7 @@ enum PackedNeeds : uint32_t {
   kNeedsRange = 2,
   /// Inputs that are no multiple of eight.
   kNeedsRest = 4,
-  /// Linear layers for DSP, of whose second channels sums have more than 24 bits.
+  /// Linear layers for DSP whose sums of second channels exceed 24 bits.
   kNeedsLong = 8,
   /// Depthwise layers of three by three for DSP, and others.
   kNeedsColumns = 16,

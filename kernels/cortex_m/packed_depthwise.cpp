@@ -18,12 +18,11 @@ namespace cortex_m {
 
 namespace {
 
-/// Words of an expanded column: for each of four channels what the upper two rows have, and what
-/// the last one has.
+/// The words of an expanded column: the upper two rows of each of four channels, and the last row.
 [[maybe_unused]] constexpr int32_t kColumnWords = 8;
 
-/// The largest stride that depthwise_columns() takes: what an expanded column has so many times
-/// fits in a byte.
+/// The largest stride of depthwise_columns(): the stride times the size of an expanded column must
+/// fit in a byte.
 constexpr int32_t kMaxColumnStride = 7;
 
 /// Outputs of a row of which depthwise_columns() expands the inputs at once, where the window is
@@ -55,8 +54,8 @@ void multiply_group(
   s3 = wrapping_add(s3, x[3] * weights[3]);
 }
 
-/// Adds four channels' products with `count` elements of a depthwise kernel, at least one, whose
-/// inputs lie `step` apart.
+/// Adds the products of four channels with `count` elements of a depthwise kernel, at least one,
+/// whose inputs are `step` apart.
 ET_INLINE void multiply_row(
     const int8_t* x,
     int32_t step,
@@ -98,7 +97,7 @@ struct ColumnChannels {
         to.upper[i] = two_halves(2 * weights[4 * i], 2 * weights[4 * i + 12]);
       }
       to.last = two_halves(2 * weights[24], 2 * weights[28]);
-      // Without more bits than a shift has, whatever is in a program.
+      // Limits the number of bits to that of a shift, even in a corrupted program.
       to.others = two_halves(
           static_cast<int32_t>(static_cast<uint32_t>(parts.shifts[channel] & 31) | step << 8),
           2 * weights[32]);
@@ -163,7 +162,7 @@ __attribute__((noinline)) void columns_to_outputs(
   const int32_t order = (step == 4 * kColumnWords) * 2 + (width & 1);
   const uint32_t* end = columns + width * static_cast<int32_t>(step / 4);
   uint32_t x, to, e, f, sum, other;
-  // What follows the sums is the rest of Scale::apply().
+  // After the sums, the rest of Scale::apply() follows.
 #define STORED(sum)            \
   "smmulr " sum ", " sum       \
   ", r11\n"                    \
@@ -268,7 +267,7 @@ __attribute__((noinline)) void columns_to_outputs(
 
 #else
 
-/// As multiply_row(), with three elements whose inputs lie `step` apart.
+/// Like multiply_row(), with three elements whose inputs are `step` apart.
 ET_INLINE void multiply_three(
     const int8_t* x,
     int32_t step,
@@ -283,7 +282,7 @@ ET_INLINE void multiply_three(
   weights += 12;
 }
 
-/// All whole groups of channels of a depthwise convolution of three by three at one position.
+/// Computes all whole groups of channels of a 3x3 depthwise convolution at one position.
 void depthwise_pixel_3x3(
     const PackedParts& parts,
     const int8_t* row0,
@@ -342,7 +341,7 @@ void depthwise_pixel_of_sixteens(
 
 #ifndef __thumb__
 
-// On this machine, whose tests run programs for DSP, what these instructions compute.
+// The equivalent of these instructions for tests on the host, which run programs for DSP.
 
 struct ColumnChannels {
   const PackedParts& parts;
@@ -350,7 +349,7 @@ struct ColumnChannels {
   const int8_t* weights;
 };
 
-/// Columns have their three words and nothing else.
+/// Columns only have their three words.
 void expand_columns(
     const uint32_t* p0,
     const uint32_t* p1,
@@ -394,19 +393,19 @@ void columns_to_outputs(
 
 #if defined(__ARM_FEATURE_DSP) || !defined(__thumb__)
 
-/// Rows of words, each of four channels, that lie in a circle.
+/// A ring buffer of rows of words, with four channels per word.
 struct WordRows {
   const uint32_t* begin;
   const uint32_t* end;
   const uint32_t* oldest;
   int32_t columns;
 
-  /// The next one's place.
+  /// Returns the next row.
   ET_INLINE const uint32_t* after(const uint32_t* row) const {
     return row + columns == end ? begin : row + columns;
   }
 
-  /// The place of the one that comes so many after a row, at most as many as there are.
+  /// Returns the row that follows `count` rows later, at most the number of rows.
   ET_INLINE const uint32_t* after(const uint32_t* row, int32_t count) const {
     const int32_t words = count * columns;
     return row + (words < end - row ? words : words - (end - begin));
@@ -466,8 +465,8 @@ class ThreeByThree final {
   int32_t used_;
 };
 
-/// Expands `count` pairs of words, at least one, whose places in both rows are `from_step` bytes
-/// apart: of each of four channels two elements. What is written is `to_step` bytes apart.
+/// Expands `count` pairs of words, at least one, which are `from_step` bytes apart in both rows:
+/// two elements of each of four channels. The results are `to_step` bytes apart.
 ET_NOINLINE void expand_pairs(
     const uint32_t* first,
     const uint32_t* second,
@@ -640,8 +639,8 @@ class Pairs final {
       const Order others = of_others(used);
       uint32_t* const last = expanded + 4 * upright_ * upright.columns();
       if (side_by_side_ != 0) {
-        // Behind a row is another one, or weights and what is expanded: with an odd width the last
-        // element is beside any.
+        // Another row follows, or weights and expanded elements: with an odd width, any element may
+        // follow the last one.
         expand(others, used, row + from, row + from + beside_, last, 4);
       }
       const Places places = {scratch, expanded, upright, last, others};
@@ -866,7 +865,7 @@ ET_INLINE void depthwise_group(
   }
 }
 
-/// All whole groups of channels of a depthwise convolution at one position.
+/// Computes all whole groups of channels of a depthwise convolution at one position.
 void depthwise_pixel(
     const PackedParts& parts,
     const int8_t* const* rows,
@@ -888,8 +887,8 @@ void depthwise_pixel(
   }
 }
 
-/// The last four channels, where there are more than whole groups of them, at the positions of a
-/// row, the inputs of which lie `step` apart.
+/// Computes the last four channels, if there are more than whole groups of them, at the positions
+/// of a row, whose inputs are `step` apart.
 __attribute__((noinline)) void depthwise_last_group(
     const PackedParts& parts,
     const int8_t* const* rows,
@@ -926,8 +925,8 @@ void depthwise_rows(
   const int32_t side = layer.padding[1] * channels;
   const int32_t padded_row = in_row + 2 * side;
   for (int32_t n = 0; n < images.batch; ++n) {
-    // Input rows until here are in `scratch`, each in the place of the one `kernel` rows before.
-    // The padding beside them is there from the beginning.
+    // Input rows before this one are in `scratch`, each replacing the one `kernel` rows before. The
+    // padding beside them is written once.
     int32_t next = 0;
     if (is_padded) {
       std::memset(scratch, layer.input_zero_point, static_cast<size_t>(kernel * padded_row));
@@ -948,7 +947,7 @@ void depthwise_rows(
         }
         next = row + 1;
         if (row < images.height.in) {
-          // In a corrupted program scratch memory may lie over the input.
+          // In a corrupted program scratch memory may overlap the input.
           std::memmove(place + side, in + row * in_row, static_cast<size_t>(in_row));
         } else {
           std::memset(place + side, layer.input_zero_point, static_cast<size_t>(in_row));

@@ -28,7 +28,7 @@ bool is_pointwise(const PackedLayer& layer) {
       layer.stride[1] == 1 && layer.padding[0] == 0 && layer.padding[1] == 0;
 }
 
-/// Whether what is under a window is put together byte by byte.
+/// Whether the elements under a window are copied byte by byte.
 bool is_gathered(const PackedLayer& layer) {
   return !is_pointwise(layer) &&
       (layer.arrangement == Arrangement::Mve || layer.in_channels % 4 != 0);
@@ -99,7 +99,7 @@ struct Inside {
   int32_t end;
 };
 
-/// Where in a row of outputs the windows lie within the image and have no gaps.
+/// Returns the range of a row of outputs whose windows are inside the image and contiguous.
 Inside undivided_windows(const PackedImages& images, int32_t y) {
   const Window& width = images.width;
   const int32_t top = y * images.height.stride - images.height.padding;
@@ -147,8 +147,8 @@ ET_INLINE void copy_rows(
   }
 }
 
-/// Puts what is under the window at an output position into `to`, in the order of the weights; one
-/// that isn't undivided, as others take less.
+/// Copies the elements under the window at an output position to `to`, in the order of the weights.
+/// The window must be one that isn't undivided, because others have faster code.
 void gather(
     const PackedLayer& layer,
     const PackedImages& images,
@@ -171,7 +171,7 @@ void gather(
        columns.begin * images.width.dilation) *
           channels;
   to += (rows.begin * images.width.kernel + columns.begin) * channels;
-  // Columns lie together, or are copied one by one.
+  // Columns are contiguous, or copied one by one.
   const bool is_dense = images.width.dilation == 1;
   const int32_t column_bytes = is_dense ? (columns.end - columns.begin) * channels : channels;
   for (int32_t j = columns.begin; j < columns.end; ++j) {
@@ -192,11 +192,11 @@ ET_INLINE uint32_t padded_row_bytes(const PackedLayer& layer, const Window& widt
   return static_cast<uint32_t>(width.in + 2 * width.padding) * layer.in_channels;
 }
 
-/// The rows of an image that a row of windows needs, with their padding, in scratch memory: each in
-/// the place of the one window_rows() before.
+/// The rows of an image that a row of windows needs, with their padding, in scratch memory: each
+/// replaces the one window_rows() before.
 class PaddedRows final {
  public:
-  /// @param[in] is_used Without, nothing else must be called.
+  /// @param[in] is_used If false, no other function may be called.
   PaddedRows(
       const PackedLayer& layer,
       const PackedImages& images,
@@ -224,7 +224,7 @@ class PaddedRows final {
       const int32_t y = number - images_.height.padding;
       int8_t* const to = place + images_.width.padding * layer_.in_channels;
       if (y >= 0 && y < images_.height.in) {
-        // In a corrupted program scratch memory may lie over the input.
+        // In a corrupted program scratch memory may overlap the input.
         std::memmove(to, image_ + y * in_row, static_cast<size_t>(in_row));
       } else {
         std::memset(to, layer_.input_zero_point, static_cast<size_t>(in_row));
@@ -233,9 +233,9 @@ class PaddedRows final {
     return place;
   }
 
-  /// Copies what is under the windows at output positions of a row, the rows of which row() has
-  /// returned, in the order of the weights, and up to seven bytes more; each `to_step` bytes behind
-  /// the one before.
+  /// Copies the elements under the windows at output positions of a row, whose rows row() has
+  /// returned, in the order of the weights, and up to seven bytes more; windows are `to_step` bytes
+  /// apart.
   void gather(int32_t y, int32_t x, int32_t windows, int8_t* to, int32_t to_step) const {
     const int32_t channels = layer_.in_channels;
     const int32_t step = layer_.dilation[0] * row_bytes_;
@@ -243,7 +243,7 @@ class PaddedRows final {
     const int32_t from_step = layer_.stride[1] * channels;
     const int8_t* const end = scratch_ + size;
     const int8_t* from = scratch_ + y * layer_.stride[0] % count_ * row_bytes_ + x * from_step;
-    // Columns lie together, or are copied one by one.
+    // Columns are contiguous, or copied one by one.
     const bool is_dense = layer_.dilation[1] == 1;
     const int32_t columns = is_dense ? 1 : layer_.kernel[1];
     const int32_t column_bytes = is_dense ? layer_.kernel[1] * channels : channels;
@@ -334,9 +334,9 @@ inline int32_t second_weight([[maybe_unused]] const PackedLayer& layer, const in
   return weights[1] + (is_sum ? static_cast<int32_t>(static_cast<uint32_t>(weights[0]) >> 31) : 0);
 }
 
-/// Writes rows of words from four places as pairs of 16-bit numbers, a lane for each: bytes 0 and
-/// 2 of all lanes, then 1 and 3. From one row to the next there are `step` bytes. Returns where
-/// they end.
+/// Expands rows of words from four addresses to pairs of 16-bit numbers, one lane for each address:
+/// bytes 0 and 2 of all lanes, then 1 and 3. Rows are `step` bytes apart. Returns the end of the
+/// expanded rows.
 __attribute__((noinline)) uint32_t* expand_rows(
     const int8_t* const (&from)[kLanes],
     int32_t words,
@@ -402,8 +402,8 @@ __attribute__((noinline)) uint32_t* expand_rows(
   return to;
 }
 
-/// Expands the pixels at four places, of any number of channels. With `has_more`, what follows the
-/// last one may be read; it is multiplied by zeros.
+/// Expands the pixels at four addresses, of any number of channels. With `has_more`, the bytes
+/// after the last one may be read; they are multiplied by zeros.
 void expand_pixels(
     const int8_t* const (&from)[kLanes],
     int32_t channels,
@@ -430,9 +430,9 @@ __attribute__((noinline)) void fill_lane(uint32_t* to, int32_t words, uint32_t v
   }
 }
 
-/// Expands what is under the windows at neighbouring output positions, for a number of channels
-/// that is a multiple of four: all of them, or those of a group, which `image` begins with.
-/// `expanded` has room for `size` words; of less than four windows the last one is repeated.
+/// Expands the elements under the windows at adjacent output positions, for a number of channels
+/// that is a multiple of four: all of them, or those of a group, with which `image` begins.
+/// `expanded` has room for `size` words; with less than four windows, the last one is repeated.
 template <bool kGrouped>
 __attribute__((noinline)) void expand_windows(
     const PackedLayer& layer,
@@ -451,19 +451,20 @@ __attribute__((noinline)) void expand_windows(
   const int32_t step = width.in * pixel;
   const int32_t kernel = width.kernel;
   const int8_t* from[kLanes];
-  // Each window has a pixel of the image then, and lies near it: distances have 32 bits.
+  // Each window then has a pixel of the image and is close to it: distances fit in 32 bits.
   const bool is_near = !kGrouped && height.dilation == 1 && width.dilation == 1 &&
       height.padding < height.kernel && width.padding < kernel;
   if (is_near && x + lanes <= width.out) {
     const int32_t top = y * height.stride - height.padding;
     const int32_t left = x * width.stride - width.padding;
     const int32_t last = left + (lanes - 1) * width.stride;
-    // Rows of the kernel, [begin, end), that lie within the image.
+    // The rows of the kernel, [begin, end), that are inside the image.
     const int32_t begin = top < 0 ? -top : 0;
     const int32_t end = top + height.kernel > height.in ? height.in - top : height.kernel;
     const int32_t first_byte = (top + begin) * step + left * channels;
     const int32_t end_byte = (top + end - 1) * step + (last + kernel) * channels;
-    // What is read beside the rows lies within the image, too, and padding takes its place.
+    // Elements that are read beside the rows are inside the image, too, and are replaced by
+    // padding.
     if (first_byte >= 0 && end_byte <= height.in * step) {
       from[0] = image + first_byte;
       for (int32_t lane = 1; lane < kLanes; ++lane) {
@@ -503,8 +504,8 @@ __attribute__((noinline)) void expand_windows(
       ++y;
     }
   }
-  // The padding lies at the end of what is written last: no word of it is overwritten before it is
-  // read.
+  // The padding is at the end of the memory that is written last: it is read before it is
+  // overwritten.
   int8_t* const padding = reinterpret_cast<int8_t*>(expanded + size) - channels;
   std::memset(padding, layer.input_zero_point, static_cast<size_t>(channels));
   for (int32_t i = 0; i < height.kernel; ++i) {
@@ -529,9 +530,9 @@ __attribute__((noinline)) void expand_windows(
 #ifdef __ARM_FEATURE_DSP
 
 /*
- * A half of a word of weights as it is, a number of 16 bits, is 256 times the second channel's
- * weight and the first channel's. So a sum of products with it is 256 times the second channel's
- * sum and the first channel's: one instruction less than to take both apart, as long as the second
+ * Half of a word of weights, as a 16-bit number, is 256 times the second channel's weight plus the
+ * first channel's. So a sum of products with it is 256 times the second channel's sum plus the
+ * first channel's. This takes one instruction less than separating both, as long as the second
  * channel's sum has 24 bits.
  */
 
@@ -550,8 +551,8 @@ ET_INLINE int32_t second_of(int32_t both, int32_t first) {
  */
 #ifdef __ARM_FEATURE_DSP
 
-// Fourteen registers hold the sums, what is multiplied and where it comes from; the compiler would
-// keep some of it on the stack. 0.8 instructions per product.
+// Fourteen registers hold the sums, the operands and their addresses; the compiler would keep some
+// on the stack. 0.8 instructions per product.
 #define TWO_PRODUCTS                 \
   "ldr %[w], [%[weights]], #4\n"     \
   "ldrd %[a], %[b], [%[x]], #8\n"    \
@@ -611,10 +612,10 @@ dot_lanes(const uint32_t* lanes, const int8_t* weights, int32_t count, int32_t (
 #else
 
 /*
- * One multiplication makes two products and adds them: of x = x0 + x1 * 2^16 and w = w1 + w0 * 2^16
- * bits 31 to 16 are x0 * w0 + x1 * w1, but for what x0 * w1 carries, and rounding takes that away,
- * for it is at most 2^14. What does not fit in 16 bits is two times -128 * -128, which layers that
- * are wide may have.
+ * One multiplication computes two products and adds them: for x = x0 + x1 * 2^16 and w = w1 + w0 *
+ * 2^16, bits 31 to 16 are x0 * w0 + x1 * w1, except for the carry of x0 * w1, which rounding
+ * removes, because it is at most 2^14. Only two times -128 * -128 exceeds 16 bits, which is
+ * possible in layers that are wide.
  */
 
 /// Whether a layer's weights are such that dot_lanes() does not take them.
@@ -671,8 +672,8 @@ void dot_channel(const uint32_t* lanes, const int8_t* weights, int32_t count, in
 #undef EIGHT_PRODUCTS
 #undef TWO_LANES
 #else
-  // Eight registers can be multiplied, and what a shift moves out is the carry, which rounds. 3.0
-  // instructions per product.
+  // Eight registers can be multiplied, and the carry is the bit that a shift moves out, which
+  // rounds. 3.0 instructions per product.
   const int8_t* from = weights;
   uint32_t v, w;
 #define ONE_LANE(sum)       \
@@ -748,7 +749,7 @@ inline const int8_t* dot_lanes_wide(
 
 #endif
 
-/// Stores what lanes_to_outputs() does not: outputs of any layer at one to four pixels.
+/// Stores outputs that lanes_to_outputs() doesn't: those of any layer at one to four pixels.
 __attribute__((noinline)) void store_pair(
     const PackedParts& parts,
     const int32_t (&sums)[2 * kLanes],
@@ -775,8 +776,8 @@ __attribute__((noinline)) void store_pair(
 
 #ifdef __ARM_FEATURE_DSP
 
-// Scale::apply() of doubled sums, of the names of registers, and what follows them in the address
-// of the output.
+// Scale::apply() of doubled sums, with the names of registers, and the offset of the output's
+// address.
 #define STORED(sum, multiplier, shift, addend, out, address) \
   "smmulr " sum ", " sum ", " multiplier                     \
   "\n"                                                       \
@@ -821,8 +822,8 @@ store_lanes(int32_t s0, int32_t s1, int32_t s2, int32_t s3, Scale scale, int8_t*
 #define LANE(sum, address) STORED(sum, "%[w]", "%[a]", "%[x]", "%[b]", address)
 #define FIRST(sum, address) "lsl " sum ", " sum ", #1\n" LANE(sum, address)
 
-// The asm statement of pairs_to_outputs(), with the steps from a pair's factors and shifts to the
-// next one's, and back to its second channel's.
+// The asm statement of pairs_to_outputs(), with the steps from a pair's factors and shifts to those
+// of the next one, and back to its second channel's.
 #define PAIRS(two_factors, two_shifts, last_factor, last_shift) \
   __asm__ volatile( \
       PUSH_MEMORY("9, 8, 7, 6, 5, 4, 3, 2, 1, 0", "%[x]", "%[a]") \
@@ -1004,7 +1005,7 @@ __attribute__((noinline)) void lanes_to_outputs(
 #else
     weights = is_any(*parts.layer) ? dot_lanes_wide(*parts.layer, expanded, weights, inner, sums)
                                    : dot_lanes(expanded, weights, inner, sums);
-    // What pairs_to_outputs() is with DSP instructions.
+    // The equivalent of pairs_to_outputs() with DSP instructions.
     if (lanes == kLanes && parts.layer->is_wide == 0 && c + 1 < channels) {
       const int32_t at = c * kFactorStep;
       const int32_t next = at + kFactorStep;
@@ -1019,7 +1020,7 @@ __attribute__((noinline)) void lanes_to_outputs(
 }
 
 /// Adds the products of four inputs with the weights of a pair of channels to the first channel's
-/// sum and to what second_sum() makes the second's of.
+/// sum and to the value from which second_sum() computes the second's.
 ET_INLINE void dot_pair(
     [[maybe_unused]] const PackedLayer& layer,
     const void* inputs,
@@ -1057,7 +1058,7 @@ ET_INLINE int32_t begin_second([[maybe_unused]] int32_t first) {
 #endif
 }
 
-/// The second channel's sum with what has been added since begin_second().
+/// Returns the second channel's sum with the products added since begin_second().
 ET_INLINE int32_t second_sum(int32_t sum, int32_t both, [[maybe_unused]] int32_t first) {
 #ifdef __ARM_FEATURE_DSP
   return wrapping_add(sum, second_of(both, first));
@@ -1235,10 +1236,10 @@ void vector_to_outputs(
   const auto* first = aligned_cast<const uint32_t>(parts.weights);
   const uint32_t pair_words = static_cast<uint32_t>(parts.padded_inner) / 2;
   const PackedLayer& layer = *parts.layer;
-  // Of the last ones there may be eight more.
+  // There may be eight more of the last ones.
   const bool is_short = (needs & kNeedsLong) == 0 || has_short_sums(parts);
   const int32_t most = is_short ? eights : kPackedShortSum - 8;
-  // Of a linear layer.
+  // Used for linear layers.
   const Scale scale = {multipliers[0], shifts[0], addend};
   int32_t c = 0;
   if (is_narrow) {
@@ -1283,7 +1284,7 @@ void vector_to_outputs(
   }
 }
 
-/// All outputs of the pixels of a layer of one by one, or of the rows of a linear layer, whose
+/// Computes all outputs of the pixels of a 1x1 layer, or of the rows of a linear layer, whose
 /// factor step is 0.
 template <int32_t kFactorStep>
 void pixels_to_outputs(
@@ -1305,7 +1306,7 @@ void pixels_to_outputs(
       }
       return;
     }
-    // Of three pixels the last one is repeated.
+    // With three pixels, the last one is repeated.
     const int8_t* from[kLanes];
     for (int32_t lane = 0; lane < kLanes; ++lane) {
       from[lane] = in;
@@ -1345,7 +1346,7 @@ void convolution_dsp(
     for (int32_t pixel = 0; pixel < pixels; pixel += kLanes) {
       const int32_t lanes = pixels - pixel < kLanes ? pixels - pixel : kLanes;
       if (by_bytes) {
-        // Of less than four pixels the last one is repeated.
+        // With less than four pixels, the last one is repeated.
         const int8_t* from[kLanes];
         const int32_t step = parts.padded_inner + kCopiedMore;
         for (int32_t lane = 0; lane < kLanes; ++lane) {
@@ -1365,7 +1366,7 @@ void convolution_dsp(
             ++y;
           }
         }
-        // What follows the last of each is multiplied by zeros.
+        // The elements after the last one of each are multiplied by zeros.
         expand_rows(from, parts.padded_inner / 4, 1, 0, expanded);
       } else {
         expand_windows<false>(layer, images, in, y, x, lanes, expanded, 2 * parts.padded_inner);
@@ -1380,8 +1381,8 @@ void convolution_dsp(
   }
 }
 
-/// Finds where the windows at up to four output positions begin, the last one for those that are
-/// missing, and the next position. Returns whether all of them lie within the image.
+/// Finds the starts of the windows at up to four output positions, repeating the last one for
+/// missing positions, and the next position. Returns whether all of them are inside the image.
 ET_INLINE bool find_windows(
     const PackedLayer& layer,
     const PackedImages& images,

@@ -8,25 +8,23 @@ namespace native {
 namespace cortex_m {
 
 /*
- * A layer's output may lie over its input, as lead() of
- * tools/pipeline/export/backends/cortex_m/pack.py lets the memory planner place them. So the order
- * in which a kernel reads and writes is part of its interface: outputs are written one after
- * another, and before a step's outputs are written, what they need has been read or copied. Steps
- * are
- * - convolution with Arrangement::Dsp: four pixels; one or two that are left are read meanwhile;
- * where the input's channels are no multiple of four, all rows under a pixel's window have been
- * copied,
+ * A layer's output may overlap its input, where the memory planner places them according to lead()
+ * of tools/pipeline/export/backends/cortex_m/pack.py. So the order in which a kernel reads and
+ * writes is a part of its interface: outputs are written in order, and the inputs of a step's
+ * outputs have been read or copied before. Steps are
+ * - convolution with Arrangement::Dsp: four pixels; the last one or two are read meanwhile; if the
+ *   input's channels are not a multiple of four, all rows under a pixel's window have been copied,
  * - depthwise convolution with padding: a row, whose input rows are copied; with Arrangement::Dsp,
- * padded or not, for four channels of the whole image after four, so that outputs must lie over
- * inputs of the same channels,
+ *   with or without padding, four channels of the whole image at a time, so that outputs must
+ *   overlap inputs of the same channels,
  * - convolution of several groups: four pixels, whose windows are read meanwhile,
  * - other convolutions: a pixel, whose window is read meanwhile; or several, all of whose windows
- * are read before their outputs are written, unless nothing lies over the input,
+ *   are read before their outputs are written, unless nothing overlaps the input,
  * - linear layers: a row, which is read meanwhile,
- * - linear layers of many rows: four rows; one or two that are left are read meanwhile.
+ * - linear layers of many rows: four rows; the last one or two are read meanwhile.
  */
 
-/// Images that lie channels last, and the windows from one to the other.
+/// Channels-last images, and the windows from one to the other.
 struct PackedImages {
   int32_t batch;
   Window height;
@@ -67,9 +65,9 @@ void packed_convolution(
     int8_t* scratch,
     int8_t* out);
 
-/// Whether packed_grouped_convolution() computes a layer of its kind: not those for MVE, nor with
-/// more than 504 products per output, whose sums need no more bits than packed_convolution()'s have
-/// whatever the weights.
+/// Whether packed_grouped_convolution() computes a layer of its kind: not for MVE, and at most 504
+/// products per output, whose sums have no more bits than those of packed_convolution() with any
+/// weights.
 bool takes_grouped(const PackedLayer& layer);
 
 /// Bytes of scratch memory that packed_grouped_convolution() needs; pack.py has the same function.
@@ -109,7 +107,7 @@ void packed_linear(
 /// Bytes of scratch memory that packed_linear_rows() needs; pack.py has the same function.
 int64_t linear_rows_scratch(const PackedParts& parts);
 
-/// As packed_linear() with kNeedsAll, and faster from three rows on where the layer is not arranged
+/// Like packed_linear() with kNeedsAll, but faster from three rows on if the layer is not arranged
 /// for MVE: weights are read once for four rows, whose inputs are expanded in `scratch`.
 void packed_linear_rows(
     const PackedParts& parts,

@@ -47,7 +47,7 @@ struct VectorScale {
     shifts += step;
   }
 
-  /// As store(), of two pixels, whose outputs lie `channels` apart.
+  /// Like store(), for two pixels, whose outputs are `channels` apart.
   ET_INLINE void store_two(int32x4_t a, int32x4_t b, int8_t* out, int32_t channels) {
     const int32x4_t biases = vldrwq_s32(bias);
     const int32x4_t factors = vldrwq_s32(multipliers);
@@ -59,7 +59,8 @@ struct VectorScale {
     shifts += step;
   }
 
-  /// As store(), of `kCount` pixels whose outputs lie `channels` apart, and whose sums have biases.
+  /// Like store(), for `kCount` pixels whose outputs are `channels` apart, and whose sums include
+  /// biases.
   template <int32_t kCount>
   ET_INLINE void store_windows(
       const int32_t (&sums)[4 * static_cast<size_t>(kCount)],
@@ -86,7 +87,7 @@ struct VectorScale {
   /// Saturates in the lowest byte of each lane, which is all that is stored.
   ET_INLINE int32x4_t saturated(int32x4_t value) const {
     int32x4_t result = vaddq_n_s32(value, offset);
-    // The compiler would copy what is narrowed to where the narrowed lanes go.
+    // The compiler would copy the operand to the register of the narrowed lanes.
     __asm__("vqmovnb.s32 %q0, %q0\nvqmovnb.s16 %q0, %q0" : "+w"(result));
     return result;
   }
@@ -105,10 +106,10 @@ ET_INLINE int32x4_t four(int32_t s0, int32_t s1, int32_t s2, int32_t s3) {
 }
 
 /**
- * The sum of the products of `kVectors` vectors with a row of weights, which the next one follows
- * `rest` bytes after the last full vector. A vector's unused lanes are zero; what they are
- * multiplied with doesn't matter. The compiler would compute addresses instead of moving the one
- * that there is.
+ * Returns the sum of the products of `kVectors` vectors with a row of weights, whose successor
+ * follows `rest` bytes after the last full vector. A vector's unused lanes are zero, so that the
+ * weights multiplied with them don't matter. The compiler would compute addresses instead of
+ * incrementing the present one.
  */
 template <int32_t kVectors, bool kWhole>
 ET_INLINE int32_t multiply_row(
@@ -191,8 +192,8 @@ ET_INLINE void multiply_sixteens(
 #undef ROW_PRODUCTS
 }
 
-/// As multiply_sixteens(), with one vector whose unused lanes are zero: what they are multiplied
-/// with doesn't matter.
+/// Like multiply_sixteens(), with one vector whose unused lanes are zero, so that the weights
+/// multiplied with them don't matter.
 ET_INLINE void multiply_rest(
     int8x16_t value,
     const int8_t* w0,
@@ -267,7 +268,7 @@ inline void store_wide(const PackedParts& parts, int32x4_t value, int32_t channe
   }
 }
 
-/// Outputs of one vector from `channel` on. A function of its own: what calls it needs less of the
+/// Computes the outputs of one vector from `channel` on. Not inlined, so that the caller needs less
 /// stack.
 inline __attribute__((noinline)) void
 last_rows(const PackedParts& parts, const int8_t* in, int32_t channel, int8_t* out) {
@@ -344,8 +345,8 @@ ET_INLINE void multiply_row_twice(
   }
 }
 
-/// The outputs of two pixels, of which each has what `kVectors` registers hold, as often as there
-/// are two. What they need is read before they are written. Channels are a multiple of four.
+/// Computes the outputs of pairs of pixels, each of which fits in `kVectors` registers. Their
+/// inputs are read before the outputs are written. Channels are a multiple of four.
 template <int32_t kVectors>
 void short_pairs(const PackedParts& parts, const int8_t* in, int32_t pairs, int8_t* out) {
   const int32_t inner = parts.inner;
@@ -391,8 +392,8 @@ inline void short_pixels(const PackedParts& parts, const int8_t* in, int32_t pix
   }
 }
 
-/// Windows of an image that lie within it, in a row of outputs, as one of them is read: `count`
-/// rows of `bytes` bytes, a multiple of sixteen.
+/// The windows of a row of outputs that are inside an image, in the order in which one of them is
+/// read: `count` rows of `bytes` bytes, a multiple of sixteen.
 struct WindowRows {
   int32_t count;
   int32_t bytes;
@@ -503,8 +504,8 @@ ET_INLINE void multiply_windows(WindowProducts& products) {
         "q2");
 }
 
-/// All outputs of three windows, of a layer that is not wide and whose channels are a multiple of
-/// four.
+/// Computes all outputs of three windows, for a layer that is not wide and whose channels are a
+/// multiple of four.
 template <int32_t kUnrolled>
 __attribute__((noinline)) void windows_to_outputs(
     const PackedParts& parts,
@@ -602,7 +603,7 @@ struct SixteenSums {
     return result;
   }
 
-  /// Pairs of outputs, saturated to 16 bits. The compiler would copy what is narrowed.
+  /// Saturates pairs of outputs to 16 bits. The compiler would copy the operand.
   ET_INLINE static int16x8_t narrowed(int32x4_t low, int32x4_t high, int32_t offset) {
     __asm__("vqmovnb.s32 %q0, %q0\nvqmovnt.s32 %q0, %q1" : "+w"(low) : "w"(high));
     return vqaddq_n_s16(vreinterpretq_s16_s32(low), static_cast<int16_t>(offset));
@@ -610,12 +611,10 @@ struct SixteenSums {
 };
 
 /**
- * Adds the products of up to sixteen channels with a depthwise kernel of three by three, whose
- * inputs in a row lie `step` apart. The rows and the weights move on. The products of two elements
- * are added in 16 bits; a layer with two weights of -128 is wide. 10.4 instructions per element and
- * sixteen channels, for which the compiler's registers would not suffice.
- *
- * @param[in] count The channels that there are, if not `kWhole`.
+ * Adds the products of up to sixteen channels with a 3x3 depthwise kernel, whose inputs in a row
+ * are `step` apart, and advances rows and weights. The products of two elements are added in 16
+ * bits; a layer with two weights of -128 is wide. 10.4 instructions per element and sixteen
+ * channels; the compiler would run out of registers.
  */
 #define FIRST(load, address)                \
   load " %q[a], " address                   \

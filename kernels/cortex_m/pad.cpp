@@ -26,7 +26,7 @@ void pad(const PadShape& shape, int8_t value, const int8_t* in, int8_t* out) {
       fill(shape.before[2] * block[2]);
       for (int32_t k = 0; k < shape.sizes[2]; ++k) {
         fill(shape.before[3]);
-        // In a corrupted program out may lie over the input.
+        // In a corrupted program out may overlap the input.
         std::memmove(out, in, static_cast<size_t>(shape.sizes[3]));
         in += shape.sizes[3];
         out += shape.sizes[3];

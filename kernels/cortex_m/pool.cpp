@@ -15,7 +15,7 @@ namespace cortex_m {
 
 namespace {
 
-/// What lies under a window, of one channel.
+/// The values under a window, of one channel.
 struct Values {
   const int8_t* first;
   int32_t rows;
@@ -46,10 +46,10 @@ struct Values {
 struct NoRest {};
 
 /**
- * Calls `one(values, common, out)` for each result, or, where channels lie side by side,
- * `some(values, common, out)` for `lanes` channels at a time as long as there are so many, and
- * `rest(values, count, out)` for the `count` that are left, unless it is NoRest. `common` is what
- * `begin(values)` returns for all of a window's channels.
+ * Calls `one(values, common, out)` for each result; or, if channels are contiguous, `some(values,
+ * common, out)` for `lanes` channels at a time as long as possible, and `rest(values, count, out)`
+ * for the remaining `count`, unless it is NoRest. `common` is the result of `begin(values)` for all
+ * of a window's channels.
  */
 template <class Begin, class One, class Some, class Rest = NoRest>
 void pool(
@@ -270,8 +270,8 @@ int32_t shift_of_means(const PoolWindows& windows, int32_t zero_point, float sca
   return (bits & kLastBits) == 0 && shift <= kMaxShift ? shift : 0;
 }
 
-/// The mean of 2^shift values with a sum: halves so that what it is more than the zero point is
-/// even.
+/// Returns the mean of 2^shift values from their sum; halves are rounded so that the difference
+/// from the zero point is even.
 ET_INLINE int8_t shifted_mean(int32_t sum, int32_t zero_point, int32_t shift) {
   const int32_t is_up = ((sum >> shift) ^ zero_point) & 1;
   return static_cast<int8_t>((sum + (1 << (shift - 1)) - 1 + is_up) >> shift);

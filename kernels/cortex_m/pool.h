@@ -22,7 +22,7 @@ void max_pool(
     const Image& out_shape,
     int8_t* out);
 
-/// The mean of what lies under each window, as single-precision arithmetic rounds it that works on
+/// Computes the mean of the values under each window, rounded as in single-precision arithmetic on
 /// the real numbers (value - zero_point) * scale.
 void avg_pool(
     const PoolWindows& windows,

@@ -22,7 +22,7 @@ multiply(const Prelu& p, const int32_t* negative, const int8_t* in, int32_t coun
   const int32x4_t zero = vdupq_n_s32(0);
   const int32x4_t min = vdupq_n_s32(-128);
   const int32x4_t max = vdupq_n_s32(127);
-  // Without a comparison: compilers move its predicate to a register and back.
+  // Avoids a comparison, for which compilers move the predicate to a register and back.
   const auto four = [&](int32x4_t x, int32x4_t below) {
     x = vsubq_n_s32(x, p.zero_point);
     int32x4_t sum = vaddq_n_s32(vmulq_s32(vminq_s32(x, zero), below), p.addend);
@@ -49,7 +49,7 @@ multiply(const Prelu& p, const int32_t* negative, const int8_t* in, int32_t coun
 #else
   const auto one = [&](int32_t x, int32_t below) {
     x -= p.zero_point;
-    // In a corrupted program factors may be any.
+    // In a corrupted program factors may have any value.
     const int32_t product = wrapping_mul(x, x < 0 ? below : p.positive);
     const int32_t sum = wrapping_add(product, p.addend) >> p.shift;
 #ifdef __ARM_FEATURE_SAT

@@ -7,18 +7,18 @@ namespace executor {
 namespace native {
 namespace cortex_m {
 
-/// Most bits behind the point of factors, which are at most 1 << kMaxPreluShift, and whose products
-/// have a sum of 32 bits with an output's zero point then.
+/// The most fractional bits of factors, which are at most 1 << kMaxPreluShift, so that the sum of
+/// their products and an output's zero point fits in 32 bits.
 constexpr int32_t kMaxPreluShift = 22;
 
-/// What quantized_prelu computes with, and where the elements of a channel lie: `outer` times, of
-/// each channel, `inner` of them together.
+/// The parameters of quantized_prelu, and the layout of a channel's elements: `outer` times,
+/// `inner` contiguous elements of each channel.
 struct Prelu {
-  /// Per channel, of what is below the zero point, and of what is not.
+  /// The factors of values below the zero point, per channel, and that of the others.
   const int32_t* negative;
   int32_t positive;
   int32_t zero_point;
-  /// The output's zero point with `shift` bits behind the point, and what rounds.
+  /// The output's zero point with `shift` fractional bits, plus the rounding constant.
   int32_t addend;
   int32_t shift;
   int32_t outer;
@@ -26,8 +26,8 @@ struct Prelu {
   int32_t inner;
 };
 
-/// A product of each element's distance from the zero point. An output may lie where its input
-/// does.
+/// Multiplies each element's distance from the zero point. An output may be at the address of its
+/// input.
 void prelu(const Prelu& parameters, const int8_t* in, int8_t* out);
 
 } // namespace cortex_m

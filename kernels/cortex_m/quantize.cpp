@@ -40,7 +40,7 @@ float inverse(double scale) {
   const float quotient = 1.0f / high;
   const float low_part = static_cast<float>(static_cast<uint32_t>(bits & kLowBits)) *
       (1.0f / 4503599627370496.0f); // low / 2^exponent
-  // 2^exponent is what is left of `high` without its mantissa.
+  // 2^exponent is `high` without its mantissa.
   uint32_t power_bits;
   std::memcpy(&power_bits, &high, sizeof(power_bits));
   power_bits &= 0xff800000u;
@@ -55,7 +55,7 @@ float inverse(double scale) {
 
 namespace {
 
-/// Where the first four elements are that lie `step` apart, in elements.
+/// Returns the offsets of the first four elements with a stride of `step`.
 uint32x4_t four_places(int32_t step) {
   return vmulq_n_u32(vidupq_n_u32(0, 1), static_cast<uint32_t>(step));
 }

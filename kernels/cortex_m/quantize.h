@@ -43,7 +43,8 @@ void dequantize(
     float* out,
     size_t count);
 
-/// The single-precision number nearest to 1 / scale, for a normal scale whose inverse is normal.
+/// Returns the single-precision number nearest to 1 / scale, for a normal scale whose inverse is
+/// normal.
 float inverse(double scale);
 
 } // namespace cortex_m

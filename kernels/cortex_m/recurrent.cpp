@@ -284,7 +284,8 @@ void quantized_lstm(const QuantizedRecurrentLayer& layer) {
 }
 
 void quantized_gru(const QuantizedRecurrentLayer& layer) {
-  // More bits than what weights are multiplied with: it changes by small parts of itself.
+  // The state has more bits than the multiplied one, because it changes by small fractions of
+  // itself.
   constexpr int32_t kMoreBits = 8;
   const int32_t bits = layer.state_bits + kMoreBits;
   const auto short_of = [](int32_t state) {

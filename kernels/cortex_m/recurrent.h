@@ -8,16 +8,17 @@ namespace native {
 namespace cortex_m {
 
 /**
- * One layer of a recurrent network in one direction, with int8 input, output and weights. Inside,
- * sums have 32 bits, what gates are computed of 12 bits behind the point, gates 15, an LSTM's cell
- * 16 and a GRU's state `state_bits` + 8. States come and go as float32, which holds all of these.
+ * One layer of a recurrent network in one direction, with int8 input, output and weights.
+ * Internally, sums have 32 bits. Operands of gates have 12 fractional bits, gates 15, an LSTM's
+ * cell 16 and a GRU's state `state_bits` + 8. States are passed as float32, which represents all of
+ * these exactly.
  */
 struct QuantizedRecurrentLayer {
   int32_t batch;
   int32_t steps;
   int32_t in_features;
   int32_t hidden_size;
-  // From the last step to the first.
+  // Whether steps run from the last to the first.
   bool reverse;
   bool batch_first;
   // [steps, batch, in_features], or [batch, steps, in_features].

@@ -31,7 +31,7 @@ inline int32_t requantize(int32_t value, Factor factor) {
   if (factor.shift > 0 || factor.shift < -32 || factor.multiplier < 0) {
     return requantize_wide(value, factor);
   }
-  // Products of these are below 2^62, and what is left of them is at most 2^31 - 2.
+  // Products are below 2^62, and the results at most 2^31 - 2.
   const int64_t product = int64_t{value} * factor.multiplier + (int64_t{1} << 30);
   int32_t result = static_cast<int32_t>(product >> 31);
   if (factor.shift < 0) {
@@ -41,7 +41,7 @@ inline int32_t requantize(int32_t value, Factor factor) {
   return result;
 }
 
-/// The real number that a factor stands for; its shift may be in [-62, 31].
+/// Returns the real number that a factor represents; its shift may be in [-62, 31].
 float scale_of(Factor factor);
 
 /// A product in single precision, which the compiler does not fuse with a sum that follows: the

@@ -7,10 +7,10 @@ namespace executor {
 namespace native {
 namespace cortex_m {
 
-/// Elements of an output in memory order, and what belongs to them in up to two inputs: rows of
-/// `count` elements each.
+/// Elements of an output in memory order, and the corresponding elements of up to two inputs: rows
+/// of `count` elements each.
 struct Rows {
-  /// Where the inputs begin, and how far apart neighbours lie there, and rows.
+  /// The offsets of the inputs, the strides between adjacent elements, and between rows.
   int32_t offsets[2];
   int32_t steps[2];
   int32_t row_steps[2];
@@ -19,8 +19,8 @@ struct Rows {
   size_t rows;
 };
 
-/// As each_rows(), of tensors whose shapes or dim orders differ. Apart, as a nest is large: what
-/// runs it has it on the stack, wherever it is inlined.
+/// Like each_rows(), for tensors whose shapes or dim orders differ. Not inlined, because a loop
+/// nest takes much stack.
 template <size_t kInputs, class Go>
 __attribute__((noinline)) void each_nest_rows(
     KernelRuntimeContext& ctx,

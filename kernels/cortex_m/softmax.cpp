@@ -26,10 +26,10 @@ __attribute__((noinline)) float exponential_again(int32_t value, float scale, fl
   return exponential(value, scale, most);
 }
 
-/// The exponential of the largest value; one of a value that is d below it lies d before.
+/// The index of the maximum's exponential; that of a value d below it is d less.
 constexpr int32_t kLast = 255;
 
-/// Bits behind the point of the factor of a row, whose result has eight more before it.
+/// The fractional bits of the factor of a row, whose result has eight integer bits.
 constexpr int32_t kFactorBits = 30;
 constexpr int32_t kResultShift = kFactorBits - 8;
 constexpr uint32_t kHalf = 1u << (kResultShift - 1);
@@ -40,7 +40,7 @@ inline uint32_t factor_of(uint32_t sum) {
   return (1u << kFactorBits) / (sum == 0 ? 1 : sum);
 }
 
-/// The largest of `count` values that lie `step` apart.
+/// Returns the maximum of `count` values that are `step` apart.
 ET_INLINE int32_t largest_of(const int8_t* in, size_t count, size_t step) {
   int32_t largest = -128;
   for (size_t i = 0; i < count; ++i, in += step) {
@@ -66,11 +66,11 @@ ET_INLINE void repeat(size_t count, Function function) {
 /// The share of an exponential.
 ET_INLINE int8_t share_of(uint32_t exponential, uint32_t factor) {
   const uint32_t result = (exponential * factor + kHalf) >> kResultShift;
-  // 256 where there is nothing else: 255.
+  // A result of 256, from a single value, becomes 255.
   return static_cast<int8_t>(result - (result >> 8) - 128);
 }
 
-/// softmax_by_table() of values that lie `step` apart.
+/// Computes softmax_by_table() for values that are `step` apart.
 template <bool kFour>
 ET_INLINE void weigh(
     const int8_t* in,
@@ -230,7 +230,7 @@ void masked_softmax_by_table(
     const int16_t* exponentials,
     const int8_t* mask) {
   const size_t all = count;
-  // Causal masks leave out half of what there is, at the ends.
+  // Causal masks exclude half of the elements, at the ends.
   while (count > 1 && mask[count - 1] == 0) {
     --count;
   }
@@ -280,8 +280,9 @@ void softmax(
     }
   }
   for (size_t i = 0; i < count; ++i) {
-    // Halves to even by adding 1.5 * 2^23: the integer is in the lowest bits then. What is none, as
-    // where a corrupted program lays the output over the input, is some integer, too.
+    // Adding 1.5 * 2^23 rounds halves to even: the integer then is in the lowest bits. Invalid
+    // numbers, such as in a corrupted program whose output overlaps the input, become some integer,
+    // too.
     constexpr float kRound = 12582912.0f;
     constexpr uint32_t kRoundBits = 0x4B400000;
     const float value =

@@ -8,8 +8,8 @@ namespace executor {
 namespace native {
 namespace cortex_m {
 
-/// Softmax of `count` values that lie `step` apart, of int8 with a scale to int8 of scale 1 / 256
-/// and zero point -128. In single precision, as the dialect's Python.
+/// Computes softmax of `count` values that are `step` apart, from int8 with a scale to int8 with
+/// scale 1 / 256 and zero point -128. It uses single precision, like the dialect's Python.
 void softmax(
     const int8_t* in,
     int8_t* out,
@@ -19,11 +19,7 @@ void softmax(
     float scale);
 
 /**
- * The same in integers.
- *
- * @param[in] exponentials 256 numbers, in 1 / 32767: e^-255, ... e^-1, e^0, of a value so many
- * steps of its scale below the largest one.
- * @param[out] out May lie over `in` if it does not begin behind it.
+ * Computes the same with integers.
  */
 void softmax_by_table(
     const int8_t* in,

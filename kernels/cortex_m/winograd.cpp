@@ -15,19 +15,19 @@ namespace {
 
 /// Tiles that are multiplied at a time.
 constexpr int32_t kLanes = 4;
-/// Rows and columns of a tile's window, and of what it and a kernel are transformed to.
+/// The rows and columns of a tile's window, and of transformed tiles and kernels.
 constexpr int32_t kSide = 4;
 constexpr int32_t kPlaces = kSide * kSide;
-/// Output channels whose weights are transformed at a time.
+/// The number of output channels whose weights are transformed at a time.
 constexpr int32_t kChannels = 2;
-/// Sums at a place, of all lanes and channels.
+/// The sums of an element, for all lanes and channels.
 constexpr int32_t kSums = kLanes * kChannels;
 
 /*
- * Pairs are two numbers of 16 bits in a word, of two input channels. Memory to work in has
- * - tiles, in groups of four: [pair of channels][place][lane],
- * - weights: [pair of channels][place][output channel],
- * - sums: [place][output channel][lane].
+ * Pairs are two 16-bit numbers in a word, of two input channels. The scratch memory contains
+ * - tiles, in groups of four: [pair of channels][element][lane],
+ * - weights: [pair of channels][element][output channel],
+ * - sums: [element][output channel][lane].
  */
 
 #ifdef __ARM_FEATURE_DSP
@@ -49,8 +49,8 @@ ET_INLINE Pair bytes(const void* from) {
   return kOdd ? odd_bytes(word) : even_bytes(word);
 }
 
-/// The word `kCount` steps behind `from`, which nothing writes meanwhile: the compiler would
-/// compute all such addresses before, and keep them on the stack.
+/// Returns the word `kCount` strides after `from`, which no code writes meanwhile: otherwise the
+/// compiler would compute all such addresses in advance, and keep them on the stack.
 template <int kCount>
 ET_INLINE uint32_t word_at(const int8_t* from, int32_t step) {
   static_assert(kCount == 1 || kCount == 2);
@@ -99,7 +99,7 @@ Pair bytes_at(const int8_t* from, int32_t step) {
 
 static_assert(sizeof(Pair) == 4);
 
-/// A column of a tile's window, transformed: pixels lie `row` bytes apart.
+/// A transformed column of a tile's window; pixels are `row` bytes apart.
 struct Column {
   Pair places[kSide];
 
@@ -175,8 +175,8 @@ struct Three {
   }
 };
 
-/// A pair of weights of the first of two output channels, or the second, for all elements of the
-/// kernel, which lie `step` bytes apart, transformed.
+/// Transforms a pair of weights of the first or second of two output channels, for all elements of
+/// the kernel, which are `step` bytes apart.
 template <bool kSecond>
 ET_INLINE void transform_kernel(const int8_t* from, int32_t step, Pair* to) {
   constexpr int32_t kRow = kSide * kChannels;
@@ -201,17 +201,17 @@ ET_NOINLINE void transform_kernels(const int8_t* from, int32_t channels, Pair* t
   }
 }
 
-/// The sums of four tiles and two output channels at all places. Sums that do not fit in 32 bits
-/// lose their upper bits: what is computed of them does fit.
+/// Computes the sums of four tiles and two output channels for all elements. Sums that exceed 32
+/// bits lose their upper bits, but the results computed from them fit.
 ET_NOINLINE void multiply(const Pair* tiles, const Pair* weights, int32_t channels, int32_t* sums) {
 #ifdef __ARM_FEATURE_DSP
   const int32_t* const sums_end = sums + kPlaces * kSums;
   const Pair* end = weights + channels / 2 * kPlaces * kChannels;
-  // From the end of a place's pairs to the next one's first.
+  // From the end of an element's pairs to the first one of the next element.
   const int32_t back = channels / 2 * kPlaces * kLanes * 4 - 4 * kLanes;
   int32_t s0, s1, s2, s3, s4, s5, s6, s7;
   uint32_t a, b, v, w;
-  // 0.69 instructions per product, and what a place costs.
+  // 0.69 instructions per product, and a constant per element.
 #define SMUAD(sum, x, w) "smuad %[" sum "], %[" x "], %[" w "]\n"
 #define SMLAD(sum, x, w) "smlad %[" sum "], %[" x "], %[" w "], %[" sum "]\n"
 #define PAIRS(PRODUCT)                                                                      \
@@ -378,7 +378,7 @@ void transform_tile(
         const bool is_inside =
             top + i >= 0 && top + i < height.in && left + j >= 0 && left + j < width.in;
         if (is_inside) {
-          // In a corrupted program scratch memory may lie over the input.
+          // In a corrupted program scratch memory may overlap the input.
           std::memmove(place, from + i * row + j * channels, static_cast<size_t>(channels));
         } else {
           std::memset(place, layer.input_zero_point, static_cast<size_t>(channels));
@@ -411,7 +411,7 @@ ET_NOINLINE void packed_winograd(
   const int32_t channels = layer.in_channels;
   const int32_t out_channels = layer.channels;
   const int32_t out_row = images.width.out * out_channels;
-  // Of a tile, or of a channel's weights.
+  // The size of a tile, or of a channel's weights.
   const int32_t words = channels / 2 * kPlaces;
   auto* const tiles = aligned_cast<Pair>(scratch);
   Pair* const kernels = tiles + layer.group_size * words;

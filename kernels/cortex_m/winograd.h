@@ -8,18 +8,20 @@ namespace native {
 namespace cortex_m {
 
 /*
- * Convolutions of three by three without stride and dilation by Winograd's minimal filtering, in
- * integers and to the bit: F(2x2, 3x3) of A. Lavin and S. Gray, "Fast Algorithms for Convolutional
- * Neural Networks" (2015), section 4. Two by two outputs take sixteen products per input channel in
- * place of thirty-six. The transform of weights, which has halves there, is doubled in both
- * dimensions, so that sums are four times the convolution's.
+ * 3x3 convolutions without stride and dilation by Winograd's minimal filtering, in integers and
+ * exactly: F(2x2, 3x3) of A. Lavin and S. Gray, "Fast Algorithms for Convolutional Neural Networks"
+ * (2015), section 4. Two by two outputs take sixteen products per input channel instead of
+ * thirty-six. The transform of weights, which has halves there, is doubled in both dimensions, so
+ * that sums are four times the convolution's.
  *
- * A layer is packed as a convolution is, with Arrangement::Dsp, and its channels in are a multiple
- * of four; PackedLayer::group_size are the tiles of two by two outputs that are computed at a time,
- * a multiple of four. No sum of it reaches 2^29, and each window has a pixel of the image.
+ * A layer is packed like a convolution, with Arrangement::Dsp, and its input channels are a
+ * multiple of four. PackedLayer::group_size is the number of tiles of two by two outputs that are
+ * computed at a time, a multiple of four. No sum reaches 2^29, and each window has a pixel of the
+ * image.
  *
- * As the memory planner relies on: tiles go from left to right and from top to bottom, and the
- * windows of as many as are computed at a time have been copied before their outputs are written.
+ * The memory planner relies on this order: tiles go from left to right and from top to bottom, and
+ * the windows of all tiles that are computed at a time have been copied before their outputs are
+ * written.
  */
 
 /// Whether packed_winograd() computes a layer of its kind.

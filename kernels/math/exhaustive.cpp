@@ -63,8 +63,8 @@ constexpr Function kFunctions[] = {
 
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
 
-// In units of the last place of a float near the exact result; infinite for a wrong NaN or
-// infinity.
+// Returns the error in units of the last place of a float near the exact result; infinite for a
+// wrong NaN or infinity.
 double error_of(float result, double exact) {
   if (std::isnan(exact) || std::isnan(result)) {
     return std::isnan(exact) && std::isnan(result) ? 0 : kInfinite;
@@ -74,7 +74,7 @@ double error_of(float result, double exact) {
   const double unit = std::ldexp(1.0, (exponent < -125 ? -125 : exponent) - 24);
   constexpr double kOverflow = 0x1p128;
   if (std::isinf(result)) {
-    // What rounds to 2^128 overflows.
+    // Numbers that round to 2^128 overflow.
     if (std::signbit(result) != std::signbit(exact)) {
       return kInfinite;
     }

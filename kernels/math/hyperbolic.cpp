@@ -81,7 +81,7 @@ float acosh(float x) {
   if (t == 0.0f) {
     return 0.0f;
   }
-  // What rounding the root and the sum leaves is added to first order.
+  // The rounding errors of the root and the sum are added to first order.
   const float square = __builtin_fmaf(t, t, t + t);
   const float root = sqrt(square);
   const float sum = root + t;

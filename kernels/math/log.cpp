@@ -10,7 +10,7 @@ namespace math {
 
 namespace {
 
-// 1 / ln(base), and the logarithm of 2; each a float and what it lacks.
+// 1 / ln(base), and the logarithm of 2; each as a float and its rounding error.
 struct Base {
   float scale;
   float scale_low;
@@ -77,7 +77,7 @@ float log1p(float x) {
   if (!(sum < __builtin_inff())) {
     return sum;
   }
-  // What the sum lacks: exact, as the larger operand goes first.
+  // The rounding error of the sum, which is exact because the larger operand comes first.
   const float low = x > 1.0f ? 1.0f - (sum - x) : x - (sum - 1.0f);
   return logarithm(kE, sum, low);
 }

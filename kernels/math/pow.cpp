@@ -23,7 +23,7 @@ struct Sum {
 Sum log2_sum(float x) {
   float exponent;
   const float f = log_parts(x, exponent);
-  // log(1 + f) = 2 atanh(s), s = f / (2 + f); s_low is what the float s lacks.
+  // log(1 + f) = 2 atanh(s), s = f / (2 + f); s_low is the rounding error of s.
   const float t = 2.0f + f;
   const float t_low = f - (t - 2.0f);
   const float s = f / t;

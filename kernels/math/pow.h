@@ -5,8 +5,8 @@ namespace executor {
 namespace native {
 namespace math {
 
-/// x^y for all floats, at most 2 ulp from the exact value; what is infinite, or
-/// no number, is so as in C (ISO/IEC 9899, annex F.10.4.4).
+/// x^y for all floats, at most 2 ulp from the exact value. Infinite and NaN results are those of C
+/// (ISO/IEC 9899, annex F.10.4.4).
 float pow(float x, float y);
 
 } // namespace math

@@ -11,7 +11,7 @@ namespace math {
 
 /// The nearest integer, the even one of two.
 ET_INLINE float round_to_even(float x) {
-  // From 2^23 on floats are integers. Adding it leaves no bits for a fraction.
+  // From 2^23 on all floats are integers. Adding it leaves no bits for a fraction.
   constexpr float kInteger = 8388608.0f;
   const float magnitude = __builtin_fabsf(x);
   if (!(magnitude < kInteger)) {

@@ -11,7 +11,7 @@ namespace math {
 
 namespace {
 
-// pi / 2, and what the float lacks.
+// pi / 2, and the float's rounding error.
 constexpr float kHalfPi = 0x1.921fb6p+0f;
 constexpr float kHalfPiLow = -0x1.777a5cp-25f;
 
@@ -22,8 +22,8 @@ struct Reduced {
   uint32_t quadrant;
 };
 
-// x modulo pi/2. 96 bits of 2/pi are multiplied by the 24 of x: those before them give whole turns,
-// those after them no more than the angle's error (M. Payne and R. Hanek, Radian reduction for
+// x modulo pi/2. 96 bits of 2/pi are multiplied by the 24 of x: the bits before give whole turns,
+// the bits after no more than the angle's error (M. Payne and R. Hanek, Radian reduction for
 // trigonometric functions, SIGNUM Newsletter 18, 1983).
 Reduced reduce(float x) {
   const float magnitude = __builtin_fabsf(x);
@@ -38,7 +38,7 @@ Reduced reduce(float x) {
       0, 0xa2f9836e, 0x4e441529, 0xfc2757d1, 0xf534ddc0, 0xdb629599, 0x3c439041, 0xfe5163ab};
   const uint32_t bits = as_bits(magnitude);
   const uint32_t significand = (bits & 0x7fffff) | 0x800000;
-  // The bit of 2/pi whose product with the significand's last bit counts 2.
+  // The bit of 2/pi whose product with the significand's last bit is 2.
   const uint32_t first = (bits >> 23) - 120;
   const uint32_t* const words = kTwoByPi + first / 32;
   const auto word = [&](uint32_t i) {
@@ -76,7 +76,7 @@ Reduced reduce(float x) {
       quadrant & 3};
 }
 
-// A number as a float and what it lacks.
+// A number as a float and its rounding error.
 struct Sum {
   float value;
   float low;
@@ -101,7 +101,7 @@ Sum cos_reduced(const Reduced& x) {
   const float square = x.angle * x.angle;
   const float half = 0.5f * square;
   const float first = 1.0f - half;
-  // What the halved square lacks counts for the tangent.
+  // The rounding error of the halved square matters for the tangent.
   const float square_low = __builtin_fmaf(x.angle, x.angle, -square);
   float rest = __builtin_fmaf(-x.angle, x.low, (1.0f - first) - half) - 0.5f * square_low;
   rest = __builtin_fmaf(square * square, polynomial(kCoefficients, square), rest);

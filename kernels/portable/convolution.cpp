@@ -59,8 +59,8 @@ void merge_loops(Taps& taps, bool even) {
 }
 
 /**
- * How the blocks of a range of outputs are computed: what Taps says, in bytes and as steps from the
- * end of one loop to the beginning of the next. The assembler code knows the layout.
+ * The strides of the blocks of a range of outputs: those of Taps, in bytes and as steps from the
+ * end of one loop to the start of the next. The assembler code relies on the layout.
  */
 struct Steps {
   int32_t in_column;
@@ -77,7 +77,7 @@ struct Steps {
   int32_t columns;
   int32_t in_channel;
   int32_t weight_channel;
-  // What the sums start from: for each of the output channels the same four times.
+  // The initial sums: four equal ones for each of the output channels.
   const float* start;
   // Between two channels of the output.
   int32_t out_channel;
@@ -117,11 +117,11 @@ Steps make_steps(
 
 #if defined(__ARM_FEATURE_FMA) && defined(__thumb__)
 
-// The compiler keeps pointers to weights on the stack in the inner loops of what follows. Written
-// out they take, per multiply-accumulate, 1.5 instructions instead of 2.3 (four channels by four
-// neighbouring pixels), 1.9 (by four other pixels), 3 instead of 6 (by one pixel), 2.25 instead of
-// 4.3 (one channel by four neighbouring pixels). Where columns are no neighbours in the weights it
-// is a quarter more.
+// The compiler would keep pointers to weights on the stack in the inner loops below. In assembler
+// they take, per multiply-accumulate, 1.5 instructions instead of 2.3 (four channels by four
+// adjacent pixels), 1.9 (by four other pixels), 3 instead of 6 (by one pixel), 2.25 instead of 4.3
+// (one channel by four adjacent pixels). If columns are not adjacent in the weights, it is a
+// quarter more.
 //
 // r0 steps, r1 input, r2 weights of the first of four channels, r3-r5 of the others (or r3
 // weight_out, r4 weight_next), r6 scratch, r7 in_column, r8 in_row, r9 weight_row, r10 rows, r11
@@ -257,7 +257,7 @@ static_assert(offsetof(Steps, out_channel) == 48 && offsetof(Steps, weight_next)
   "add r6, r7\n"     \
   "vstr s19, [r6]\n"
 
-// The blocks for weights whose columns are neighbours (ALONG), and for others (ACROSS).
+// The blocks for weights whose columns are adjacent (ALONG), and for others (ACROSS).
 #define BLOCKS(suffix, DIRECTION)    \
   BLOCK(                             \
       block_4x4_neighbours_##suffix, \
@@ -386,18 +386,18 @@ constexpr Blocks kBlocksAcross = {false, BLOCK_TABLE(across)};
 /// Where the sums of a block start from, and where they go.
 struct Sums {
   const float* bias;
-  // Whether they start from what the output holds instead of the bias.
+  // Whether the sums start from the output's contents instead of the bias.
   bool add;
   float* out;
 };
 
-/// Where pixel `index` of a block of four lies.
+/// Returns the offset of pixel `index` of a block of four.
 inline int32_t pixel_offset(int32_t index, int32_t pixel, int32_t turn) {
   return (index + 1) / 2 * pixel + index / 2 * turn;
 }
 
 /// Computes rows by columns pixels that use the same taps, of four output channels or of one.
-/// Neighbouring rows lie in_row apart in the input, columns in_column.
+/// Adjacent rows are in_row apart in the input, columns in_column.
 void pixels(
     const Blocks& blocks,
     const Taps& taps,
@@ -409,8 +409,8 @@ void pixels(
     int32_t columns,
     int32_t in_row,
     int32_t in_column) {
-  // Blocks of four pixels in a row, in a column, or in a square. The last of a line overlaps the
-  // one before rather than being smaller, unless sums start from what they left.
+  // Blocks of four pixels in a row, in a column, or in a square. The last block of a line overlaps
+  // the previous one rather than being smaller, unless sums continue the output's contents.
   int32_t high = 1;
   int32_t wide = 1;
   const int32_t overlap = sums.add ? 3 : 0;
@@ -479,12 +479,12 @@ struct Range {
   int32_t end;
   int32_t first_tap;
   int32_t taps;
-  // Where the first tap of the first output falls in the input.
+  // The input of the first tap of the first output.
   int32_t in;
 };
 
-/// The range that starts at output `begin`: all outputs whose kernels lie within
-/// the input, or one.
+/// Returns the range that starts at output `begin`: all outputs whose kernels are inside the input,
+/// or one.
 Range range_at(const Window& axis, int32_t begin) {
   const int32_t start = begin * axis.stride - axis.padding;
   // Taps are cut where they fall left of 0, or right of the input.
@@ -506,8 +506,8 @@ Range range_at(const Window& axis, int32_t begin) {
   return range;
 }
 
-/// All pixels of four output channels, or of one. `in_vertical`: what lies between neighbouring
-/// rows of the output in the input.
+/// Computes all pixels of four output channels, or of one. `in_vertical`: the distance in the input
+/// between adjacent rows of the output.
 void plane(
     const Blocks& blocks,
     const Window& height,
@@ -557,7 +557,7 @@ void plane(
             in_vertical,
             width.stride);
       } else if (!sums.add) {
-        // Padding alone.
+        // Only padding.
         for (int32_t i = 0; i < (four_channels ? 4 : 1); ++i) {
           const float value = sums.bias == nullptr ? 0.0f : sums.bias[i];
           for (int32_t row = 0; row < rows; ++row) {
@@ -574,7 +574,7 @@ void plane(
   }
 }
 
-/// One product of planes; the axes' strides are 1 in what follows from a transposed one.
+/// One product of planes; the axes' strides are 1 in those from a transposed one.
 using PlaneFunction = void (*)(
     const Window& height,
     const Window& width,
@@ -606,10 +606,10 @@ int32_t greatest_common_divisor(int32_t a, int32_t b) {
   return a;
 }
 
-/// The outputs along an axis of a transposed convolution whose distance from one another is the
+/// The outputs along an axis of a transposed convolution whose distances are multiples of the
 /// stride: a convolution of stride 1 with some of the taps, last to first.
 struct Phase {
-  // With stride 1.
+  // Its stride is 1.
   Window window;
   int32_t first_out;
   int32_t last_tap;

@@ -48,8 +48,8 @@ void convolution(
     float* out,
     const ConvolutionShape& shape);
 
-/// As above, transposed: weights are [in, out / groups, kernel...]. Outputs whose distance is the
-/// stride use the same taps, and are convolutions each.
+/// Like the above, transposed: weights are [in, out / groups, kernel...]. Outputs whose distances
+/// are multiples of the stride use the same taps, and form a convolution each.
 void transposed_convolution(
     const float* in,
     const float* weight,

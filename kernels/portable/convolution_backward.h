@@ -7,13 +7,9 @@ namespace executor {
 namespace native {
 
 /**
- * Gradient of a convolution's weights. A weight connects an element of the side that the kernel
- * steps over with one of the side that it steps on: the result of a convolution with its input, or
- * the input of a transposed one with its result.
- *
- * @param[in] steps [batch, groups * step_channels, steps...], @param[in] field [batch, groups *
- *     field_channels, sizes...], out [groups * step_channels, field_channels, kernel...].
- * @param[in] axes Of the convolution from field to steps.
+ * Computes the gradient of a convolution's weights. A weight connects an element of the side that
+ * the kernel moves over with one of the side that it steps on: the input of a convolution with its
+ * result, or the result of a transposed one with its input.
  */
 template <class T>
 void convolution_weight_gradient(

@@ -6,22 +6,17 @@ namespace torch {
 namespace executor {
 namespace native {
 
-/// Whether depthwise() can compute what lies within a plane: 3x3 kernels, undilated, of stride 1 or
-/// 2 down the columns.
+/// Whether depthwise() can compute the inner part of a plane: 3x3 kernels without dilation, with a
+/// vertical stride of 1 or 2.
 inline bool is_depthwise(const Window& height, const Window& width) {
   return height.kernel == 3 && width.kernel == 3 && height.dilation == 1 && width.dilation == 1 &&
       height.stride <= 2;
 }
 
 /**
- * Convolution of one input channel to one output channel, float32, of rows by columns outputs whose
- * 3x3 kernels lie within the input. Goes down the columns: each row of three inputs is loaded once,
- * for all the outputs that it is in.
- *
- * @param[in] stride 1 or 2: rows of the input between two rows of outputs.
- * @param[in] in_row, in_column Distances in the input: of its rows, and of the inputs of
- *     neighbouring outputs of a row.
- * @param[in] out_row Distance of two rows in the output.
+ * Computes a float32 convolution of one input channel to one output channel, of rows by columns
+ * outputs whose 3x3 kernels are inside the input. It goes down the columns: each row of three
+ * inputs is loaded once, for all outputs that use it.
  */
 void depthwise(
     int32_t stride,

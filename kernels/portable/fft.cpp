@@ -28,9 +28,9 @@ inline Complex turned(Complex a) {
   return {a.im, -a.re};
 }
 
-// A stage splits `radix` parts of `points / radix` points each, which lie `apart`, and gives their
-// sums next to each other; `step` transforms that are interleaved are computed alike. Of the first
-// points of the parts the roots are 1.
+// A stage splits `radix` parts of `points / radix` points each, which are `apart`, and writes their
+// sums next to each other; `step` interleaved transforms are computed in the same way. The roots of
+// the first points of the parts are 1.
 
 void butterfly4(const Complex* x, Complex* y, uint32_t apart, uint32_t step, const Complex* w) {
   const Complex* const end = x + step;
@@ -68,8 +68,8 @@ void butterfly2(const Complex* x, Complex* y, uint32_t apart, uint32_t step, con
   }
 }
 
-/// Of an odd radix, whose own roots of unity are `units`: the parts k and radix - k are computed at
-/// once, from sums and differences of their inputs.
+/// The butterfly of an odd radix, whose own roots of unity are `units`: the parts k and radix - k
+/// are computed together, from sums and differences of their inputs.
 void butterfly_odd(
     const Complex* x,
     Complex* y,
@@ -145,8 +145,8 @@ Complex* complex_fft(Complex* x, Complex* y, uint32_t points, const Complex*& ro
   return x;
 }
 
-/// Makes of the transform of `points` pairs of numbers that of the numbers: those of even places
-/// have the transform E, those of odd ones O, and what is wanted is E + w O.
+/// Converts the transform of `points` pairs of numbers to that of the numbers: even ones have the
+/// transform E, odd ones O, and the result is E + w O.
 void split(Complex* z, uint32_t points, const Complex* half_roots) {
   const Complex first = z[0];
   z[0] = {first.re + first.im, 0.0f};
@@ -198,7 +198,8 @@ uint32_t fft_work(uint32_t size) {
     ++stages;
   }
   if (is_even) {
-    // The last result lies behind the others: where the stages' other half was, or behind all.
+    // The last result follows the others: in the other half of the stages' memory, or after
+    // everything.
     return 2 * size + ((stages & 1) != 0 ? 2 : 0);
   }
   return stages == 0 ? 2 : 4 * size;

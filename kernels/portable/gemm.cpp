@@ -110,7 +110,7 @@ ET_INLINE void multiply_row(
   s3 += x * y3;
 }
 
-// What follows computes a block of the result: four rows or one, by four columns or one.
+// The following functions compute a block of the result: four rows or one, by four columns or one.
 void block_4x4(const float* a, const float* b, float* out, size_t inner, size_t columns) {
   const float* a1 = a + inner;
   const float* a2 = a1 + inner;

@@ -66,7 +66,7 @@ void matmul(const T* a, const T* b, T* out, size_t rows, size_t inner, size_t co
   }
 }
 
-/// Sum of a row's elements times a column's, which lie `stride` apart.
+/// Returns the dot product of a row and a column, whose elements are `stride` apart.
 template <class T>
 ComputeType<T> dot_product(const T* row, const T* column, size_t count, size_t stride) {
   using Number = ComputeType<T>;

@@ -27,7 +27,7 @@ class Parameters {
   bool is_missing() const {
     return data_ == nullptr;
   }
-  /// The elements where they are of type T, as they are unless T has 16 bits.
+  /// Returns the elements in place, or converted if T has 16 bits.
   const T* elements() const {
     return static_cast<const T*>(data_);
   }

@@ -104,7 +104,7 @@ T integer_remainder(T a, T b) {
   return static_cast<T>(a % b);
 }
 
-/// a * 2^b without what doesn't fit; 0 for a b that is not a number of bits.
+/// a * 2^b, truncated to the type; 0 if b is not a number of bits.
 struct LeftShift {
   template <class T>
   T operator()(T a, T b) const {
@@ -177,7 +177,7 @@ struct DivFloor {
       if (b == T(0)) {
         return a / b;
       }
-      // Without the remainder it divides evenly, but for rounding.
+      // Without the remainder, a is divisible up to rounding.
       const T remainder = math::fmod(a, b);
       const bool is_below = remainder != T(0) && (remainder < T(0)) != (b < T(0));
       return math::round_to_even((a - remainder) / b - (is_below ? T(1) : T(0)));

@@ -5,7 +5,7 @@
 #include "kernels/portable/op_copy.h"
 #include "kernels/util/elementwise.h"
 
-/** Operators that copy a tensor: as it is, to another dtype, or broadcast. */
+/** Operators that copy a tensor: unchanged, to another dtype, or broadcast. */
 namespace torch {
 namespace executor {
 namespace native {
@@ -27,8 +27,8 @@ Tensor& broadcast_copy(KernelRuntimeContext& ctx, const Tensor& source, Tensor& 
 } // namespace internal
 
 /// aten::alias_copy.out, aten::detach_copy.out, aten::lift_fresh_copy.out, et_copy::_h2d_copy.out
-/// and et_copy::_d2h_copy.out, whose host and device are one; and aten::_conj_physical.out of real
-/// numbers.
+/// and et_copy::_d2h_copy.out, for which host and device are the same; and aten::_conj_physical.out
+/// of real numbers.
 template <class S>
 Tensor& alias_copy_out(KernelRuntimeContext& ctx, const Tensor& self, Tensor& out) {
   return same_dtype_or_fail(ctx, self, out) ? convert_copy<S>(ctx, self, out) : out;

@@ -28,7 +28,7 @@ bool check_convolution(
   }
   const auto in_sizes = input.sizes();
   const auto weight_sizes = weight.sizes();
-  // A weight has a whole dim of channels, and one per group.
+  // One dim of a weight has all channels, and the other those of a group.
   KERNEL_CHECK(
       ctx,
       weight_sizes.size() == dims && groups >= 1 && groups <= in_sizes[1] && weight_sizes[0] >= 1 &&
@@ -76,7 +76,7 @@ void fill_strides(const Tensor& tensor, int32_t (&strides)[5]) {
   const View view(tensor);
   const size_t missing = 5 - view.shape.dims;
   for (size_t i = 0; i < 5; ++i) {
-    // Of the axes it is the first ones that are not there.
+    // The first axes are missing ones.
     strides[i] = i < 2 ? view.strides[i] : i < 2 + missing ? 0 : view.strides[i - missing];
   }
 }

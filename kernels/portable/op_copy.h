@@ -23,7 +23,7 @@ void copy_elements(KernelRuntimeContext& ctx, const Tensor& self, Tensor& out);
 /// fails the context as copy_elements() does, and for an out in another order.
 void copy_in_order(KernelRuntimeContext& ctx, const Tensor& self, Tensor& out);
 
-/// Writes self's elements to an out of another shape, whose sizes have been checked.
+/// Copies self's elements to an out of another shape, whose sizes have been checked.
 template <class S>
 void copy_reshaped(KernelRuntimeContext& ctx, const Tensor& self, Tensor& out) {
   if constexpr (S::has(Variant::DimOrder)) {
@@ -66,7 +66,7 @@ Tensor& transpose_copy_out(
   return write_view<S>(ctx, self, view, out);
 }
 
-/// aten::t_copy.out: a matrix transposed, a vector as it is.
+/// aten::t_copy.out: transposes a matrix, and copies a vector.
 template <class S>
 Tensor& t_copy_out(KernelRuntimeContext& ctx, const Tensor& self, Tensor& out) {
   KERNEL_CHECK(ctx, self.dim() <= 2, InvalidArgument, out, "self has more than 2 dims");

@@ -62,7 +62,7 @@ Tensor& cdist_forward_out(
     using T = typename decltype(tag)::type;
     T* to = out.mutable_data_ptr<T>();
     T* const end = to + out.numel();
-    // Which matrix of a batch belongs to one of out's.
+    // Returns the offset of the matrix of a batch that corresponds to one of out's.
     const auto matrix = [&](ArrayRef<SizesType> batch, size_t index) {
       size_t offset = 0;
       size_t stride = 1;

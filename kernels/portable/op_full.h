@@ -63,7 +63,7 @@ Tensor& ones_out(KernelRuntimeContext& ctx, ArrayRef<int64_t> size, Tensor& out)
   return full_out<S>(ctx, size, Scalar(int64_t{1}), out);
 }
 
-/// aten::empty.out: leaves the elements as they are.
+/// aten::empty.out: leaves the elements unchanged.
 template <class S>
 Tensor& empty_out(
     KernelRuntimeContext& ctx,

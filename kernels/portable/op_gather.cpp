@@ -6,8 +6,8 @@ namespace native {
 
 namespace {
 
-/// Whether the elements of a view lie one after another. Dims of size 1 don't matter, nor does an
-/// empty view.
+/// Whether the elements of a view are contiguous. Dims of size 1 don't matter, nor does an empty
+/// view.
 bool is_in_default_order(const View& view) {
   int32_t stride = 1;
   for (size_t dim = view.shape.dims; dim-- > 0;) {
@@ -58,7 +58,7 @@ void take(
     return;
   }
   const int32_t count = static_cast<int32_t>(index.numel());
-  // Of tensors in the default order an index has parts that lie evenly.
+  // If the tensors are in the default order, the parts for an index are evenly spaced.
   const bool is_even = is_in_default_order(from) && is_in_default_order(to);
   int32_t parts = 1;
   auto part = static_cast<size_t>(to.element_size);

@@ -9,9 +9,9 @@
 #include "kernels/util/view.h"
 
 /**
- * Operators that read or write at places that an index tensor, Long or Int,
- * gives along one dim. An index out of range fails the context
- * (InvalidArgument); what has been written by then stays.
+ * Operators that read or write elements at the indices that an index tensor, Long or Int, contains
+ * along one dim. An index out of range fails the context (InvalidArgument); elements that have been
+ * written by then stay.
  */
 namespace torch {
 namespace executor {
@@ -45,7 +45,7 @@ bool embedding_sizes(
 /// Writes the rows of a contiguous matrix that are at the indices.
 void embedding(KernelRuntimeContext& ctx, const Tensor& weight, const Tensor& indices, Tensor& out);
 
-/// Writes to out, of index's shape, what a tensor has at the indices.
+/// Writes the elements of a tensor at the indices to out, which has index's shape.
 void gather(
     KernelRuntimeContext& ctx,
     const Tensor& self,
@@ -53,9 +53,7 @@ void gather(
     const Tensor& index,
     Tensor& out);
 
-/// Writes elements of another tensor, or always one, to the indices' places.
-///
-/// @param[in] from The first element.
+/// Writes elements of another tensor, or always the same one, to the indices.
 void scatter(KernelRuntimeContext& ctx, IndexWalk& walk, const void* from, Tensor& out);
 
 /// aten::index_select.out

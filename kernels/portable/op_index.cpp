@@ -28,7 +28,7 @@ bool Indexing::init(
     const ArrayRef<std::optional<Tensor>>& indices) {
   self_ = &self;
   const Shape& shape = self.shape;
-  // Bit i stands for dim i of self.
+  // Bit i represents dim i of self.
   uint32_t indexed = 0;
   size_t dim = 0;
   for (size_t i = 0; i < indices.size(); ++i) {
@@ -140,8 +140,8 @@ void Indexing::begin(const View& result) {
   left_ = run_ > 0 ? 1 : 0;
   for (size_t i = 0; i < outer_; ++i) {
     if (__builtin_mul_overflow(left_, walk_.shape.sizes[i], &left_)) {
-      // As many as a corrupted program makes of small indices; where they end does not depend on
-      // it.
+      // A corrupted program may have that many small indices; the bounds do not depend on the
+      // number.
       left_ = INT32_MAX;
     }
     position_[i] = 0;
@@ -153,7 +153,7 @@ void Indexing::begin(const View& result) {
 char* Indexing::next(const View& result, char* to) {
   --left_;
   for (size_t i = outer_; i-- > 0;) {
-    // Back to the start of a dim whose last index this was.
+    // Returns to the start of a dim after its last index.
     const int32_t step = ++position_[i] < walk_.shape.sizes[i] ? 1 : 1 - position_[i];
     walk_.move(step * walk_.strides[i]);
     to += step * result.strides[i] * result.element_size;
@@ -183,7 +183,7 @@ int32_t Indexing::masked_offset(size_t k) {
       ++mask.ordinal;
     }
   }
-  // There is one, unless the result lies over the mask in a corrupted program.
+  // The element exists, unless the result overlaps the mask in a corrupted program.
   int32_t flat = mask.place < 0 ? 0 : mask.place;
   int32_t offset = 0;
   for (size_t i = sizes.size(); i-- > 0;) {
@@ -266,7 +266,7 @@ namespace {
 int64_t numel(const Shape& shape) {
   int64_t count = 1;
   for (const SizesType size : ArrayRef<SizesType>(shape)) {
-    // What is beyond an int32 is not going to fit anywhere.
+    // More than an int32 can't fit anywhere.
     count = size > 0 && count > INT32_MAX / size ? INT32_MAX : count * size;
   }
   return count;

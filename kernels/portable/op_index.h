@@ -12,14 +12,13 @@ namespace executor {
 namespace native {
 
 /**
- * What tensors in the brackets of self[...] choose: Long or Int ones indices of
- * one dim each, Bool or Byte ones, masks, those places of as many dims as they
- * have where they are true. They broadcast together; their dims replace the
- * first of those that they index, or come first of all if dims without an index
- * lie between.
+ * The elements that tensors in the brackets of self[...] select. Long or Int tensors are indices of
+ * one dim each. Bool or Byte tensors are masks, which select the elements of as many dims as they
+ * have where they are true. They broadcast together; their dims replace the first of the dims that
+ * they index, or come first if dims without an index are in between.
  *
- * Functions with a parameter kMasks leave masks out where that is false: then
- * they fail the context (InvalidType).
+ * Functions with a parameter kMasks omit masks if it is false: then they fail the context
+ * (InvalidType).
  */
 class Indexing {
  public:
@@ -95,7 +94,7 @@ class Indexing {
   uint8_t dims_[kMaxDims];
   size_t count_ = 0;
   Shape joint_;
-  // Where the joint dims are in the result.
+  // The position of the joint dims in the result.
   size_t joint_dim_ = 0;
   // self in the result's shape: joint dims have stride 0.
   View walk_;
@@ -130,7 +129,7 @@ Tensor& index_tensor_out(
   return out;
 }
 
-/// aten::index_put_: writes values to their places, or adds them.
+/// aten::index_put_: writes values to the selected elements, or adds them.
 template <class S>
 Tensor& index_put_inplace(
     KernelRuntimeContext& ctx,
@@ -246,8 +245,8 @@ Tensor& masked_scatter_out(
   return out;
 }
 
-/// The number of elements other than zero, whose places are then written to out, [count, dims] of
-/// Long, if it is not null.
+/// Returns the number of nonzero elements, and writes their indices to out, [count, dims] of Long,
+/// if it is not null.
 template <class S>
 int32_t find_nonzero(KernelRuntimeContext& ctx, const Tensor& self, Tensor* out) {
   const View view(self);

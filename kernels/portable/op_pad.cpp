@@ -113,7 +113,7 @@ void mirror(const Tensor& self, const ArrayRef<int64_t>& padding, bool reflects,
     }
     return source * from.strides[dim];
   };
-  // Row by row: what is between the edges lies together in both.
+  // Row by row: the elements between the edges are contiguous in both.
   const size_t inner = dims - 1;
   const int32_t width = to.shape.sizes[inner];
   const int32_t before = padding_of(padding, dims, inner, false);

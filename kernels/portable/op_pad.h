@@ -19,12 +19,11 @@ bool pad_sizes(
     const ArrayRef<int64_t>& padding,
     Shape& out_sizes);
 
-/// Cuts views of self and out to what they have in common.
+/// Crops views of self and out to their common part.
 void cut_to_common(const ArrayRef<int64_t>& padding, View& from, View& to);
 
-/// As pad_sizes(), for what reflection and replication take: padding of `count`
-/// dims, of self that has one or two more, some elements, and for a reflection
-/// more than are to be added.
+/// Like pad_sizes(), for reflection and replication: padding of `count` dims, for self with one or
+/// two more dims, some elements, and for a reflection more than are added.
 bool mirror_sizes(
     KernelRuntimeContext& ctx,
     const Tensor& self,

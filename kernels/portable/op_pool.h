@@ -31,10 +31,8 @@ struct PreparedPool {
 };
 
 /**
- * Checks the arguments that 2-d poolings share, and takes from them what to compute with. Padding
- * is at most half the kernel, so that every window meets the input.
- *
- * @returns false after failing the context.
+ * Performs the common checks of 2-d poolings, and derives the parameters of the computation.
+ * Padding is at most half the kernel, so that every window overlaps the input.
  */
 bool check_pool(KernelRuntimeContext& ctx, const PoolArguments& arguments, PreparedPool& prepared);
 

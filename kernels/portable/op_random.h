@@ -30,7 +30,7 @@ Tensor& draw(KernelRuntimeContext& ctx, const ArrayRef<int64_t>& size, Tensor& o
 
 } // namespace internal
 
-/// aten::rand.out; kernels/portable/random.h says what the numbers are.
+/// aten::rand.out; kernels/portable/random.h documents the numbers.
 template <class S>
 Tensor& rand_out(KernelRuntimeContext& ctx, ArrayRef<int64_t> size, Tensor& out) {
   return internal::draw<S>(ctx, size, out, random_uniform);

@@ -12,7 +12,7 @@ namespace torch {
 namespace executor {
 namespace native {
 
-/// The arguments of a recurrent layer's operator; null: there is none, as a GRU has no cell.
+/// The arguments of a recurrent layer's operator; null if missing, such as the cell of a GRU.
 struct RecurrentArguments {
   const Tensor& input;
   const Tensor* hidden0;
@@ -29,10 +29,8 @@ struct RecurrentArguments {
 };
 
 /**
- * Describes a layer of `gates` gates, whose tensors have the shapes that RecurrentLayer names, all
+ * Describes a layer of `gates` gates, whose tensors must have the shapes in RecurrentLayer, all
  * float32.
- *
- * @returns false after failing the context (InvalidArgument) if they do not.
  */
 bool describe_layer(
     KernelRuntimeContext& ctx,

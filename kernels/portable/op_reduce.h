@@ -36,10 +36,8 @@ void reduce(
 }
 
 /**
- * Reduces self in out's dtype to one value each. As all that have a Reduction, which is large, on
- * the stack, it is not inlined into what has other calls, too.
- *
- * @param[in] make Called as make(TypeTag<T>()), gives an operation of kernels/portable/reduce.h.
+ * Reduces self in out's dtype to one value each. Like all functions with a Reduction, which takes
+ * much stack, it is not inlined into functions with other calls.
  */
 template <class S, class Types, class Make>
 __attribute__((noinline)) Tensor& fold(

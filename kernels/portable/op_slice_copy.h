@@ -6,9 +6,8 @@
 #include "kernels/util/view.h"
 
 /**
- * Operators that take a part of a tensor along a dim, or replace it. Starts and
- * ends of slices are cut to the dim as in Python; what select and narrow name
- * must exist.
+ * Operators that take a slice of a tensor along a dim, or replace it. Starts and ends of slices are
+ * clamped to the dim as in Python; the range of select and narrow must exist.
  */
 namespace torch {
 namespace executor {
@@ -24,8 +23,8 @@ bool slice(
     std::optional<int64_t> end,
     int64_t step);
 
-/// Cuts a view to one index of a dim, and removes the dim. Fails the context
-/// (InvalidArgument) and returns false if there is none.
+/// Reduces a view to one index of a dim, and removes the dim. Fails the context (InvalidArgument)
+/// and returns false if there is none.
 bool select(KernelRuntimeContext& ctx, View& view, int64_t dim, int64_t index);
 
 /// Cuts a view to `length` indices of a dim, `start` the first. Fails the
@@ -71,7 +70,7 @@ Tensor& narrow_copy_out(
   return narrow(ctx, view, dim, start, length) ? write_view<S>(ctx, self, view, out) : out;
 }
 
-/// Writes self to out, and over it src to what `cut` makes of a view of out.
+/// Copies self to out, and src over the part of it that `cut` selects from a view of out.
 template <class S, class Cut>
 Tensor& scatter_view(
     KernelRuntimeContext& ctx,

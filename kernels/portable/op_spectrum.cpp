@@ -69,7 +69,8 @@ bool check_bands(
   if (is_right) {
     const int32_t* band = bands.const_data_ptr<int32_t>();
     for (int32_t i = 0; i < sizes[0]; ++i, band += 2) {
-      // What begins within the frequencies and is not longer than they are does not overflow.
+      // A band that begins within the frequencies and is not longer than they are does not
+      // overflow.
       is_right =
           is_right && band[0] >= 0 && band[0] <= bins && band[1] >= 0 && band[1] <= bins - band[0];
       total += band[1];

@@ -26,9 +26,6 @@ struct FrameArguments {
 
 /**
  * Describes the frames of [signals, samples].
- *
- * @returns false after failing the context (InvalidArgument) if no signal has such frames, or a
- *     tensor is none for them.
  */
 bool describe_frames(KernelRuntimeContext& ctx, const FrameArguments& arguments, Frames& frames);
 

@@ -14,8 +14,8 @@ namespace native {
 
 using executorch::runtime::Span;
 
-/// The dim to cut into `count` parts of `split_size` indices, the last with the
-/// rest; -1 after failing the context if that is not what there is.
+/// Returns the dim to split into `count` parts of `split_size` indices, the last with the rest; -1
+/// after failing the context if it does not match.
 int32_t split_dim(
     KernelRuntimeContext& ctx,
     const Tensor& self,

@@ -24,7 +24,7 @@ bool as_strided(
       stride.size());
   view.shape.dims = 0;
   const int64_t end = self.numel();
-  // What the last element is, beyond `end` if that is not known to be in 64 bits.
+  // The index of the last element; beyond `end` if it may exceed 64 bits.
   int64_t last = storage_offset < 0 || storage_offset > end ? end : storage_offset;
   bool is_valid = storage_offset >= 0;
   bool is_empty = false;
@@ -228,7 +228,7 @@ void repeat(const Tensor& self, Tensor& out) {
   if (out.numel() == 0) {
     return;
   }
-  // The first copy, and then, from the last dim on, what there is along a dim once more.
+  // The first copy, then, from the last dim on, the copies along each dim.
   const View whole(out);
   const size_t added = whole.shape.dims - static_cast<size_t>(self.dim());
   View first = whole;
@@ -310,7 +310,7 @@ void roll(
       rolled[count++] = i;
     }
   }
-  // What stays before the end of each dim, and what comes to its start.
+  // The elements that stay before the end of each dim, and those that wrap to its start.
   for (uint32_t wraps = 0; wraps < 1u << count; ++wraps) {
     View part_from = from;
     View part_to = to;

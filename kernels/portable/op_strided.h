@@ -28,8 +28,8 @@ bool diagonal(KernelRuntimeContext& ctx, View& view, int64_t offset, int64_t dim
 /// Reverses dims.
 bool flip(KernelRuntimeContext& ctx, View& view, const ArrayRef<int64_t>& dims);
 
-/// Replaces a dim by its windows of `size` elements, `step` apart, and appends
-/// the place in the window.
+/// Replaces a dim by its windows of `size` elements, `step` apart, and appends the index in the
+/// window.
 bool unfold(KernelRuntimeContext& ctx, View& view, int64_t dim, int64_t size, int64_t step);
 
 /// Splits the dims of [..., channels * factor^2, height, width] or, if `is_shuffled`,

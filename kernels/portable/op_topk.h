@@ -25,9 +25,7 @@ bool ranks_before(T a, T b) {
 }
 
 /**
- * Inserts elements of a dim one by one into those found so far, in order.
- *
- * @param[in] from, to, places Strides of self, values and indices along the dim.
+ * Inserts elements of a dim one by one into the sorted ones found so far.
  */
 template <bool kLargest, class T>
 void find_topk(

@@ -33,7 +33,7 @@ struct Relu {
   }
 };
 
-/// In place of map() for floats.
+/// Replaces map() for floats.
 inline void map(const Relu&, const float* in, float* out, size_t count) {
   relu(in, out, count);
 }
@@ -165,7 +165,7 @@ FUNCTION(Tanh, math::tanh(x))
 
 #undef FUNCTION
 
-/// In place of map() for floats.
+/// Replaces map() for floats.
 inline void map(const Sigmoid&, const float* in, float* out, size_t count) {
   math::sigmoid(in, out, count);
 }

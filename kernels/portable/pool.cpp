@@ -87,7 +87,7 @@ inline bool next_two_maxima(const float*& upper, const float*& lower, float*& ou
   const uint32_t words[] = {bits(upper), bits(upper + 1), bits(lower), bits(lower + 1)};
   uint32_t largest = words[0];
   uint32_t smallest = words[0];
-  // What has no sign comes above what has.
+  // Positive numbers become larger than negative ones.
   uint32_t positive = words[0] ^ kSign;
   for (const uint32_t word : words) {
     largest = larger(largest, word);

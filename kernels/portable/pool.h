@@ -11,7 +11,7 @@ namespace torch {
 namespace executor {
 namespace native {
 
-/// The part of a window that lies on the input.
+/// The part of a window that overlaps the input.
 struct WindowPart {
   int32_t begin;
   int32_t end;
@@ -31,7 +31,7 @@ inline WindowPart window_part(const Window& window, int32_t position) {
   return {begin, end};
 }
 
-/// Whether windows are 2x2 and lie next to each other: the fast case of both poolings.
+/// Whether windows are 2x2 and adjacent: the fast case of both poolings.
 inline bool is_2x2(const Window& height, const Window& width) {
   const auto is_pair = [](const Window& window) {
     return window.kernel == 2 && window.stride == 2 && window.padding == 0 &&
@@ -40,7 +40,7 @@ inline bool is_2x2(const Window& height, const Window& width) {
   return is_pair(height) && is_pair(width);
 }
 
-/// Planes [height, width] that lie in memory one after the other.
+/// Planes [height, width] that are contiguous in memory.
 struct ContiguousPlanes {
   /// Where plane `index` begins: at `next`, the end of the one before it.
   template <class T>
@@ -86,11 +86,7 @@ void max_pool_2x2(
     const Window& width);
 
 /**
- * Maximum over windows of `planes` planes [height, width]; NaN wins.
- *
- * @param[in] from, to Where the planes of `in`, and of `out` and `indices`, lie.
- * @param[out] indices Position of each maximum in its plane, the first among
- *     equals; null if nothing asks for it.
+ * Computes the maximum over windows of `planes` planes [height, width]; NaN wins.
  */
 template <class T, class Planes>
 void max_pool(

@@ -7,15 +7,15 @@ namespace executor {
 namespace native {
 
 /**
- * One layer of a recurrent network in one direction: float32, contiguous. Neighbours in time lie
- * `batch` elements apart, or next to each other if `batch_first`.
+ * One layer of a recurrent network in one direction: float32, contiguous. Successive time steps are
+ * `batch` elements apart, or adjacent if `batch_first`.
  */
 struct RecurrentLayer {
   int32_t batch;
   int32_t steps;
   int32_t in_features;
   int32_t hidden_size;
-  // From the last step to the first.
+  // Whether steps run from the last to the first.
   bool reverse;
   bool batch_first;
   // [steps, batch, in_features], or [batch, steps, in_features].

@@ -7,8 +7,8 @@
 #include "kernels/util/dtypes.h"
 
 /**
- * What reductions make of elements of type T: start(), accumulate(T result, T element) and
- * finish(T result, size_t count), in the order in which elements lie in memory.
+ * The operations of reductions on elements of type T: start(), accumulate(T result, T element) and
+ * finish(T result, size_t count), in memory order.
  */
 namespace torch {
 namespace executor {

@@ -9,7 +9,7 @@ namespace {
 // Beyond all indices, but near enough that differences of coordinates are finite.
 constexpr float kFarAway = 1e9f;
 
-/// Mirrors a coordinate at the bounds low and low + span until it lies between them.
+/// Mirrors a coordinate at the bounds low and low + span until it is between them.
 float reflect(float coordinate, float low, float span) {
   if (span <= 0.0f) {
     return 0.0f;

@@ -31,7 +31,7 @@ inline int32_t nearest(const ResampledAxis& axis, int32_t position) {
   return index < axis.in ? index : axis.in - 1;
 }
 
-/// The inputs that output `position` lies between.
+/// Returns the inputs on both sides of output `position`.
 inline Neighbours neighbours(const ResampledAxis& axis, int32_t position) {
   float place = axis.align_corners ? axis.scale * static_cast<float>(position)
                                    : axis.scale * (static_cast<float>(position) + 0.5f) - 0.5f;
@@ -108,7 +108,7 @@ struct ImageSteps {
   int32_t column;
 };
 
-/// Resamples images that lie anyhow: each output is between the four inputs around it.
+/// Resamples images of any layout: each output is interpolated from the four inputs around it.
 template <class T>
 void upsample_bilinear(
     const T* in,
@@ -131,7 +131,7 @@ void upsample_bilinear(
         const Number right = static_cast<Number>(columns.weight);
         const T* source = in + rows.first * from.row + columns.first * from.column;
         T* target = out + y * to.row + x * to.column;
-        // Where an element lies is the same for all channels.
+        // The offset of an element is the same for all channels.
         for (int32_t c = channels; c > 0; --c) {
           const Number above = (1 - right) * static_cast<Number>(source[0]) +
               right * static_cast<Number>(source[beside]);
@@ -179,7 +179,7 @@ void upsample_antialiased(
   }
 }
 
-/// How grid_sample() interpolates, and what lies outside of the input; numbers as in aten.
+/// The interpolation of grid_sample(), and the values outside of the input; numbers as in aten.
 enum class Interpolation : int32_t { Bilinear = 0, Nearest = 1, Bicubic = 2 };
 enum class GridPadding : int32_t { Zeros = 0, Border = 1, Reflection = 2 };
 

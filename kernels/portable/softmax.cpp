@@ -9,7 +9,7 @@ namespace native {
 
 namespace {
 
-// Rows whose elements are neighbours are read and written four at a time.
+// Rows of contiguous elements are read and written four at a time.
 
 float max_of(const float* x, size_t size, size_t inner) {
   float max = *x;

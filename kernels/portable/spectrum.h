@@ -10,11 +10,11 @@ namespace torch {
 namespace executor {
 namespace native {
 
-/// How frames are cut from a signal, and what their transforms take.
+/// The framing of a signal, and the parameters of the transforms.
 struct Frames {
-  // Of a signal.
+  // The length of a signal.
   int32_t samples;
-  // Of a frame, and between the first ones of two frames.
+  // The length of a frame, and the distance between two frames.
   int32_t size;
   int32_t hop;
   // Samples before the signal, and as many behind it, that frames reach into; then come zeros.
@@ -24,7 +24,7 @@ struct Frames {
   int32_t count;
   // [size]; null: ones.
   const float* window;
-  // For real_fft().
+  // Arguments of real_fft().
   const float* roots;
   float* work;
 };
@@ -40,7 +40,7 @@ void load_frame(const Frames& frames, const T* signal, int32_t frame) {
   while (i < frames.size) {
     const int32_t at = start + i;
     if (at >= 0 && at <= last) {
-      // As far as the signal goes.
+      // Up to the end of the signal.
       const int32_t end = last - start < frames.size ? last - start + 1 : frames.size;
       const T* from = signal + at;
       if (window == nullptr) {
@@ -67,7 +67,8 @@ float* frame_spectrum(const Frames& frames, const T* signal, int32_t frame) {
   return real_fft(frames.work, frames.roots, static_cast<uint32_t>(frames.size));
 }
 
-/// Squared absolute values of `count` complex numbers, or these themselves, in place.
+/// Computes the squared absolute values of `count` complex numbers, or their absolute values, in
+/// place.
 void absolute_values(float* spectrum, int32_t count, bool squared);
 
 /**

@@ -71,7 +71,7 @@ int64_t to_integer(KernelRuntimeContext& ctx, double value) {
   return static_cast<int64_t>(value);
 }
 
-/// The largest whole number that is not larger. From 2^52 on there are no others.
+/// Returns the largest whole number that is not larger. From 2^52 on all numbers are whole.
 double round_down(double value) {
   if (!(value > -4503599627370496.0 && value < 4503599627370496.0)) {
     return value;
@@ -108,8 +108,8 @@ double floor_divide(KernelRuntimeContext& ctx, double a, double b) {
   if (!check_divisor(ctx, b == 0)) {
     return 0;
   }
-  // a / b may round up to the next whole number, as 1.0 / 0.1 does; this differs from one by
-  // rounding only.
+  // a / b may round up to the next whole number, as 1.0 / 0.1 does; this one only differs from a
+  // whole number by rounding.
   const double rest = math::fmod(a, b);
   const double quotient = (a - rest) / b - (differs_in_sign(rest, b) ? 1 : 0);
   const double whole = round_down(quotient);

@@ -10,15 +10,14 @@
 
 /**
  * Affine quantization: value = (quantized - zero point) * scale
- * (torch/ao/quantization/fx/_decomposed.py). Computed in float32, whatever the
- * dtype of the parameters, or in float64 if that is the result's; a quantized value that lies
- * halfway is the even one.
+ * (torch/ao/quantization/fx/_decomposed.py). It is computed in float32, whatever the dtype of the
+ * parameters, or in float64 if that is the result's dtype; halves are rounded to even.
  */
 namespace torch {
 namespace executor {
 namespace native {
 
-/// What quantized values are stored in, and what they stand for.
+/// The dtypes of quantized values, and of the numbers that they represent.
 using QuantizedTypes =
     DtypeList<ScalarType::Char, ScalarType::Byte, ScalarType::Short, ScalarType::Int>;
 using RealFloatTypes = DtypeList<ScalarType::Float, ScalarType::Half, ScalarType::BFloat16>;
@@ -72,14 +71,14 @@ class AffineParameters {
   const Tensor* zero_points_ = nullptr;
 };
 
-/// A quantized value; what is NaN becomes the lowest one.
+/// Clamps to the range of quantized values; NaN becomes the lowest one.
 inline float to_range(float value, const QuantizedRange& range) {
   const float low = static_cast<float>(range.low);
   const float high = static_cast<float>(range.high);
   return value > low ? (value < high ? value : high) : low;
 }
 
-/// Converts what to_range() gives; int32's largest value is no float.
+/// Converts a result of to_range(); int32's largest value is not representable as a float.
 template <class Q>
 inline Q from_range(float value) {
   if constexpr (sizeof(Q) == sizeof(int32_t)) {

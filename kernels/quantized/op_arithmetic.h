@@ -9,8 +9,8 @@ namespace executor {
 namespace native {
 
 /**
- * quantized_decomposed::add.out: adds what two quantized tensors of one shape and dtype stand for,
- * and quantizes the sums.
+ * quantized_decomposed::add.out: adds the numbers that two quantized tensors of one shape and dtype
+ * represent, and quantizes the sums.
  */
 template <class S>
 Tensor& quantized_add_out(

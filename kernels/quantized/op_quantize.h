@@ -7,9 +7,8 @@
 #include "kernels/util/optional_tensor.h"
 
 /**
- * Quantization and dequantization with parameters for a whole tensor, for each
- * index of a dim, or for each token: the elements of one index of all dims but
- * the last.
+ * Quantization and dequantization with parameters for a whole tensor, for each index of a dim, or
+ * for each token: the elements of one index of all dims but the last.
  */
 namespace torch {
 namespace executor {
@@ -21,8 +20,8 @@ bool split_channels(KernelRuntimeContext& ctx, const Tensor& input, int64_t axis
 Split split_tokens(const Tensor& input);
 Split whole(const Tensor& input);
 
-/// Whether the elements of both tensors lie in the same order, and can be seen as
-/// `split`; fails the context (InvalidArgument, NotSupported) and returns false otherwise.
+/// Whether the elements of both tensors have the same order, and can be viewed as `split`; fails
+/// the context (InvalidArgument, NotSupported) and returns false otherwise.
 bool check_order(
     KernelRuntimeContext& ctx,
     const Tensor& input,

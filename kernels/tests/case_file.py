@@ -49,15 +49,15 @@ class Out:
 
 @dataclass
 class Case:
-    """A call with what it should give.
+    """A call with its expected results.
 
     Attributes:
       operator: name in the registry.
-      arguments: in the schema's order, outputs included as Out. Tuples are lists of integers or tensors, lists those
-        of tensors or None.
-      expected: contents of the outputs; None for one that may hold anything.
-      error: name of the Error expected instead of results; "any" for whatever but a crash.
-      value: what the last argument should be, if it is a number.
+      arguments: in the schema's order, outputs included as Out. Tuples are lists of integers or tensors, lists those of
+        tensors or None.
+      expected: contents of the outputs; None for one with arbitrary contents.
+      error: name of the Error expected instead of results; "any" for any result except a crash.
+      value: the expected value of the last argument, if it is a number.
     """
 
     operator: str
@@ -74,7 +74,7 @@ class Case:
 
 @dataclass
 class Placed:
-    """A tensor of a call that lies at some bytes of a block, perhaps over others there."""
+    """A tensor of a call at an offset in a block, which may overlap others there."""
 
     tensor: torch.Tensor | Out
     offset: int
@@ -82,7 +82,7 @@ class Placed:
 
 @dataclass
 class Result:
-    """What a call gave."""
+    """The result of a call."""
 
     error: int
     value: float
@@ -168,7 +168,7 @@ def run_cases(runner: Path, cases: Sequence[Case], folder: Path) -> list[Result]
 
 
 def read_results(data: bytes, count: int) -> list[Result]:
-    """The results in what a runner of cases wrote."""
+    """Parses the results that a runner of cases wrote."""
     results = []
     position = 0
 
@@ -202,7 +202,7 @@ def output_tensor(out: Out, sizes: tuple[int, ...], data: bytes) -> torch.Tensor
 
 
 def exact_difference(case: Case, result: Result) -> str:
-    """What is wrong with a result that has to be met bit for bit; empty if nothing is."""
+    """Describes the difference of a result that must match bit for bit; empty if it does."""
     error = error_name(result.error) if result.error else "Ok"
     if error != case.error:
         return f"error {error}, expected {case.error}"

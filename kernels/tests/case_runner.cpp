@@ -212,7 +212,7 @@ class Case {
     const auto dtype = static_cast<ScalarType>(file.read<uint8_t>());
     const bool dynamic = file.read<uint8_t>() != 0;
     const size_t dims = file.read<uint8_t>();
-    // One more element each: an empty vector has no address.
+    // One more element each, because an empty vector has no address.
     tensor.sizes.resize(dims + 1);
     tensor.dim_order.resize(dims + 1);
     tensor.strides.resize(dims + 1);
@@ -234,7 +234,7 @@ class Case {
     return tensor.impl.get();
   }
 
-  /// Moves tensors to their places in one block that ends with the last of them.
+  /// Moves tensors to their offsets in one block that ends with the last of them.
   void place_tensors() {
     size_t size = 0;
     for (const auto& [impl, offset] : placed_) {
@@ -320,7 +320,7 @@ void run(Case& test, File& results) {
     context.fail(kernel.error());
   }
   results.write(static_cast<uint32_t>(context.failure_state()));
-  // What an operator on symbols leaves in its last value.
+  // The result of an operator on symbols is in its last value.
   const EValue& last = *test.values().back();
   results.write(last.isDouble() ? 'd' : 'i');
   if (last.isDouble()) {

@@ -15,7 +15,7 @@ REALS = [torch.float32, *INTEGERS]
 ALL = [*REALS, torch.bool]
 BITS = [*INTEGERS, torch.bool]
 FLOATS = [torch.float32]
-# With those floats that most operators have no code of their own for.
+# Including the floats that most operators have no code of their own for.
 FLOATINGS = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
 NUMBERS = [*FLOATINGS, *INTEGERS]
 EVERY = [*NUMBERS, torch.bool]
@@ -55,7 +55,7 @@ def values(shape: tuple[int, ...], dtype: torch.dtype, special: bool = False) ->
 
 
 def whole_values(shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
-    """Values whose sums are exact in 16-bit floats, too, in whatever order and precision they are made."""
+    """Returns values whose sums are also exact in 16-bit floats, in any order and precision."""
     tensor = values(shape, dtype)
     return tensor.round() if dtype.itemsize == 2 and dtype.is_floating_point else tensor
 

@@ -1,4 +1,4 @@
-"""Cases of every operator, with what eager PyTorch makes of them."""
+"""Generates cases of every operator, with the results of eager PyTorch."""
 
 from __future__ import annotations
 
@@ -187,10 +187,10 @@ def corrupted_cases(cases: list[Case], count: int, seed: int) -> list[Case]:
 
 
 def overlapping_cases(cases: list[Case], count: int, seed: int, constants: dict[str, tuple[int, ...]]) -> list[Case]:
-    """Calls whose tensors a corrupted program has placed over each other.
+    """Generates calls whose tensors a corrupted program has placed over each other.
 
     Args:
-      constants: by operator the positions of arguments that the loader holds to be constants.
+      constants: by operator the positions of arguments that the loader requires to be constants.
     """
     generator = random.Random(seed)
     by_operator: dict[str, list[Case]] = {}

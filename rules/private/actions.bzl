@@ -6,7 +6,7 @@ load("//rules:providers.bzl", "CompiledModelInfo", "KernelRegistryInfo", "Memory
 
 visibility(["//rules/..."])
 
-# What a server says is no declared input.
+# Data from a server would be an undeclared input.
 NO_NETWORK = {"block-network": ""}
 
 def is_identifier(text):
@@ -14,20 +14,20 @@ def is_identifier(text):
     return text.replace("_", "a").isalnum() and not text[0].isdigit()
 
 def repository_path(file):
-    """A File's path from the root of its repository."""
+    """Returns a File's path from the root of its repository."""
     return file.short_path.split("/", 2)[2] if file.short_path.startswith("../") else file.short_path
 
 def check_program_name(ctx, name):
-    """Fails for a program's name that is no C identifier."""
+    """Fails if a program's name is not a C identifier."""
     if not is_identifier(name):
         fail("%s: program name '%s' is not a C identifier; set program_name" % (ctx.label, name))
 
 def check_npu(ctx, npu):
-    """Fails if the board that is built for has no NPU, by its NpuInfo."""
+    """Fails if the NpuInfo says that the board has no NPU."""
     if not npu.description:
         fail("%s: backend 'ethos_u' needs a board with an NPU; build it through a board_program or a torch_firmware of such a board" % ctx.label)
 
-# What target_core() needs.
+# The attributes that target_core() needs.
 CORE_ATTRS = {
     "_cores": attr.label_list(default = [Label("//platforms:core_" + core) for core in CORES]),
 }
@@ -44,11 +44,11 @@ COMPILE_ATTRS = CORE_ATTRS | {
     "_compile": attr.label(default = "//tools/pipeline/compile", executable = True, cfg = "exec"),
 }
 
-# `_kernels` of rules that link some: what choose_kernels() takes one of.
+# The values of `_kernels` in rules that link kernels; choose_kernels() selects one.
 KERNELS = [Label("//kernels"), Label("//kernels:without_cortex_m")]
 
 def choose_kernels(ctx, programs):
-    """The kernels that programs may have; those for int8 are not even compiled for programs that can't have them.
+    """Returns the kernels that programs may use; int8 kernels are not even compiled for programs that can't use them.
 
     Args:
       ctx: rule context, with `_kernels`, whose default is KERNELS.
@@ -61,26 +61,27 @@ def choose_kernels(ctx, programs):
     return ctx.attr._kernels[0 if any_program else 1][CcInfo]
 
 def target_core(ctx):
-    """The core of the target platform as the tools spell it, `host` for another platform."""
+    """Returns the tools' name of the target platform's core, or `host` for another platform."""
     for value in ctx.attr._cores:
         if ctx.target_platform_has_constraint(value[platform_common.ConstraintValueInfo]):
             return core_name(value.label.name.removeprefix("core_"))
     return "host"
 
 def methods_of(programs):
-    """The methods of programs, each as a TorchProgramInfo: forward(), which is the program itself, and further ones."""
+    """Returns the methods of programs, each as a TorchProgramInfo: forward(), which is the program itself, and further ones.
+    """
     return [method for program in programs for method in [program] + program.methods]
 
-# What headers of a compiled model declare: its name, an underscore and one of these; or the name of another model would do.
+# Headers of a compiled model declare its name, an underscore and one of these, which other models can't be named.
 _DECLARED = ["get_output", "init", "input", "input_size", "label", "model_t", "output", "output_shape", "output_size", "pte", "reset", "resize_input", "run", "set_input"]
 _BEGINNINGS_OF_DECLARED = ["dequantize", "get", "quantize", "resize", "set"]
 
 def check_model_names(ctx, models):
-    """Fails if what is generated of two compiled models would have one name.
+    """Fails if the generated code of two compiled models would have the same name.
 
     Args:
       ctx: rule context.
-      models: list of TorchProgramInfo, as of methods_of().
+      models: list of TorchProgramInfo, such as from methods_of().
     """
     by_name = {model.name.upper(): model for model in models}
     for model in models:
@@ -97,15 +98,14 @@ def check_model_names(ctx, models):
                     "program" if other.method == "forward" else "method " + other.method,
                 ))
 
-def link_program(ctx, program, directory, example = True, registry = None, backends = []):
-    """Links a program with all its methods: layout, memory plan, header and source, in one action.
+def link_program(ctx, program, directory, example = True, backends = []):
+    """Embeds a program with all its methods: memory plan, header and source, in one action.
 
     Args:
       ctx: rule context, with LINK_ATTRS.
       program: TorchProgramInfo.
       directory: folder of the outputs below the package; it becomes the include path of the headers.
       example: whether example inputs and their expected outputs are embedded beside the program.
-      registry: KernelRegistryInfo with which the program is linked at build time; None: it is embedded as a .pte.
       backends: list of TorchBackendInfo that the image has.
 
     Returns:
@@ -128,9 +128,6 @@ def link_program(ctx, program, directory, example = True, registry = None, backe
     for method in methods:
         arguments.add_all("--method", [method.method, method.name, method.manifest])
     inputs = [program.program] + [method.manifest for method in methods]
-    if registry:
-        arguments.add("--prelink", registry.kernels)
-        inputs.append(registry.kernels)
     if example:
         for method in methods:
             arguments.add_all("--golden", [method.method, method.golden])
@@ -143,13 +140,13 @@ def link_program(ctx, program, directory, example = True, registry = None, backe
         arguments = [arguments],
         inputs = inputs,
         outputs = [file for entry in data for file in [entry.header, entry.source, entry.plan]],
-        mnemonic = "LinkProgram",
-        progress_message = "Linking the program of %{label} for " + core,
+        mnemonic = "EmbedProgram",
+        progress_message = "Embedding the program of %{label} for " + core,
     )
     return [(entry, MemoryPlanInfo(plan = entry.plan, core = core)) for entry in data]
 
 def operators_of(ctx, programs):
-    """Users' own operators of programs, each once; fails where two are called alike.
+    """Returns users' own operators of programs, each once; fails for two with the same name.
 
     Args:
       ctx: rule context.
@@ -169,21 +166,19 @@ def operators_of(ctx, programs):
             ))
     return own.values()
 
-def generate_registry(ctx, programs, directory, prelinked = False, backends = []):
+def generate_registry(ctx, programs, directory, backends = []):
     """Generates the kernel registry of a list of programs.
 
     Args:
       ctx: rule context, with REGISTRY_ATTRS.
       programs: list of TorchProgramInfo; the registry is the union. Empty: every kernel, every dtype.
       directory: folder of the outputs below the package.
-      prelinked: whether the programs are linked at build time; otherwise the runtime loads .pte files.
       backends: list of TorchBackendInfo that the programs may use.
 
     Returns:
       KernelRegistryInfo
     """
     source = ctx.actions.declare_file(directory + "/registry.cpp")
-    kernels = ctx.actions.declare_file(directory + "/kernels.json")
     arguments = ctx.actions.args()
     if not programs:
         arguments.add("--all")
@@ -191,29 +186,20 @@ def generate_registry(ctx, programs, directory, prelinked = False, backends = []
         arguments.add("--program", program.program)
     for method in methods_of(programs):
         arguments.add("--manifest", method.manifest)
-    if prelinked:
-        arguments.add("--prelinked")
     for backend in backends:
         arguments.add_all("--backend", [backend.id, backend.header, backend.object])
     own = operators_of(ctx, programs)
     arguments.add_all([operator.description for operator in own], before_each = "--catalog")
     arguments.add("--output", source)
-    arguments.add("--kernels", kernels)
     ctx.actions.run(
         executable = ctx.executable._registry,
         arguments = [arguments],
         inputs = [p.program for p in programs] + [p.manifest for p in methods_of(programs)] + [operator.description for operator in own],
-        outputs = [source, kernels],
+        outputs = [source],
         mnemonic = "KernelRegistry",
         progress_message = "Generating the kernel registry of %{label}",
     )
-    return KernelRegistryInfo(
-        source = source,
-        kernels = kernels,
-        operator_sources = [file for operator in own for file in operator.sources],
-        operator_headers = [file for operator in own for file in operator.headers],
-        quote_includes = {operator.root: None for operator in own if operator.root}.keys(),
-    )
+    return KernelRegistryInfo(source = source)
 
 def compile_program(ctx, program, name, directory, example = True):
     """Compiles a method of a program to C++.
@@ -221,9 +207,9 @@ def compile_program(ctx, program, name, directory, example = True):
     Args:
       ctx: rule context, with COMPILE_ATTRS.
       program: TorchProgramInfo of the method, one of methods_of().
-      name: a C identifier, prefix of what is generated.
+      name: a C identifier, the prefix of generated names.
       directory: folder of the outputs below the package; it becomes the include path of the headers.
-      example: whether an example input and its expected outputs are beside the model.
+      example: whether an example input and its expected outputs are provided beside the model.
 
     Returns:
       CompiledModelInfo
@@ -259,11 +245,4 @@ def compile_program(ctx, program, name, directory, example = True):
         mnemonic = "CompileProgram",
         progress_message = "Compiling the program of %{label} to C++ for " + core,
     )
-    return CompiledModelInfo(
-        name = name,
-        core = core,
-        operator_sources = [file for operator in program.operators for file in operator.sources],
-        operator_headers = [file for operator in program.operators for file in operator.headers],
-        quote_includes = {operator.root: None for operator in program.operators if operator.root}.keys(),
-        **files
-    )
+    return CompiledModelInfo(name = name, core = core, **files)

@@ -18,21 +18,21 @@ def configure_cc(ctx):
     )
     return struct(toolchain = toolchain, features = features)
 
-def compile_sources(ctx, cc, name, srcs, hdrs, include_directories, deps, additional_inputs = [], defines = [], copts = [], quote_includes = []):
+def compile_sources(ctx, cc, name, srcs, hdrs, include_directories, deps, additional_inputs = [], defines = [], copts = [], operators = []):
     """Compiles sources with this project's options.
 
     Args:
       ctx: rule context.
-      cc: what configure_cc returned.
+      cc: result of configure_cc.
       name: name of the compilation, unique in the target.
       srcs: list of source Files.
       hdrs: list of header Files.
-      include_directories: list of str, where the headers are found.
+      include_directories: list of str, the include path of the headers.
       deps: list of CcInfo.
       additional_inputs: list of Files that the sources include by other means, such as .incbin.
       defines: list of str, preprocessor definitions of these sources.
       copts: list of str, further compiler options.
-      quote_includes: list of str, where else headers that are included in quotes are found.
+      operators: list of TorchOperatorInfo, whose kernels are compiled with the sources.
 
     Returns:
       (CcCompilationContext, CcCompilationOutputs)
@@ -42,10 +42,11 @@ def compile_sources(ctx, cc, name, srcs, hdrs, include_directories, deps, additi
         actions = ctx.actions,
         cc_toolchain = cc.toolchain,
         feature_configuration = cc.features,
-        srcs = srcs,
-        public_hdrs = hdrs,
+        srcs = srcs + [file for operator in operators for file in operator.sources],
+        public_hdrs = hdrs + [file for operator in operators for file in operator.headers],
         includes = include_directories,
-        quote_includes = quote_includes,
+        # Of operators in another repository, which include their headers from its root.
+        quote_includes = {operator.root: None for operator in operators if operator.root}.keys(),
         user_compile_flags = COPTS + copts,
         local_defines = defines,
         compilation_contexts = [dep.compilation_context for dep in deps],
@@ -53,16 +54,16 @@ def compile_sources(ctx, cc, name, srcs, hdrs, include_directories, deps, additi
     )
 
 def library_info(ctx, cc, name, compilation_context, compilation_outputs, deps, alwayslink = True):
-    """Packs compilation outputs as a static library.
+    """Packs compilation outputs into a static library.
 
     Args:
       ctx: rule context.
-      cc: what configure_cc returned.
-      name: of the library.
-      compilation_context: what compile_sources returned.
-      compilation_outputs: what compile_sources returned.
+      cc: result of configure_cc.
+      name: name of the library.
+      compilation_context: result of compile_sources.
+      compilation_outputs: result of compile_sources.
       deps: list of CcInfo.
-      alwayslink: whether all of it is linked: tables and data that nothing names by symbol until link time.
+      alwayslink: whether all of it is linked: tables and data that no symbol refers to before link time.
 
     Returns:
       CcInfo of the library with its deps.

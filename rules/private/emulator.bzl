@@ -1,4 +1,4 @@
-"""What rules that start an emulator share."""
+"""Shared parts of rules that start an emulator."""
 
 load("//rules:launcher.bzl", "create_launcher", "link_apart")
 load("//rules:providers.bzl", "FirmwareInfo")
@@ -6,13 +6,13 @@ load("//rules/private:toolchain_files.bzl", "tools_of")
 
 visibility(["//rules/..."])
 
-# As an argument of create_launcher the target brings what Debian's QEMU reads; beside its script alone that is found only where
-# runfiles are links to the repository, so not on a remote worker.
+# As an argument of create_launcher, the target provides the files that Debian's QEMU reads. Beside the script alone
+# these are only found if runfiles are links to the repository, which they are not on a remote worker.
 QEMU_ATTRS = {
     "_qemu": attr.label(default = "@qemu//:qemu-system-arm", allow_single_file = True, cfg = "exec"),
 }
 
-# Of rules whose tools estimate cycles, too: the instructions of an image are the toolchain's objdump's.
+# For rules whose tools also estimate cycles: the toolchain's objdump disassembles images.
 COUNTING_ATTRS = QEMU_ATTRS | {
     "_arm_gnu_toolchain": attr.label(default = "@arm_gnu_toolchain//:compiler_files", cfg = "exec"),
 }
@@ -32,14 +32,14 @@ def write_index(ctx, images):
 
     Args:
       ctx: rule context.
-      images: list of (Target with FirmwareInfo, dict of str that the tool gets to know of it besides).
+      images: list of (Target with FirmwareInfo, dict of str with further information for the tool).
 
     Returns:
       (index, list of the Files that it names, by paths relative to it)
     """
     index = ctx.actions.declare_file(ctx.label.name + ".index.json")
 
-    # Paths are relative to the index, wherever the runfiles are.
+    # Paths are relative to the index, so that they don't depend on the location of runfiles.
     root = "../" * index.short_path.count("/")
     rows = []
     files = []
@@ -60,12 +60,12 @@ def write_index(ctx, images):
                 named["npu"] = link_apart(ctx, folder, model.program.npu_report)
             choice = {"choice": model.program.name} if firmware.models else {}
             if firmware.models and "model" in row:
-                # Its row in a table.
+                # The name of its row in a table.
                 choice["model"] = model.program.name
             rows.append(row | choice | {"board": firmware.board.name} | {key: root + file.short_path for key, file in named.items()})
             files += named.values()
 
-    # tools/artifacts/image_index reads it.
+    # Read by tools/artifacts/image_index.
     content = {"format": "index of images", "version": 1, "images": rows}
     ctx.actions.write(index, json.encode_indent(content, indent = "  ") + "\n")
     return index, files
@@ -76,7 +76,7 @@ def create_counting_launcher(ctx, tool, index, files):
     Args:
       ctx: rule context with COUNTING_ATTRS.
       tool: the tool's Target.
-      index: what write_index() made.
+      index: result of write_index().
       files: list of Files that the index names.
 
     Returns:
@@ -87,7 +87,7 @@ def create_counting_launcher(ctx, tool, index, files):
     return create_launcher(ctx, tool, arguments, files + toolchain)
 
 def environment_arguments(ctx):
-    """Arguments of every execution environment for `ctx.attr.firmware`, as create_launcher takes them."""
+    """Returns the arguments of every execution environment for `ctx.attr.firmware`, for create_launcher."""
     firmware = ctx.attr.firmware[FirmwareInfo]
     image = ["--elf", firmware.elf, "--board", firmware.board.description]
     if firmware.models:
@@ -106,6 +106,6 @@ def environment_arguments(ctx):
     ]
 
 def emulator_arguments(ctx):
-    """Arguments of //tools/verify/emulate for `ctx.attr.firmware`, as create_launcher takes them."""
+    """Returns the arguments of //tools/verify/emulate for `ctx.attr.firmware`, for create_launcher."""
     _check_emulated(ctx, ctx.attr.firmware)
     return environment_arguments(ctx) + ["--qemu", ctx.attr._qemu]

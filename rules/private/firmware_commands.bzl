@@ -1,11 +1,11 @@
-"""What a user runs on an image."""
+"""The commands that users run on an image."""
 
 load("//rules:firmware_command.bzl", "firmware_command")
 load("//rules:firmware_flash.bzl", "firmware_flash")
 
 visibility(["//rules/..."])
 
-# Target suffix -> tool, and what it uses.
+# Target suffix -> tool, and its `uses`.
 _COMMANDS = {
     "copy": (Label("//tools/commands/copy"), ["files"]),
     "gdb": (Label("//tools/commands/gdb"), ["algorithm"]),
@@ -13,19 +13,20 @@ _COMMANDS = {
     "monitor": (Label("//tools/commands/monitor"), ["addr2line", "qemu"]),
     "plot": (Label("//tools/commands/plot"), ["qemu"]),
     "simulate": (Label("//boardsim:simulate"), []),
+    "verify": (Label("//tools/commands/verify"), ["files"]),
 }
 
-# Of an image whose application is not this project's: nobody answers the others.
-OWN_APPLICATION = ["copy", "gdb", "monitor"]
+# The commands for an image whose application is not this project's; it doesn't answer the others.
+OWN_APPLICATION = ["copy", "gdb", "monitor", "verify"]
 
 def firmware_commands(firmware, visibility, testonly = False, commands = _COMMANDS):
     """Declares `<firmware>.flash`, and `<firmware>.COMMAND` for each of some commands.
 
     Args:
       firmware: name of the image.
-      visibility: visibility of all.
-      testonly: whether the image is for tests alone, so that they are, too.
-      commands: which of them there are besides.
+      visibility: visibility of all targets.
+      testonly: whether image and commands are for tests only.
+      commands: the other commands.
     """
     firmware_flash(
         name = firmware + ".flash",

@@ -1,4 +1,4 @@
-"""Programs without start-up code and libraries, which someone else loads and calls."""
+"""Links programs without start-up code and libraries, which other code loads and calls."""
 
 load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
@@ -10,7 +10,7 @@ def link_freestanding(ctx):
     """Compiles and links a rule's `srcs`, with the headers of its `deps`, by its `linker_script`.
 
     Args:
-      ctx: rule context; the rule has the toolchain of C++.
+      ctx: rule context; the rule has the C++ toolchain.
 
     Returns:
       File `<name>.elf`

@@ -1,36 +1,40 @@
-"""What is made of a linked image."""
+"""Makes further files of a linked image."""
 
 visibility(["//rules/..."])
 
 IMAGE_FILES_ATTRS = {
+    "_executorch_lock": attr.label(default = "//third_party/python:requirements/export.txt", allow_single_file = True),
     "_image_files": attr.label(default = "//tools/pipeline/image_files", executable = True, cfg = "exec"),
+    "_toolchain_packages": attr.label(default = "@arm_gnu_toolchain//:taken.txt", allow_single_file = True),
 }
 
 def write_image_files(ctx, board, programs, elf, map_file, summary, engine = ""):
-    """Writes the bytes of an image's flash, and the report of its sizes.
+    """Writes the bytes of an image's flash, the report of its sizes, and the list of its components.
 
     Args:
       ctx: rule context, with IMAGE_FILES_ATTRS.
-      board: BoardInfo of the board that it is for.
-      programs: list of TorchProgramInfo of those in it.
+      board: BoardInfo of the image's board.
+      programs: list of TorchProgramInfo of the programs in it.
       elf: File of the image.
       map_file: File of the linker's map.
       summary: whether the summary of the report is printed.
-      engine: what runs the model, for the report; empty if the report says nothing of it.
+      engine: the engine of the model and the reason, for the report; empty to omit it.
 
     Returns:
       dict of Files by their extensions
     """
     files = {
         extension: ctx.actions.declare_file("%s.%s" % (ctx.label.name, extension))
-        for extension in ["bin", "hex"] + (["uf2"] if board.uf2_family else []) + ["report.txt", "report.json"]
+        for extension in ["bin", "hex"] + (["uf2"] if board.uf2_family else []) + ["report.txt", "report.json", "spdx.json"]
     }
-    inputs = [elf, map_file, board.description] + [program.program for program in programs]
+    inputs = [elf, map_file, board.description, ctx.file._executorch_lock, ctx.file._toolchain_packages] + [program.program for program in programs]
     arguments = ctx.actions.args()
     arguments.add("--elf", elf)
     arguments.add("--map", map_file)
     arguments.add("--board", board.description)
     arguments.add_all([program.program for program in programs], before_each = "--program")
+    arguments.add("--executorch-lock", ctx.file._executorch_lock)
+    arguments.add("--toolchain-packages", ctx.file._toolchain_packages)
     if engine:
         arguments.add("--engine", engine)
     for extension, file in files.items():

@@ -1,4 +1,4 @@
-"""The memory of a board: its regions, and which of them its NPU uses."""
+"""The memory of a board: its regions, and those that its NPU uses."""
 
 visibility(["//rules/..."])
 
@@ -8,8 +8,8 @@ def parse_number(label, what, text):
     """Reads `0x...`, decimal, or decimal with a K or M suffix.
 
     Args:
-      label: of the target, for the message.
-      what: the number's name, for the message.
+      label: the target's label, for messages.
+      what: the number's name, for messages.
       text: str.
 
     Returns:
@@ -37,7 +37,7 @@ def memory_regions(label, memory):
     """Reads the attribute `memory` of a board.
 
     Args:
-      label: the board's, for messages.
+      label: the board's label, for messages.
       memory: dict of a region's name to [origin, length] or [origin, length, use].
 
     Returns:
@@ -50,12 +50,12 @@ def memory_regions(label, memory):
     return regions
 
 def check_npu_regions(label, npu, regions):
-    """Fails for memories that an NPU's description names, and the board has not.
+    """Fails for memory regions that an NPU's description names, but the board lacks.
 
     Args:
-      label: the board's, for messages.
-      npu: dict, what `ethos_u()` describes.
-      regions: what memory_regions() returned.
+      label: the board's label, for messages.
+      npu: dict, a result of `ethos_u()`.
+      regions: result of memory_regions().
     """
     for attribute in ["arena_memory", "cache_memory"]:
         name = npu[attribute]

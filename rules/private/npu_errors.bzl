@@ -1,6 +1,6 @@
-"""Why arguments of `ethos_u()` and `npu_port()` can't be."""
+"""Checks the arguments of `ethos_u()` and `npu_port()`."""
 
-# Configurations that Vela knows.
+# The configurations that Vela supports.
 _ACCELERATORS = [
     "ethos-u55-32",
     "ethos-u55-64",
@@ -18,14 +18,14 @@ _ACCELERATORS = [
 _MEMORY_MODES = ["shared_sram", "sram_only", "dedicated_sram"]
 _MEMORIES = ["Sram", "Dram", "OnChipFlash", "OffChipFlash"]
 
-# What Vela takes there, by memory mode: weights in one that it counts as SRAM are for `sram_only`.
+# The memories that Vela supports behind axi1, by memory mode; it only allows weights in SRAM with `sram_only`.
 _BEHIND_AXI1 = {
     "shared_sram": ["Dram", "OnChipFlash", "OffChipFlash"],
     "sram_only": _MEMORIES,
     "dedicated_sram": ["Dram"],
 }
 
-# Least values of what counts something.
+# The smallest values of numbers.
 _LEAST_OF_PORT = {"burst_length": 1, "read_latency": 0, "write_latency": 0, "max_reads": 1, "max_writes": 0}
 _LEAST_OF_NPU = {"clock_hz": 1, "arena_bytes": 1, "cache_bytes": 0, "interrupt": 0, "timeout_ms": 1}
 
@@ -44,7 +44,7 @@ def _is_share(text):
     return int(whole or "0") == (0 if fraction.strip("0") else 1)
 
 def port_error(port):
-    """Why a value of `npu_port()` can't be, or None.
+    """Explains why a value of `npu_port()` is invalid; returns None if it is valid.
 
     Args:
       port: its arguments, as a dict.
@@ -56,7 +56,7 @@ def port_error(port):
     return _small_value(port, _LEAST_OF_PORT)
 
 def npu_error(npu):
-    """Why a value of `ethos_u()` can't be, or None.
+    """Explains why a value of `ethos_u()` is invalid; returns None if it is valid.
 
     Args:
       npu: its arguments, as a dict.

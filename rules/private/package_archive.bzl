@@ -1,4 +1,4 @@
-"""Compiles a package's sources by themselves, as the build system of its user does: without this build's flags."""
+"""Compiles a package's sources separately, without this build's flags, as its user's build system does."""
 
 load("//platforms:cores.bzl", "CORES", "float_abi", "float_abi_flags")
 load(":toolchain_files.bzl", "tools_of")
@@ -18,8 +18,8 @@ def compile_package(ctx, sources, models, core, abi, sizes):
       sources: the folder of a package.
       models: list of str: names of its models.
       core: a key of CORES.
-      abi: one of float_abis(core), or None for the one of images.
-      sizes: whether to measure what the models take.
+      abi: one of float_abis(core), or None for that of images.
+      sizes: whether to measure the models' sizes.
 
     Returns:
       (File of the archive, File of the sizes or None)
@@ -32,8 +32,8 @@ def compile_package(ctx, sources, models, core, abi, sizes):
     toolchain = ctx.attr._compiler[DefaultInfo].files
     tools = tools_of(toolchain.to_list())
 
-    # C++'s configuration is in a folder for each variant of the libraries, of which the one for images is there; it is the
-    # same in all.
+    # libstdc++'s configuration has a folder for each variant of the libraries. The one for images exists, and all are
+    # the same.
     configuration = "/%s/bits/c++config.h" % CORES[core].multilib
     includes = [file.dirname.removesuffix("/bits") for file in toolchain.to_list() if file.path.endswith(configuration)]
     arguments = ctx.actions.args()

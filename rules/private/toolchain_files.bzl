@@ -1,9 +1,9 @@
-"""What is where in the Arm GNU toolchain."""
+"""Finds files in the Arm GNU toolchain."""
 
 visibility(["//rules/..."])
 
 def tools_of(files):
-    """The toolchain's programs by their short names, such as `gcc`.
+    """Returns the toolchain's programs by their short names, such as `gcc`.
 
     Args:
       files: list of Files of the toolchain.

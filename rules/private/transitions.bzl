@@ -15,14 +15,15 @@ _NPU = "//rules:npu"
 _NO_NPU = "//rules:no_npu"
 
 def no_board(board):
-    """Says which boards there are if a label names none of them where this project's lie; else None."""
+    """Returns an error with the list of boards if a label in this project's folder of boards names none of them; else None.
+    """
     folder = Label("//firmware/boards")
     if board.repo_name != folder.repo_name or not board.package.startswith(folder.package + "/") or board.name in BOARDS:
         return None
     return "board: there is no %s; there are %s, and your own (docs/boards.md)" % (board, ", ".join(sorted(BOARDS)))
 
 def _board_settings(board):
-    """The settings that stand for a board, by its label."""
+    """Returns the settings for a board, by its label."""
     problem = no_board(board)
     if problem:
         fail(problem)
@@ -35,7 +36,7 @@ def _firmware_transition_impl(settings, attr):
     return _board_settings(attr.board) | {_CONSOLE: attr.console or settings[_CONSOLE]}
 
 firmware_transition = transition(
-    # An image is built for the board's platform; core_transition says what of it is not.
+    # An image is built for the board's platform, except for the parts that core_transition lists.
     implementation = _firmware_transition_impl,
     inputs = [_CONSOLE],
     outputs = [_PLATFORMS, _NPU, _CONSOLE],
@@ -45,13 +46,13 @@ def _board_transition_impl(_settings, attr):
     return _board_settings(attr.board)
 
 board_transition = transition(
-    # What an image of the attribute `board` would have.
+    # The settings of an image for the attribute `board`.
     implementation = _board_transition_impl,
     inputs = [],
     outputs = [_PLATFORMS, _NPU],
 )
 
-# What the macros of rules for a board give as `core`.
+# The value of `core` in macros of rules for a board.
 BOARD_CORE = select({
     Label("//platforms:%s_alone" % core): core
     for core in CORES
@@ -59,7 +60,7 @@ BOARD_CORE = select({
     "//conditions:default": "",
 })
 
-# The same, whether the board has an NPU or not.
+# The same for boards with and without an NPU.
 LIBRARY_CORE = select({
     Label("//platforms:core_" + core): core
     for core in CORES
@@ -70,13 +71,13 @@ LIBRARY_CORE = select({
 CORE_TRANSITION_ATTRS = {
     "core": attr.string(
         values = [""] + sorted(CORES),
-        doc = "The core that what the image is made of is built for, once for all boards that have it; empty: it is built for the board. Set by the macro.",
+        doc = "The core for which the parts of the image are built, once for all boards that have it; empty: they are built for the board. Set by the macro.",
     ),
     "_allowlist_function_transition": attr.label(default = "@bazel_tools//tools/allowlists/function_transition_allowlist"),
 }
 
 def _core_settings(core, settings):
-    """The settings that stand for a core; without one what there is stays."""
+    """Returns the settings for a core; without one, the settings stay."""
     if core:
         return {_PLATFORMS: [str(Label("//platforms:" + core))], _NPU: _NO_NPU}
     return {_PLATFORMS: [str(platform) for platform in settings[_PLATFORMS]], _NPU: str(settings[_NPU])}
@@ -85,8 +86,9 @@ def _core_transition_impl(settings, attr):
     return _core_settings(attr.core, settings)
 
 core_transition = transition(
-    # From a board to its core: what does not depend on the board has one configuration, and so one build, for all that share a
-    # core. The rule has CORE_TRANSITION_ATTRS. A board with an NPU has a configuration of its own: programs depend on which.
+    # From a board to its core: parts that do not depend on the board have one configuration, and so one build, for all
+    # boards with the core. The rule has CORE_TRANSITION_ATTRS. A board with an NPU keeps its own configuration, because
+    # programs depend on the NPU.
     implementation = _core_transition_impl,
     inputs = [_PLATFORMS, _NPU],
     outputs = [_PLATFORMS, _NPU],
@@ -106,15 +108,15 @@ def _library_transition_impl(settings, attr):
     return _core_settings(attr.library_core, settings) | {_PROFILE: "off", _BUILD_ID: ""}
 
 library_transition = transition(
-    # As core_transition, for what neither an NPU nor measuring changes: kernels and runtime. The rule has an attribute
-    # `library_core`. A second build of an image (reproducibility_test) has them of the first.
+    # Like core_transition, for parts that neither an NPU nor profiling changes: kernels and runtime. The rule has an
+    # attribute `library_core`. The second build of an image (reproducibility_test) shares those of the first.
     implementation = _library_transition_impl,
     inputs = [_PLATFORMS, _NPU],
     outputs = [_PLATFORMS, _NPU, _PROFILE, _BUILD_ID],
 )
 
 def _platforms_of_programs(cores, by_cost):
-    """By the platform of each core, that of the core which a program for all of `cores` is made for."""
+    """Maps the platform of each core to that of the core for which a program for all of `cores` is made."""
     return {
         str(Label("//platforms:" + core)): str(Label("//platforms:" + representative(core, cores, by_cost)))
         for core in cores
@@ -123,17 +125,16 @@ def _platforms_of_programs(cores, by_cost):
 def _chooses_float(attr):
     """Whether a torch_program with these attributes computes in floating point where that is faster.
 
-    Whoever has integers at the border wants no code for floating point between them, and ExecuTorch's operators are
-    those of another project's kernels, whose costs are not known.
+    Programs with integer inputs and outputs shouldn't need floating-point code in between, and the costs of
+    ExecuTorch's operators are unknown, because another project implements their kernels.
     """
     return attr.backend == "cortex_m" and attr.float_where_faster and attr.io == "float32" and attr.packed
 
 def _program_transition_impl(settings, attr):
-    # A program that runs on any core is exported (and trained) once for all
-    # boards and consoles, so its configuration must not depend on them. One in
-    # int8 is exported once for all cores with the same kernels, or, if it
-    # depends on what costs less on a core, for all where the same does. One that is meant for a core keeps
-    # the platform, and one for an NPU keeps that, too. Built by itself, on the host's platform, it is for the default core.
+    # A program for any core is exported (and trained) once for all boards and consoles, so its configuration must not
+    # depend on them. An int8 program is exported once for all cores with the same kernels, or, if it depends on the
+    # costs of operators, for all cores with the same costs. A program for a specific core keeps the platform, and one
+    # for an NPU keeps the NPU, too. Built by itself, on the host's platform, a program is for the default core.
     platforms = [str(platform) for platform in settings[_PLATFORMS]]
     if attr.backend == "portable" and not attr.cores:
         platforms = ["//platforms:portable"]
@@ -160,7 +161,7 @@ def _profile_transition_impl(_settings, _attr):
     return {_PROFILE: "on", _CONSOLE: "on"}
 
 profile_transition = transition(
-    # Images that measure each operator and print what they found.
+    # Images that measure each operator and print the results.
     implementation = _profile_transition_impl,
     inputs = [],
     outputs = [_PROFILE, _CONSOLE],

@@ -1,4 +1,4 @@
-"""Analysis tests of the rules: what they provide and how they refuse."""
+"""Analysis tests of the rules: their providers and error messages."""
 
 load("@bazel_skylib//lib:unittest.bzl", "analysistest", "asserts", "unittest")
 load("@bazel_skylib//rules:write_file.bzl", "write_file")
@@ -21,7 +21,7 @@ _refusal_test = analysistest.make(
     expect_failure = True,
 )
 
-# A board's rule is only analysed for its own platform, as it is in an image.
+# A board's rule is only analysed for its own platform, as in an image.
 _refusal_on_cortex_m4_test = analysistest.make(
     _refusal_test_impl,
     attrs = {"messages": attr.string_list()},
@@ -46,7 +46,7 @@ def _no_board_test_impl(ctx):
 
 _no_board_test = unittest.make(_no_board_test_impl)
 
-# An incompatible target ends no analysis; .ci/run holds what Bazel says of one.
+# Incompatible targets don't fail the analysis; .ci/run checks Bazel's message about one.
 def _float_abi_test_impl(ctx):
     env = unittest.begin(ctx)
     soft_alone, no_soft = Label("//platforms:core_cortex_m3"), Label("//platforms:core_cortex_m55")
@@ -142,10 +142,10 @@ _MEMORY = {
 }
 
 def _npu_device_tests():
-    """What the driver gets to know of an NPU, register by register. Returns the tests' labels.
+    """Tests the registers that the driver sets for an NPU. Returns the tests' labels.
 
-    REGIONCFG and QCONFIG choose among AXI_LIMIT0 to 3 (U85: MEM_ATTR0 to 3), of which 0 and 1 are the first port's: 102420, Ethos-U55
-    Technical Reference Manual, "Register descriptions".
+    REGIONCFG and QCONFIG choose among AXI_LIMIT0 to 3 (U85: MEM_ATTR0 to 3), of which 0 and 1 belong to the first port:
+    102420, Ethos-U55 Technical Reference Manual, "Register descriptions".
     """
     sram = npu_port(memory = "Sram", clock_scale = "1.0", max_reads = 8, max_writes = 16, burst_length = 128)
     flash = npu_port(memory = "OffChipFlash", clock_scale = "0.5", max_reads = 2, max_writes = 0, burst_length = 64)
@@ -190,7 +190,7 @@ def _npu_device_tests():
             "{0x40003000, 13, 0xa, 2, {0x30, 0x30, 0x34, 0x34}, 1, 4000000, 500, 0x30000000, 4096};",
         ),
     ]:
-        board_npu(name = "npu_" + name, clock_hz = 64000000, description = npu, memory = _MEMORY | {"npu_sram": ["0x30000000", "4K"]}, tags = ["manual"])
+        board_npu(name = "npu_" + name, clock_hz = 64000000, description = json.encode(npu), memory = _MEMORY | {"npu_sram": ["0x30000000", "4K"]}, tags = ["manual"])
         _npu_device_test(name = "npu_device_%s_test" % name, target_under_test = ":npu_" + name, values = values)
         tests.append(":npu_device_%s_test" % name)
     return tests
@@ -239,7 +239,7 @@ def _engine_test_impl(ctx):
     asserts.equals(env, ctx.attr.engine, _value_of(_action_arguments(env, "ImageFiles"), "--engine"))
     mnemonics = [action.mnemonic for action in analysistest.target_actions(env)]
     asserts.equals(env, ctx.attr.engine == "compiled", "CompileProgram" in mnemonics)
-    asserts.equals(env, ctx.attr.engine != "compiled", "LinkProgram" in mnemonics)
+    asserts.equals(env, ctx.attr.engine != "compiled", "EmbedProgram" in mnemonics)
     return analysistest.end(env)
 
 _engine_test = analysistest.make(_engine_test_impl, attrs = {"engine": attr.string()})
@@ -524,19 +524,19 @@ def rules_test_suite(name):
             tags = ["manual"],
         )
     torch_firmware(
-        name = "compiled_and_loaded",
+        name = "compiled_with_backends",
+        backends = ["//firmware/ethos_u:backend"],
         board = "//firmware/boards/mps2_an386",
         engine = "compiled",
         model = "//models/sine",
-        prelink = False,
         tags = ["manual"],
     )
     for engine_name, (engine, attributes) in {
         "by_default": ("compiled", {"model": "//models/sine"}),
-        "linked": ("linked", {"engine": "linked", "model": "//models/sine"}),
-        "loaded": ("linked, as prelink = False loads the program on the device", {"model": "//models/sine", "prelink": False}),
+        "loaded": ("loaded", {"engine": "loaded", "model": "//models/sine"}),
+        "with_backends": ("loaded, as it has backends", {"backends": ["//firmware/ethos_u:backend"], "model": "//models/sine"}),
         "of_several": (
-            "linked, as srcs are an application of its own, which calls the runtime unless engine = \"compiled\"",
+            "loaded, as srcs are an application of its own, which calls the runtime unless engine = \"compiled\"",
             {"models": ["//models/sine"], "srcs": ["//firmware/tests:undefined.cpp"]},
         ),
         "of_several_compiled": (
@@ -545,7 +545,7 @@ def rules_test_suite(name):
         ),
         "of_several_by_default": ("compiled", {"models": ["//models/sine", "//models/softmax"]}),
         "with_srcs": (
-            "linked, as srcs are an application of its own, which calls the runtime unless engine = \"compiled\"",
+            "loaded, as srcs are an application of its own, which calls the runtime unless engine = \"compiled\"",
             {"model": "//models/sine", "srcs": ["//firmware/tests:undefined.cpp"]},
         ),
     }.items():
@@ -563,8 +563,8 @@ def rules_test_suite(name):
             tags = ["manual"],
         )
     for firmware_name, attributes in {
-        "several_linked": {"engine": "linked"},
-        "several_loaded": {"prelink": False},
+        "several_loaded": {"engine": "loaded"},
+        "several_with_backends": {"backends": ["//firmware/ethos_u:backend"]},
     }.items():
         torch_firmware(
             name = firmware_name,
@@ -612,13 +612,13 @@ def rules_test_suite(name):
         "benchmark_without_variant": ["row 'sine' of", "is not 'model variant'"],
         "emulate_not_emulated": ["board nucleo_wb55rg of", "has no emulator; use one with emulator_machine set"],
         "firmware_of_none": ["give either model or models"],
-        "several_linked": ["without srcs, several models run compiled only, and engine = \"linked\" asks for the runtime"],
-        "several_loaded": ["without srcs, several models run compiled only, and prelink = False loads the program on the device"],
+        "several_loaded": ["without srcs, several models run compiled only, and engine = \"loaded\" asks for the runtime"],
+        "several_with_backends": ["without srcs, several models run compiled only, and it has backends"],
         "firmware_of_two_alike": ["are both called sine; set program_name of one"],
         "int8_of_a_portable": ["io is for backends that quantize; a portable program takes the dtypes of the model"],
         "kernels_of_one_name": ["operator mine::twice is defined twice, by", "rules/tests:twice and", "rules/tests:twice_again"],
         "firmware_of_no_method": ["models/sine:sine has no method encode; it has [\"forward\"]"],
-        "compiled_and_loaded": ["engine = \"compiled\" is not possible: prelink = False loads the program on the device; leave prelink out"],
+        "compiled_with_backends": ["engine = \"compiled\" is not possible: it has backends; leave engine out"],
         "compiled_beside_SINE": ["models sine and SINE would have macros of one name; set program_name of one"],
         "compiled_beside_sine_set": ["functions of the models sine and sine_set would have one name; give the program another one"],
         "int4_of_a_portable": ["int4_of_a_portable: int4 weights are for backend = \"cortex_m\" with packed = True"],
@@ -676,10 +676,10 @@ def rules_test_suite(name):
             ":float_abi_test",
             ":copy_for_tests_test",
             ":engine_by_default_test",
-            ":engine_linked_test",
             ":engine_loaded_test",
             ":engine_of_several_by_default_test",
             ":engine_of_several_test",
+            ":engine_with_backends_test",
             ":engine_with_srcs_test",
             ":firmware_mps2_an386_test",
             ":firmware_mps2_an505_test",

@@ -16,8 +16,7 @@ namespace runtime {
 namespace internal {
 
 /**
- * Lets the backends make the delegates of a method. Each kind of executor has its own: of .pte
- * files, and of programs linked at build time.
+ * Lets the backends make the delegates of a method.
  *
  * @param[in] program The program, and what it is loaded from.
  * @param[in] plan The method, whose delegates' vector has been verified.

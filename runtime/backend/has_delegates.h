@@ -5,8 +5,7 @@ namespace runtime {
 namespace internal {
 
 /// False in the runtime of images whose programs have no delegates, which leaves out what runs
-/// them:
-/// //runtime:prelinked_without_delegates and //runtime:runtime_without_delegates.
+/// them: //runtime:runtime_without_delegates.
 #ifdef TORCH_FUSION_WITHOUT_DELEGATES
 inline constexpr bool kHasDelegates = false;
 #else

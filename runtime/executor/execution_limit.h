@@ -20,8 +20,8 @@ inline constexpr uint32_t kDefaultInstructionLimit = 1u << 23;
  * the operator's. A program without loops runs within the number that
  * MethodMeta::num_instructions() gives.
  *
- * For images that load .pte files (//runtime). Programs that are linked when they are built have a
- * fixed bound on their jumps back instead.
+ * For images that load their programs (//runtime). Compiled ones have a fixed bound on their jumps
+ * back instead.
  */
 void set_instruction_limit(uint32_t instructions);
 

@@ -18,8 +18,6 @@ namespace internal {
  * True if a tensor of a method is a constant or has its place in planned memory, so that nobody may
  * give it other memory.
  *
- * Each kind of executor has its own: of .pte files and of programs linked at build time.
- *
  * @param[in] plan The method.
  * @param[in] index The tensor: index of a value, as Method::get_output_index() gives it.
  */

@@ -56,8 +56,7 @@ ET_WEAK OpFunction find_kernel_for_arguments(
  * Checks what is in the constant of a packed layer, when a method is loaded: all that its kernel
  * relies on and does not check at each call.
  *
- * Defined only in images with kernels of packed layers. A program that is linked when it is built
- * is checked then (tools/pipeline/link).
+ * Defined only in images with kernels of packed layers.
  *
  * @returns Ok, or the error that the kernel would fail with.
  */

@@ -32,13 +32,6 @@ namespace internal {
  */
 extern const Span<const Kernel> kStaticKernels;
 
-/**
- * The functions of kStaticKernels, in its order: what programs that were linked at build time call.
- *
- * Of an image without console nothing refers to the names then, and they are left out.
- */
-extern const OpFunction kStaticFunctions[];
-
 } // namespace internal
 } // namespace runtime
 } // namespace executorch

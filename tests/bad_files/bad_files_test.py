@@ -18,7 +18,6 @@ from tools.artifacts.board.board import read_board
 from tools.artifacts.board.testing import board_json
 from tools.artifacts.golden.golden import read_golden
 from tools.artifacts.image_index.image_index import read_image_index
-from tools.artifacts.kernel_table.kernel_table import Kernel, kernel_table_json
 from tools.artifacts.manifest.manifest import read_manifest
 from tools.artifacts.memory_plan.memory_plan import MemoryPlan, memory_plan_json, read_memory_plan
 from tools.artifacts.program import load
@@ -49,7 +48,6 @@ PROGRAM, MANIFEST, GOLDEN = MODEL[".pte"], MODEL[".manifest.json"], MODEL[".gold
 OPERATORS = next(KERNELS.glob("prim/operators.yaml"))
 
 PLAN = memory_plan_json(MemoryPlan("host", 64, (64, 128), 0, 1, 8, 2, 1))
-KERNEL_TABLE = kernel_table_json([Kernel("aten::_softmax.out", "softmax", ("Float",), (), 1)])
 MEMORY = Memory(10, 100, {"kernels": 6, "runtime": 4})
 SIZES = size_report_json(SizeReport("image", "sine", "tiny", "cortex-m4", MEMORY, MEMORY))
 LAYER = Layer("fc", "aten::linear", "int8", "", Weight("per tensor", 1, 0.1, 0.1), QParams(0.1, 3), 40.0)
@@ -107,17 +105,10 @@ def exit_status_of(main: Callable[[list[str]], int], *arguments: object) -> Call
     return read
 
 
-def written(name: str, text: str) -> Path:
-    path = Path(os.environ["TEST_TMPDIR"], name)
-    path.write_text(text, encoding="utf-8")
-    return path
-
-
 FILES = {
     "program": PROGRAM,
     "manifest": MANIFEST,
     "golden": GOLDEN,
-    "prelink": written("kernels.json", KERNEL_TABLE),
 }
 
 
@@ -125,7 +116,7 @@ def linked(**files: Path | None) -> Callable[[Path], None]:
     """The step that links a program, with one of its files in the place of None."""
     given = FILES | files
     options = [
-        *("--program", given["program"], "--prelink", given["prelink"], "--core", "host"),
+        *("--program", given["program"], "--core", "host"),
         *("--method", "forward", "x", given["manifest"], "--golden", "forward", given["golden"]),
     ]
     return exit_status_of(link.main, *options, "--output", os.environ["TEST_TMPDIR"])
@@ -144,7 +135,6 @@ JSON = {
         lambda path: origins_of([read_manifest(path)]),
     ),
     "plan": (json.loads(PLAN), read_memory_plan),
-    "kernel table": (json.loads(KERNEL_TABLE), linked(prelink=None)),
     "size report": (json.loads(SIZES), read_size_report),
     "quantization report": (json.loads(QUANTIZATION), read_quantization_report),
     "image index": (IMAGES, read_image_index),
@@ -192,7 +182,7 @@ def test_golden(tmp_path: Path) -> None:
 def test_program(tmp_path: Path) -> None:
     for read in (load, linked(program=None)):
         for content in mutated_bytes(PROGRAM.read_bytes(), MUTANTS):
-            holds(read, tmp_path / "file.pte", content, others=(GOLDEN.name, MANIFEST.name, "kernels.json"))
+            holds(read, tmp_path / "file.pte", content, others=(GOLDEN.name, MANIFEST.name))
 
 
 def test_uf2_reaches_the_drive_only_if_it_is_one(tmp_path: Path) -> None:

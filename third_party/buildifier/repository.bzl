@@ -1,5 +1,7 @@
 """buildifier, which formats BUILD and .bzl files, out of its npm package."""
 
+load("//third_party/npm:registry.bzl", "npm_url")
+
 _VERSION = "8.2.1"
 _SHA256 = "b96ea9b13003036c801f52bee6f9b0314738f8432e5cb9d814c89f59292604ee"
 
@@ -14,22 +16,11 @@ native_binary(
 )
 """
 
-def _registry(rctx):
-    """The npm registry that this machine's npm uses, or NPM_CONFIG_REGISTRY."""
-    named = rctx.getenv("NPM_CONFIG_REGISTRY") or rctx.getenv("npm_config_registry")
-    npm = rctx.which("npm")
-    if not named and npm:
-        result = rctx.execute([npm, "config", "get", "registry"])
-        named = result.stdout.strip() if not result.return_code else None
-    if not named or not named.startswith("http"):
-        fail("{}: this machine has no npm that knows its registry; install npm, or set NPM_CONFIG_REGISTRY to the registry's address.".format(rctx.name))
-    return named.removesuffix("/")
-
 def _buildifier_impl(rctx):
     machine = {"x86_64": "amd64", "aarch64": "arm64"}.get(rctx.os.arch, rctx.os.arch)
     program = "buildifier-linux_" + machine
     rctx.download_and_extract(
-        url = "{}/@bazel/buildifier/-/buildifier-{}.tgz".format(_registry(rctx), _VERSION),
+        url = npm_url(rctx, "@bazel/buildifier", _VERSION),
         sha256 = _SHA256,
         stripPrefix = "package",
     )

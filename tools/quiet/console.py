@@ -39,6 +39,14 @@ def system_error(error: OSError, path: Path | str | None = None, advice: str = "
     return (f"{file}: " if file else "") + f"{error.strerror or error}" + (f"; {advice}" if advice else "")
 
 
+def printable(text: str) -> str:
+    """The text with escapes in place of control characters, but for line ends and tabs.
+
+    Names out of a file or from a device must not move the cursor, recolour the terminal or turn the reading direction.
+    """
+    return "".join(each if each.isprintable() or each in "\n\t" else repr(each)[1:-1] for each in text)
+
+
 def user_path(text: str) -> Path:
     """A path as the user means it: `bazel run` changes the directory and says where the user was."""
     return Path(os.environ.get("BUILD_WORKING_DIRECTORY", "."), text)
@@ -59,7 +67,7 @@ class Console:
 
     def say(self, text: str) -> None:
         """Prints one message of the tool's own on the real stderr."""
-        os.write(self._err, (text.rstrip("\n") + "\n").encode("utf-8", "replace"))
+        os.write(self._err, (printable(text.rstrip("\n")) + "\n").encode("utf-8", "replace"))
 
     @contextlib.contextmanager
     def shown(self) -> Iterator[None]:

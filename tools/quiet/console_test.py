@@ -65,6 +65,12 @@ def test_a_mistake_of_the_user_is_one_message(tmp_path: Path) -> None:
     ]
 
 
+def test_an_exit_of_the_users_code_is_an_error(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert run_quietly(lambda _: sys.exit(0), tmp_path / "log", "tool") == 1
+    message = "tool: error: a call of sys.exit(0) ended it; let the model raise an error instead\n"
+    assert capfd.readouterr().err.endswith(f"{message}  (traceback: {tmp_path}/log)\n")
+
+
 def test_a_log_that_says_nothing_is_not_named(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     def fail(cause: Exception | None) -> Callable[[Console], None]:
         def step(_console: Console) -> None:

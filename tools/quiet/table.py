@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from .console import UserError
+from .console import UserError, printable
 
 
 def text_table(rows: Sequence[Sequence[str]], left: Collection[int]) -> list[str]:
@@ -14,6 +14,7 @@ def text_table(rows: Sequence[Sequence[str]], left: Collection[int]) -> list[str
       rows: cells, of each row as many; the first row is the headings.
       left: columns whose cells are flush left; those of all others are flush right.
     """
+    rows = [[printable(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
         "  ".join(

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from .console import UserError, flush_or_drop, system_error
+from .console import UserError, flush_or_drop, printable, system_error
 
 # As a shell says it of a program that SIGPIPE ended.
 _NOBODY_READS = 141
@@ -37,7 +37,7 @@ def run_tool(tool: str, run: Callable[..., int | None], *arguments: Any) -> int:
             return _NOBODY_READS
         message = system_error(error)
     flush_or_drop(sys.stdout)
-    print(f"{tool}: error: {message}", file=sys.stderr)
+    print(f"{tool}: error: {printable(message)}", file=sys.stderr)
     return 1
 
 

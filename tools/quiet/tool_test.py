@@ -39,6 +39,7 @@ def test_the_status_is_the_tools(last: str, status: int) -> None:
     ("last", "expected"),
     [
         ("raise UserError('x.npy: this is wrong; do that')", "x.npy: this is wrong; do that"),
+        ("raise UserError('\\x1b]0;name\\x07 \\u202e is\\n\\twrong')", "\\x1b]0;name\\x07 \\u202e is\n\twrong"),
         ("Path('/not/there').write_text('')", "/not/there: No such file or directory"),
         ("Path('/').write_text('')", "/: Is a directory"),
         ("raise BrokenPipeError(32, 'Broken pipe')", "Broken pipe"),

@@ -117,7 +117,7 @@ def test_a_program_that_is_not_aligned(board: str) -> None:
     _, address, size, _ = simulation.image.symbols["softmax_pte_data"]
     # The whole program 4 bytes off, in flash that nothing uses, and every reference to it corrected.
     moved = _FLASH[board] + 0x60004
-    program = simulation.machine.debugger.read(address, 528)
+    program = simulation.machine.debugger.read(address, size)
     simulation.machine.debugger.write(moved, program)
     flash = simulation.machine.debugger.read(_FLASH[board], address - _FLASH[board])
     references = [i for i in range(0, len(flash) - 3, 4) if flash[i : i + 4] == struct.pack("<I", address)]

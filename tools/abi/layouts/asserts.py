@@ -12,8 +12,6 @@ from tools.abi.layouts.layouts import POINTER, Layout
 _HEADERS = (
     "executorch/runtime/core/error.h",
     "executorch/runtime/core/evalue.h",
-    "executorch/runtime/core/tag.h",
-    "executorch/runtime/executor/program.h",
     "kernels/cortex_m/prelu.h",
     "kernels/selection.h",
     "runtime/backend/delegate.h",
@@ -27,7 +25,6 @@ def _camel(name: str) -> str:
 def _constants() -> Iterator[tuple[str, object]]:
     """C++ expressions and the numbers that they must be."""
     runtime = "executorch::runtime"
-    method, tensor = (f"{runtime}::internal::{name}" for name in ("PrelinkedMethod", "PrelinkedTensor"))
     for variant in layouts.Variant:
         yield f"uint32_t(torch::executor::native::Variant::{_camel(str(variant.name))})", int(variant)
     for status in layouts.ExitStatus:
@@ -35,24 +32,7 @@ def _constants() -> Iterator[tuple[str, object]]:
     yield "kHostReportPass", layouts.HOST_REPORT_PASS
     for value, name in layouts.ERRORS.items():
         yield f"uint32_t({runtime}::Error::{name})", value
-    for name, value in layouts.TAGS.values():
-        yield f"uint32_t({runtime}::Tag::{name})", value
-    for name, value in layouts.INSTRUCTION_KINDS.values():
-        yield f"{method}::{name}", value
-    yield f"{tensor}::kOffsetBits", layouts.OFFSET_BITS
-    yield f"{method}::kCountBit", layouts.COUNT_BIT
-    yield f"{method}::kKernelBit", layouts.KERNEL_BIT
-    yield f"{method}::kInRam", layouts.IN_RAM
-    yield f"({method}::kFree | {method}::kDelegate)", layouts.DELEGATE
-    yield f"{method}::kDelegateCountBit", layouts.DELEGATE_COUNT_BIT
-    yield f"{method}::kDelegateBit", layouts.DELEGATE_BIT
-    yield f"{method}::kDelegateCountsBit", layouts.DELEGATE_COUNTS_BIT
-    yield f"sizeof({runtime}::CompileSpec)", "3 * sizeof(void*)"
-    yield f"offsetof({runtime}::CompileSpec, value.nbytes)", "2 * sizeof(void*)"
-    yield f"{runtime}::Program::kMinHeadBytes", layouts.PROGRAM_HEAD_SIZE
     yield f"sizeof({runtime}::EValue)", layouts.EVALUE_SIZE
-    for index, byte in enumerate(layouts.PRELINKED_MAGIC):
-        yield f"{runtime}::internal::PrelinkedProgram::kMagic[{index}]", byte
     for pointer in (4, 8):
         size = layouts.tensor_size(pointer)
         yield f"(sizeof(void*) == {pointer} ? sizeof({runtime}::etensor::TensorImpl) : {size})", size

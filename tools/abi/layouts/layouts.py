@@ -66,50 +66,6 @@ ERRORS = {
 }
 """executorch::runtime::Error by value: executorch/runtime/core/error.h."""
 
-TAGS = {
-    "Null": ("None", 0),
-    "Tensor": ("Tensor", 1),
-    "String": ("String", 2),
-    "Double": ("Double", 3),
-    "Int": ("Int", 4),
-    "Bool": ("Bool", 5),
-    "BoolList": ("ListBool", 6),
-    "DoubleList": ("ListDouble", 7),
-    "IntList": ("ListInt", 8),
-    "TensorList": ("ListTensor", 9),
-    "OptionalTensorList": ("ListOptionalTensor", 11),
-}
-"""executorch::runtime::Tag, name and value, by the schema's name of a value: executorch/runtime/core/tag.h."""
-
-INSTRUCTION_KINDS = {
-    "KernelCall": ("kCall", 0),
-    "MoveCall": ("kMove", 1),
-    "JumpFalseCall": ("kJumpFalse", 2),
-    "FreeCall": ("kFree", 3),
-}
-"""PrelinkedMethod::Kind, name and value, by the schema's name of an instruction."""
-
-DELEGATE = INSTRUCTION_KINDS["FreeCall"][1] | 4
-"""PrelinkedMethod::kDelegate, with the kind that it belongs to: the word of a call of a delegate."""
-DELEGATE_COUNT_BIT = 3
-"""PrelinkedMethod::kDelegateCountBit."""
-DELEGATE_BIT = 16
-"""PrelinkedMethod::kDelegateBit."""
-DELEGATE_COUNTS_BIT = 16
-"""PrelinkedMethod::kDelegateCountsBit."""
-
-OFFSET_BITS = 24
-"""PrelinkedTensor::kOffsetBits."""
-COUNT_BIT = 2
-"""PrelinkedMethod::kCountBit."""
-KERNEL_BIT = 16
-"""PrelinkedMethod::kKernelBit."""
-IN_RAM = 1
-"""PrelinkedMethod::kInRam."""
-PRELINKED_MAGIC = b"TFPL"
-"""PrelinkedProgram::kMagic."""
-PROGRAM_HEAD_SIZE = 64
-"""Program::kMinHeadBytes."""
 EVALUE_SIZE = 16
 """Bytes of an EValue."""
 
@@ -185,50 +141,6 @@ RUNNER_VALUE = Layout(
 )
 """What precedes the bytes of an input or output of the runner."""
 
-_PRELINKED = "runtime/prelinked/prelinked.h"
-_INTERNAL = "executorch::runtime::internal::"
-
-PRELINKED_METHOD = Layout(
-    _PRELINKED,
-    _INTERNAL + "PrelinkedMethod",
-    (
-        *((name, POINTER) for name in ("name", "code", "tensors", "values", "lists", "inputs", "planned_sizes")),
-        *((name, POINTER) for name in ("states", "attributes")),
-        *((name, 4) for name in ("code_size", "instruction_count", "shapes_size", "lists_size")),
-        *((name, 2) for name in ("tensor_count", "value_count", "list_count", "input_count")),
-        *((name, 2) for name in ("output_count", "planned_count", "state_count", "attribute_count")),
-        ("counts", 4),
-    ),
-)
-
-PRELINKED_TENSOR = Layout(
-    _PRELINKED,
-    _INTERNAL + "PrelinkedTensor",
-    (
-        *((name, POINTER) for name in ("sizes", "dim_order", "strides", "data", "dim", "numel", "numel_bound")),
-        *((name, 1) for name in ("type", "dynamism")),
-        ("device", 2),
-    ),
-)
-
-PRELINKED_INT_LIST = _layout(_PRELINKED, _INTERNAL + "PrelinkedIntList", POINTER, "values", "size", "items")
-
-PRELINKED_LIST = Layout(_PRELINKED, _INTERNAL + "PrelinkedList", (("elements", POINTER), ("size", 2), ("tag", 2)))
-
-PRELINKED_STATE = Layout(_PRELINKED, _INTERNAL + "PrelinkedState", (("data", POINTER), ("nbytes", 4), ("value", 4)))
-
-PRELINKED_ATTRIBUTE = _layout(_PRELINKED, _INTERNAL + "PrelinkedAttribute", POINTER, "name", "value")
-
-PRELINKED_DELEGATE = _layout(
-    _PRELINKED, _INTERNAL + "PrelinkedDelegate", POINTER, "id", "data", "size", "specs", "spec_count"
-)
-
-PRELINKED_PROGRAM = Layout(
-    _PRELINKED,
-    _INTERNAL + "PrelinkedProgram",
-    (("magic", 4), ("method_count", 4), ("self", POINTER), ("methods", POINTER)),
-)
-
 PACKED_LAYER = Layout(
     "kernels/cortex_m/packed.h",
     "torch::executor::native::cortex_m::PackedLayer",
@@ -268,12 +180,4 @@ LAYOUTS = (
     RUNNER_CASE,
     RUNNER_RESULT,
     RUNNER_VALUE,
-    PRELINKED_METHOD,
-    PRELINKED_TENSOR,
-    PRELINKED_INT_LIST,
-    PRELINKED_LIST,
-    PRELINKED_STATE,
-    PRELINKED_ATTRIBUTE,
-    PRELINKED_DELEGATE,
-    PRELINKED_PROGRAM,
 )

@@ -9,6 +9,9 @@ import math
 import struct
 from dataclasses import dataclass
 
+BACKEND = "EthosUBackend"
+"""The name of that backend in programs."""
+
 _NAMES = ("vela_bin_stream", "cmd_data", "weight_data", "scratch_size", "inputs", "outputs", "vela_end_stream")
 _CONFIGURATION, _COMMAND_STREAM, _NOTHING = 1, 2, 5
 _HEADER = struct.Struct("<16sI12x")

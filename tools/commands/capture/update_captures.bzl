@@ -1,6 +1,6 @@
 """The `update_captures` rule: `bazel run` makes the documents' pictures of commands."""
 
-load("//rules:board_binary.bzl", "BoardBinaryInfo")
+load("//rules:providers.bzl", "BoardBinaryInfo")
 load("//rules:launcher.bzl", "create_launcher")
 load("//rules:providers.bzl", "FirmwareInfo", "TorchProgramInfo")
 

@@ -17,7 +17,7 @@ import numpy as np
 from tools.artifacts.board.board import read_board
 from tools.commands.console.options import add_arguments, add_model, open_channel
 from tools.commands.infer.protocol import Client, Device, TensorSpec
-from tools.quiet.console import UserError, user_path
+from tools.quiet.console import UserError, printable, user_path
 from tools.quiet.files import reading, replacing
 from tools.quiet.tool import run_tool
 
@@ -112,7 +112,7 @@ def describe(device: Device) -> str:
         return ", ".join(f"{spec.dtype}{list(spec.shape)}" for spec in specs)
 
     return (
-        f"{device.name}, {device.program_size:,} bytes (CRC-32 {device.program_crc:08x}): "
+        f"{printable(device.name)}, {device.program_size:,} bytes (CRC-32 {device.program_crc:08x}): "
         f"{shapes(device.inputs)} -> {shapes(device.outputs)}"
     )
 

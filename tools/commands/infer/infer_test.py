@@ -103,7 +103,7 @@ def test_outputs_are_pytorchs(channel: Channel, golden: dict[str, np.ndarray]) -
 
 
 def test_a_model_that_the_runtime_runs_answers_as_any() -> None:
-    channel = EmulatorChannel(_file("LINKED", ".elf"), read_board(_BOARD), _QEMU)
+    channel = EmulatorChannel(_file("LOADED", ".elf"), read_board(_BOARD), _QEMU)
     try:
         client = Client(channel)
         assert (client.device.name, client.device.inputs, client.device.outputs) == (
@@ -111,9 +111,9 @@ def test_a_model_that_the_runtime_runs_answers_as_any() -> None:
             (TensorSpec(np.dtype("float32"), (1, 1), 0, 4),),
             (TensorSpec(np.dtype("float32"), (1, 1), 0, 4),),
         )
-        program = _file("GOLDEN_LINKED", ".pte").read_bytes()
+        program = _file("GOLDEN_LOADED", ".pte").read_bytes()
         assert (client.device.program_size, client.device.program_crc) == (len(program), binascii.crc32(program))
-        golden = np.load(_file("GOLDEN_LINKED", ".golden.npz"))
+        golden = np.load(_file("GOLDEN_LOADED", ".golden.npz"))
         for given, expected in zip(golden["input_0"], golden["output_0"], strict=True):
             np.testing.assert_allclose(client.infer([given]).outputs[0], expected, rtol=1e-4, atol=1e-4)
     finally:

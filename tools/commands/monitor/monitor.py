@@ -17,7 +17,7 @@ from tools.artifacts.board.board import read_board
 from tools.commands.console.channel import Channel, ChannelClosed
 from tools.commands.console.options import add_arguments, open_channel
 from tools.commands.monitor.decode import FaultDecoder
-from tools.quiet.console import UserError
+from tools.quiet.console import UserError, printable
 from tools.quiet.tool import run_tool
 
 # Seconds between two looks for a board that is gone, and until the start of a line counts as all there is of it, as a
@@ -73,7 +73,7 @@ class LinePrinter:
     def _show(self, line: str) -> None:
         if not self._printed:
             self._write(f"{self._now():%H:%M:%S.%f}"[:12] + "  ")
-        self._write(line[self._printed :])
+        self._write(printable(line[self._printed :]))
         self._printed = len(line)
 
 

@@ -76,6 +76,10 @@ def test_bytes_that_are_no_text_do_no_harm() -> None:
     assert "\ufffd" in _shown(Console(b"\xff\xfe\n"))
 
 
+def test_a_board_does_not_control_the_terminal() -> None:
+    assert _shown(Console(b"\x1b[2J\tred\x1b[31", b"m\n")).endswith("  \\x1b[2J\tred\\x1b[31m\n")
+
+
 def test_a_board_that_is_unplugged_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(monitor_module, "_RETRY", 0)
     gone = Console(b"half a li", ChannelClosed("unplugged"))

@@ -147,6 +147,7 @@ def _parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--clock-mhz", type=float, help="clock at which to give the time of estimated cycles (default: the board's)"
     )
+    parser.add_argument("--quiet", action="store_true", help="print no table")
     parser.add_argument("--timeout", type=float, default=600, help="seconds until the run counts as hung")
     arguments = parser.parse_args(argv)
     if arguments.clock_mhz is not None and not arguments.clock_mhz > 0:
@@ -217,10 +218,11 @@ def _run(arguments: argparse.Namespace) -> None:
         note = ""
     else:
         profile, note = _emulate(image, arguments)
-    print(f"{profile.name} on {profile.board}")
-    print(table(profile) + note)
     picture(profile, arguments.picture)
-    print(f"bar chart: {arguments.picture}")
+    if not arguments.quiet:
+        print(f"{profile.name} on {profile.board}")
+        print(table(profile) + note)
+        print(f"bar chart: {arguments.picture}")
     if arguments.json:
         rows: list[dict[str, Any]] = [asdict(row) | {"unit": profile.unit} for row in profile.rows]
         replace_text(arguments.json, json.dumps(rows, indent=2) + "\n")

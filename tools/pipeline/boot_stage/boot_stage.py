@@ -1,4 +1,4 @@
-"""Makes a C file of the RP2040's second boot stage: its code, filled up, and the checksum that the boot ROM wants.
+"""Writes the RP2040's second boot stage as a C file: its code, padding, and the checksum that the boot ROM expects.
 
 RP2040 datasheet, "Flash Second Stage", "Checksum": the last 4 of 256 bytes are the CRC32 of those before them, little
 endian: polynomial 0x04c11db7, initial value 0xffffffff, no reflection, no final exclusive or.
@@ -14,7 +14,7 @@ from tools.artifacts.elf_image.elf_image import ElfImage
 from tools.quiet.console import UserError
 from tools.quiet.tool import run_tool
 
-#: Bytes of the stage's code and of its checksum.
+# The bytes of the stage's code and of its checksum.
 CODE, CHECKSUM = 252, 4
 _POLYNOMIAL = 0x04C11DB7
 
@@ -29,7 +29,7 @@ __attribute__((section(".boot_stage"), used)) static const uint8_t kBootStage[{s
 
 
 def checksum(data: bytes) -> int:
-    """The boot ROM's CRC32 of some bytes."""
+    """Computes the boot ROM's CRC32."""
     value = 0xFFFFFFFF
     for byte in data:
         value ^= byte << 24
@@ -39,10 +39,10 @@ def checksum(data: bytes) -> int:
 
 
 def boot_stage(image: ElfImage) -> bytes:
-    """The 256 bytes of a linked stage.
+    """Returns the 256 bytes of a linked stage.
 
     Raises:
-        UserError: the code is not in one piece, its entry is not its beginning, or it is too long.
+        UserError: the code is not contiguous, its entry is not at its start, or it is too long.
     """
     if len(image.segments) != 1:
         raise UserError(f"boot stage {image.path} has {len(image.segments)} segments; it can have code alone")

@@ -24,7 +24,7 @@ def _run(folder: Path, code: bytes, **changes: int) -> int:
 
 
 def test_the_checksum_is_that_of_the_datasheet() -> None:
-    # Known as CRC-32/MPEG-2, whose published check value is this.
+    # The published check value of CRC-32/MPEG-2.
     assert checksum(b"123456789") == 0x0376E6E7
 
 

@@ -1,7 +1,7 @@
 """Builds a firmware project that has a CMakeLists.txt, with this build's toolchain and packages of models.
 
-The project is copied, so that nothing is written to it; its ELF image and the linker's map depend on what is in it, not
-on where it is. What CMake, the compiler and the linker say is shown if they fail.
+The project is copied, so that nothing is written to it; its ELF image and the linker's map depend on its contents, not
+on its location. The output of CMake, the compiler and the linker is shown if they fail.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from tools.quiet.tool import run_tool
 
 _MAP = "firmware.map"
 _PREFIX = "arm-none-eabi-"
-# Those that look for headers and libraries.
+# Programs that search for headers and libraries.
 _DRIVERS = ("c++", "cpp", "g++", "gcc")
-# What the linker says of a project that needs C++'s library.
+# The linker's messages for a project that needs libstdc++.
 _NEEDS_LIBSTDCXX = ("cannot find -lstdc++", "undefined reference to `operator new", "undefined reference to `std::")
 
 
 def write_programs(folder: Path, programs: Path, search: Sequence[str], others: dict[str, Path]) -> None:
-    """Makes the folder that is all of PATH: the toolchain's programs, by the names that they have anywhere, and others.
+    """Makes the folder that is the whole PATH: the toolchain's programs under their usual names, and others.
 
     Args:
-        folder: what is made.
+        folder: the folder to make.
         programs: the toolchain's programs, `arm-none-eabi-gcc` and so on.
-        search: options of compilers that say where headers and libraries are besides GCC's own.
+        search: compiler options with the locations of headers and libraries besides GCC's own.
         others: further programs by their names.
     """
     folder.mkdir()
@@ -41,7 +41,7 @@ def write_programs(folder: Path, programs: Path, search: Sequence[str], others: 
     for name, program in (toolchain | others).items():
         options = search if name.removeprefix(_PREFIX) in _DRIVERS else ()
         wrapper = folder / name
-        # What starts CMake says where its libraries are, which are not those of all programs.
+        # CMake's launcher sets LD_LIBRARY_PATH to its own libraries, which other programs must not use.
         wrapper.write_text(
             f'#!/bin/sh\nunset LD_LIBRARY_PATH\nexec {shlex.join([str(program), *options])} "$@"\n', encoding="utf-8"
         )
@@ -56,15 +56,15 @@ def toolchain_file(
     clang_flags: Sequence[str] = (),
     libstdcxx: bool = False,
 ) -> str:
-    """CMake's description of the cross compiler.
+    """Returns CMake's description of the cross compiler.
 
     Args:
         programs: the folder with arm-none-eabi-gcc and so on.
-        flags: what selects the core, for compiler and linker.
-        work: the folder that the project is built in, which debug information is not to name.
-        clang: what compiles in GCC's place, which links then.
-        clang_flags: what selects the core for it, and its headers.
-        libstdcxx: whether what is C++ is linked with C++'s library.
+        flags: the options that select the core, for compiler and linker.
+        work: the folder in which the project is built; debug information must not name it.
+        clang: the compiler that replaces GCC, which then only links.
+        clang_flags: the options that select the core and the headers for it.
+        libstdcxx: whether C++ code is linked with libstdc++.
     """
     always = [f"-ffile-prefix-map={work}=.", "-no-canonical-prefixes"]
     gcc, gxx = (programs / f"{_PREFIX}{name}" for name in ("gcc", "g++" if libstdcxx else "gcc"))
@@ -134,11 +134,11 @@ def build(arguments: argparse.Namespace, work: Path) -> tuple[Path, Path]:
     )
     clang = here / arguments.clang if arguments.clang else None
     programs = work / "bin"
-    # The interpreter that runs this.
+    # The interpreter that runs this tool.
     others = {"cmake": cmake, "ninja": ninja, "python3": Path(sys.executable)}
     options = [word for flag in search for word in flag.split(" ", 1)]
     if arguments.own_toolchain:
-        # What our description of the compiler would say of the project's debug information and of the map.
+        # A framework replaces our compiler description, which has options for debug information and the map.
         toolchain_root = (here / arguments.programs).resolve().parent
         places = {here: ".", toolchain_root: "toolchain", work: "."}
         options += [*(f"-ffile-prefix-map={place}={name}" for place, name in places.items()), "-no-canonical-prefixes"]
@@ -146,7 +146,7 @@ def build(arguments: argparse.Namespace, work: Path) -> tuple[Path, Path]:
     write_programs(programs, here / arguments.programs, options, others)
     toolchain = toolchain_file(programs, arguments.flag, work, clang, clang_flags, arguments.libstdcxx)
     (work / "toolchain.cmake").write_text(toolchain, encoding="utf-8")
-    # Nothing of the machine: no home, and no other programs.
+    # The environment has nothing of the machine: neither its home folder nor its programs.
     environment = {
         **{"PATH": str(programs), "HOME": str(work), "SOURCE_DATE_EPOCH": "0"},
         **{"PYTHONDONTWRITEBYTECODE": "1", "PYTHONNOUSERSITE": "1"},
@@ -157,7 +157,7 @@ def build(arguments: argparse.Namespace, work: Path) -> tuple[Path, Path]:
         *([] if arguments.own_toolchain else [f"-DCMAKE_TOOLCHAIN_FILE={work / 'toolchain.cmake'}"]),
         f"-DCMAKE_BUILD_TYPE={arguments.build_type}",
         *(f"-DCMAKE_PREFIX_PATH={packages}", "-DFETCHCONTENT_FULLY_DISCONNECTED=ON", "--no-warn-unused-cli"),
-        # Otherwise what is not on the PATH is looked for in the machine's folders.
+        # Otherwise CMake would search the machine's folders for programs that are not on the PATH.
         "-DCMAKE_FIND_USE_CMAKE_SYSTEM_PATH=OFF",
         *(f"-D{definition}" for definition in arguments.define),
     ]
@@ -209,7 +209,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         prog="cmake_build",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        # A framework has more files than a command line takes: @FILE has an argument a line.
+        # A framework has more files than a command line can hold: @FILE has one argument per line.
         fromfile_prefix_chars="@",
     )
     parser.add_argument("--project", type=Path, required=True, help="the folder of CMakeLists.txt")

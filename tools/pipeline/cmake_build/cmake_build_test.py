@@ -1,4 +1,4 @@
-"""What is given to CMake, and what ends a build; with shell scripts in the place of CMake and Ninja."""
+"""Tests the arguments of CMake and failing builds, with shell scripts in place of CMake and Ninja."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ case "$*" in *"-DCMAKE_PREFIX_PATH=$PWD/packages"*"-DLEVEL=3"*) ;; *) exit 1 ;; 
 
 
 def test_a_framework_has_its_own_toolchain_map_and_build_type(tmp_path: Path) -> None:
-    """And is a tree beside the project, whose scripts import packages."""
+    """The framework is a tree beside the project, and its scripts import packages."""
     (tmp_path / "site").mkdir()
     (tmp_path / "site/needed.py").touch()
     tree = tmp_path / "setup.cmake"
@@ -60,7 +60,7 @@ grep -q -- " -ffile-prefix-map=.*=. -no-canonical-prefixes " bin/arm-none-eabi-g
 case "$*" in *CMAKE_TOOLCHAIN_FILE*) exit 1 ;; *-DCMAKE_BUILD_TYPE=Release*) ;; *) exit 1 ;; esac"""
     ninja = _NINJA_MAKES_AN_IMAGE.replace("firmware.map", "firmware.elf.map")
     more = ["--own-toolchain", "--build-type", "Release", "--map-file", "firmware.elf.map"]
-    # Of thousands of files the build writes a file of arguments.
+    # The build writes arguments for thousands of files to a file.
     files = tmp_path / "files.params"
     files.write_text(f"--tree-file\nframework\ntools/setup.cmake\n{tree}\n", encoding="utf-8")
     more += ["--python-path", str(tmp_path / "site"), f"@{files}"]

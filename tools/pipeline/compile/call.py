@@ -1,4 +1,4 @@
-"""Calls of kernels' inner functions, and what is known of their arguments when a program is compiled."""
+"""Represents calls of kernels' inner functions, and the knowledge about their arguments at compile time."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tools.abi.layouts.layouts import SHIFTS
+from tools.pipeline.compile.layout import elements, is_constant, kind_of
 from tools.pipeline.compile.program import Method
-from tools.pipeline.link.layout import elements, is_constant, kind_of
 
 
 @dataclass(frozen=True)
@@ -15,11 +15,11 @@ class Call:
     """A call of an inner function.
 
     Attributes:
-        header: where it is declared.
+        header: the header that declares it.
         function: its name.
         arguments: C++ expressions.
-        tensors: the tensors that these name.
-        objects: constants of other types that they name: definitions by their names.
+        tensors: the tensors in the arguments.
+        objects: definitions of constants of other types in the arguments, by name.
     """
 
     header: str
@@ -30,7 +30,7 @@ class Call:
 
 
 def pointer(method: Method, index: int, c_type: str, is_out: bool = False) -> str:
-    """The address of a tensor's elements."""
+    """Returns an expression for the address of a tensor's elements."""
     if is_constant(method.value(index)):
         return method.constants[method.value(index).val.data_buffer_idx]
     const = "" if is_out else "const "
@@ -39,7 +39,7 @@ def pointer(method: Method, index: int, c_type: str, is_out: bool = False) -> st
 
 
 def are_plain(method: Method, dtype: str, *tensors: int) -> bool:
-    """Whether tensors are of a dtype, contiguous, and at a place that is known when the program is compiled."""
+    """Whether tensors have a dtype, are contiguous, and have an address that is known at compile time."""
     return all(
         index in method.shapes and method.shapes[index].dtype == dtype and method.shapes[index].is_contiguous
         for index in tensors
@@ -47,25 +47,25 @@ def are_plain(method: Method, dtype: str, *tensors: int) -> bool:
 
 
 def are_placed(method: Method, *tensors: int) -> bool:
-    """Whether tensors are at places that are known when the program is compiled, and of static shape."""
+    """Whether tensors have a static shape and an address that is known at compile time."""
     return all(
         is_constant(method.value(index)) or (index in method.offsets and index not in method.kept) for index in tensors
     )
 
 
 def ints(method: Method, *indices: int) -> list[int] | None:
-    """The integers of a program; None if it computes one."""
+    """Returns integers of a program, or None if it computes one of them."""
     if any(index in method.values or kind_of(method.value(index)) != "Int" for index in indices):
         return None
     return [int(method.value(index).val.int_val) for index in indices]
 
 
 def int_list(method: Method, index: int) -> list[int] | None:
-    """A list of integers of a program; None if it computes one of them."""
+    """Returns a list of integers of a program, or None if it computes one of them."""
     return ints(method, *elements(method.value(index))) if kind_of(method.value(index)) == "IntList" else None
 
 
 def is_factor(multiplier: int, shift: int) -> bool:
-    """What check_factor() of kernels/cortex_m/requantize.h takes."""
+    """Whether check_factor() of kernels/cortex_m/requantize.h accepts a factor."""
     least, greatest = SHIFTS
     return -(2**31) <= multiplier < 2**31 and least <= shift <= greatest

@@ -1,7 +1,7 @@
 """Compiles a method of a program to C++: NAME.h for C and C++, NAME.hpp for C++, and NAME.cpp.
 
-What they call of the kernels is what the linked engine would call, with the same memory, so that they compute the same
-to the bit. Beside them are what images need: NAME.plan.json, the memory that the method takes; NAME_pte.h,
+What they call of the kernels is what the runtime would call, with the same memory, so that they compute the same to the
+bit. Beside them are what images need: NAME.plan.json, the memory that the method takes; NAME_pte.h,
 which describes its inputs and outputs; and NAME_pte.S with an example of both.
 """
 
@@ -15,20 +15,21 @@ from pathlib import Path
 from tools.artifacts.core.core import POINTER_SIZES
 from tools.artifacts.memory_plan.memory_plan import MemoryPlan, memory_plan_json
 from tools.artifacts.program.program import load, output_places, unwritten_bytes
+from tools.pipeline.compile.checks import check_method
 from tools.pipeline.compile.header import c_header, cpp_header
+from tools.pipeline.compile.in_place import use_in_place
+from tools.pipeline.compile.layout import kind_of, method_layout
+from tools.pipeline.compile.model import Model
 from tools.pipeline.compile.names import name_problem
 from tools.pipeline.compile.program import Method, make_method
-from tools.pipeline.compile.source import Model, source
-from tools.pipeline.link.checks import check_method
+from tools.pipeline.compile.source import source
 from tools.pipeline.link.header import Embedded
 from tools.pipeline.link.header import header as image_header
-from tools.pipeline.link.in_place import use_in_place
 from tools.pipeline.link.interface import find_method, interface_of, read_example, read_program_manifest
-from tools.pipeline.link.layout import kind_of, method_layout
 from tools.pipeline.link.source import source as image_source
 from tools.pipeline.registry.calls import operator_uses
 from tools.pipeline.registry.catalog import read_catalog
-from tools.pipeline.registry.registry import kernel_table, origins_of, select
+from tools.pipeline.registry.registry import origins_of, select
 from tools.quiet.console import UserError
 from tools.quiet.tool import run_tool
 
@@ -53,14 +54,14 @@ def compile_method(
         name: a C identifier: prefix of the functions, and the C++ namespace, see cpp_namespace().
         manifest: the method's manifest.json.
         catalogs: files with kernels of users' own operators.
-        golden: the golden file with an example; None: there is none beside the model.
+        golden: the golden file with an example; None for no example.
 
     Returns:
         file name -> text.
 
     Raises:
-        UserError: an input is missing, foreign or does not fit the others; or the program needs what compiled models
-          can't do.
+        UserError: an input is missing, of another kind or does not fit the others; or the program needs features that
+          compiled models lack.
     """
     if problem := name_problem(name):
         raise UserError(f"name '{name}' {problem}")
@@ -72,17 +73,17 @@ def compile_method(
     layout = method_layout(plan)
     selected = select([operator_uses(file.program)], read_catalog(own=catalogs), origins_of([read]))
     kernels = {entry.kernel.operator: entry for entry in selected}
-    check_method(file, layout, {kernel.operator: kernel for kernel in kernel_table(selected)})
+    check_method(file, layout, {name: entry.kernel for name, entry in kernels.items()})
     made = make_method(file, layout, read)
     memory = _memory_plan(core, made)
     example = read_example(golden, interface) if golden else None
-    embedded = Embedded(name, method, name, len(file.data), file.data, memory, interface, read, example is not None)
+    embedded = Embedded(name, method, name, file.data, memory, interface, read, example is not None)
     bounds = [border.bounds for border in read.inputs]
     model = Model(name, core, read.core, read.keeps_state, made, kernels, bounds)
     return {
         f"{name}.plan.json": memory_plan_json(memory),
         f"{name}_pte.h": image_header(embedded),
-        f"{name}_pte.S": image_source(name, [], example),
+        f"{name}_pte.S": image_source(name, None, example),
         f"{name}.h": c_header(name, core, made, read, hashlib.sha256(file.data).hexdigest()[:_HASH_DIGITS]),
         f"{name}.hpp": cpp_header(name, made, read),
         f"{name}.cpp": source(model),
@@ -90,7 +91,7 @@ def compile_method(
 
 
 def _memory_plan(core: str, method: Method) -> MemoryPlan:
-    """What an instance takes; its tensors and numbers are what a loaded method has in its own arena."""
+    """Returns the memory of an instance; its tensors and numbers correspond to those in a loaded method's arena."""
     values = method.plan.values or []
     has_more = len(method.planned) >= len(method.plan.non_const_buffer_sizes or [])
     return MemoryPlan(
@@ -103,7 +104,7 @@ def _memory_plan(core: str, method: Method) -> MemoryPlan:
         tensors=sum(kind_of(value) == "Tensor" for value in values),
         instructions=len(method.layout.code),
         outputs=output_places(method.plan),
-        # Inputs and outputs without planned memory lie behind what is planned.
+        # Inputs and outputs without planned memory follow the planned memory.
         unwritten=0 if has_more else unwritten_bytes(method.plan),
     )
 

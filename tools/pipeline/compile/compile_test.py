@@ -1,4 +1,4 @@
-"""What is compiled of programs, and what is refused; //tests/compiled runs what comes out."""
+"""Tests the generated code and refused programs; //tests/compiled runs the code."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from tools.pipeline.compile.compile import compile_method, main
 from tools.pipeline.compile.header import _conversions, quantization
 from tools.pipeline.compile.names import Names, camel, module_of, parameter_name, snake
 from tools.pipeline.compile.program import Method
-from tools.pipeline.compile.source import _comment, take_objects
+from tools.pipeline.compile.run import take_objects
+from tools.pipeline.compile.text import comment
 from tools.pipeline.compile.values import data_array, floating, string
 from tools.pipeline.registry.catalog import read_catalog
 from tools.pipeline.registry.signature import argument_names
@@ -38,7 +39,7 @@ def test_source_has_one_call_per_layer_and_the_parameters_by_name() -> None:
     assert "// 2 (Linear)" in run
     assert "TORCH_FUSION_WEIGHTS const float layer_2_weight[256]" in source
     assert "constexpr size_t kInput0Offset = " in source
-    # Nothing of what calls of outer functions need.
+    # The code has nothing that only calls of outer functions need.
     for word in ("EValue", "KernelRuntimeContext", "TensorShape", "kernels/call.h", "<new>"):
         assert word not in source
     assert "// 2.weight: float32 [16, 16]\nalignas(16) TORCH_FUSION_WEIGHTS const float layer_2_weight[256]" in source
@@ -68,7 +69,7 @@ def test_a_recurrent_layers_weights_and_results_have_their_names() -> None:
     for parameter in ("weight_ih_l0", "weight_hh_l0", "bias_l0"):
         assert f"\n// layer.{parameter}: float32 [" in source
         assert f"const float layer_{parameter}[" in source
-    # The sequence is the result, not what the kernel works in.
+    # The result is the sequence, not the kernel's scratch memory.
     assert re.search(r"// layer \(GRU\) at \S+:\d+: \[32, 1, 16\] to \[32, 1, 32\]\n", source)
     assert re.search(r"tensor_at\(model, kOutput0Offset, \w+\),\s+tensor_at\(model, kLayerHiddenOffset, ", source)
     assert "kLayerGatesOffset" in source
@@ -79,7 +80,7 @@ def test_layers_of_dynamic_shape_have_the_modules_names() -> None:
     assert re.search(r"// conv \(Conv1d\) at \S+: \[1, 3, 16\] to \[1, 4, 16\]\n", source)
     assert 'TORCH_FUSION_LAYER(model, 0, "conv");' in source
     assert "const float conv_weight[" in source
-    # What belongs to no module is called by its operator.
+    # A call outside of modules is named by its operator.
     assert re.search(r"// aten::relu.out at \S+dynamic.py:\d+: \[1, 4, 16\] to \[1, 4, 16\]\n", source)
     # Tensors, too: none is called by its number.
     assert re.search(r"\*tensors\[kInput0Tensor\],\s+kConvWeight, kConvBias", source)
@@ -111,7 +112,7 @@ def test_arguments_of_outer_functions_have_the_names_that_headers_give_them() ->
         *("weight", "indices", "padding_idx", "scale_grad_by_freq", "sparse", "out"),
     )
     assert "rhs_zero_point" in argument_names(catalog["cortex_m::quantized_batch_matmul.out"])
-    # Those of others that headers write out, too.
+    # Arguments of other kernels have names from headers, too.
     unboxed = [kernel for kernel in catalog.values() if not kernel.is_boxed]
     found = [names for kernel in unboxed if (names := argument_names(kernel))]
     assert len(found) > len(unboxed) // 2
@@ -122,13 +123,13 @@ def test_each_layers_result_has_its_own_name_wherever_it_lies() -> None:
     """Layers after one another use the same memory, which is one tensor to the program."""
     source = _named("phyto_cnn")
     run = source[source.index("_run(") : source.index("_input(")]
-    # What a layer reads, one before has written.
+    # Every layer reads what an earlier one has written.
     reads = re.findall(r"at<const float>\(model, (\w+)Offset\)", run)
     writes = re.findall(r"at<float>\(model, (\w+)Offset\)", run)
     assert len(set(writes)) == len(writes) > 3
     assert reads[0] == "kInput0"
     assert all(name in (*writes, "kCat") for name in reads[1:])
-    # Two of them lie at the same place.
+    # Two of them have the same address.
     places = dict(re.findall(r"constexpr size_t (\w+)Offset = (\d+);", source))
     assert len({places[name] for name in writes}) < len(writes)
 
@@ -137,11 +138,11 @@ def test_names_of_the_users_are_no_names_of_ours() -> None:
     """A parameter of the outermost module may be called as a function is, and a name may hold anything."""
     assert parameter_name("linear") == "model_linear"
     assert parameter_name("a.b c\n.weight") == "a_b_c_weight"
-    assert _comment("a\\") == ["  // a/"]
+    assert comment("a\\") == ["  // a/"]
 
 
 def test_a_shape_is_on_one_line() -> None:
-    assert _comment("a" * 100 + ": [1, 2, 3] to [4]") == ["  // " + "a" * 100 + ":", "  // [1, 2, 3] to [4]"]
+    assert comment("a" * 100 + ": [1, 2, 3] to [4]") == ["  // " + "a" * 100 + ":", "  // [1, 2, 3] to [4]"]
 
 
 def test_another_programs_manifest_is_refused(tmp_path: Path) -> None:
@@ -163,7 +164,7 @@ def test_two_models_share_no_name() -> None:
 
 @pytest.mark.parametrize("name", ["abs", "exp", "expf", "index", "read", "tm"])
 def test_a_namespace_is_no_function_of_the_c_library(name: str) -> None:
-    """Which may be declared already where NAME.hpp is included."""
+    """The C library's function may be declared already where NAME.hpp is included."""
     texts = compile_method(SINE[".pte"], "host", "forward", name, SINE[".json"])
     assert f"\nnamespace {name}_model {{" in texts[f"{name}.hpp"]
     assert f"{name}_run(" in texts[f"{name}.h"]
@@ -234,7 +235,7 @@ def test_another_cores_program_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_core_of_another_layout_ends_the_compilation(tmp_path: Path) -> None:
-    """As when a package's sources are compiled for another core than they are for."""
+    """A package's sources may be compiled for another core than they are generated for."""
     source = compile_method(SINE[".pte"], "cortex-m4", "forward", "sine", SINE[".json"])["sine.cpp"]
     assert "#error" not in source
     for core, condition in (
@@ -274,7 +275,7 @@ def test_the_header_says_what_integers_stand_for() -> None:
 
 
 def test_the_header_says_a_number_once_and_nothing_of_scales_of_floats(tmp_path: Path) -> None:
-    """Which the program has quantized and converted by itself."""
+    """The program itself quantizes and converts floats."""
     manifest = _manifest(tmp_path, inputs=[{"scale": 0.5, "zero_point": -3}, {"scale": 0.5, "zero_point": 3}])
     header = compile_method(PROGRAMS / "add_unplanned.pte", "cortex-m4", "forward", "program", manifest)["program.h"]
     assert "ZERO_POINT" not in header
@@ -329,7 +330,7 @@ def test_names_are_identifiers_and_unique() -> None:
 
 
 def test_layers_with_other_parameters_have_constants_of_their_own() -> None:
-    """As two sums that are written to one tensor, each with its own scales."""
+    """For example, two sums are written to one tensor, each with its own scales."""
     objects: dict[str, str] = {}
     calls = [
         take_objects(Call("", "add", ["kAdd", "out"], (), {"kAdd": f"constexpr int kAdd = {value};"}), objects)
@@ -346,7 +347,7 @@ def test_numbers_keep_their_bits() -> None:
     assert floating(3.0, True) == "3.0f"
     assert data_array("x", "CHAR", bytes([255, 128]))[1].split() == ["-1,", "-128,"]
     assert data_array("x", "INT", (-(2**31)).to_bytes(4, "little", signed=True))[1].strip() == "INT32_MIN,"
-    # As C has it: a self-test is in C.
+    # C literals, because a self-test is in C.
     longs = b"".join(number.to_bytes(8, "little", signed=True) for number in (-(2**63), -1, 2**62))
     assert data_array("x", "LONG", longs)[1].split() == ["INT64_MIN,", "-1,", f"{2**62},"]
     assert string('a"b\n') == '"a\\042b\\012"'

@@ -1,4 +1,6 @@
-"""Calls of inner functions that go over elements: operations on one tensor or two, broadcast or not, and reductions."""
+"""Makes calls of elementwise inner functions: operations on one tensor or two, with or without broadcast, and
+reductions.
+"""
 
 from __future__ import annotations
 
@@ -8,18 +10,18 @@ from dataclasses import dataclass
 from functools import partial
 
 from tools.pipeline.compile.call import Call, are_placed, are_plain, int_list, ints, is_factor, pointer
+from tools.pipeline.compile.layout import kind_of
 from tools.pipeline.compile.program import Method, Shape
 from tools.pipeline.compile.values import floating
-from tools.pipeline.link.layout import kind_of
 
 # kMulOffsets of kernels/cortex_m/elementwise.h.
 _MUL_OFFSETS = 0x7FFF
-# Of a walk; more become loops within loops of code that is rarely worth it.
+# The largest number of dimensions of a walk; code with more nested loops is rarely worth its size.
 _MAX_DIMS = 4
 _ARITHMETIC = {"FLOAT": "float", "INT": "int32_t"}
 _FLOAT_MAX = (2 - 2**-23) * 2.0**127
 
-# Names of kernels/portable/op_unary.h; the operator's is the same in another case.
+# Names in kernels/portable/op_unary.h; the operators' names only differ in case.
 _UNARY = (
     "Abs", "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Ceil", "Cos", "Cosh", "Erf", "Exp", "Expm1", "Floor",
     "HardSigmoid", "HardSwish", "Log", "Log10", "Log1p", "Log2", "Neg", "Reciprocal", "Round", "Rsqrt", "Sigmoid",
@@ -29,15 +31,15 @@ _UNARY = (
 
 @dataclass(frozen=True)
 class Dim:
-    """Of a walk: how many elements, and how far apart they lie in each array."""
+    """A dimension of a walk: the number of elements, and their stride in each array."""
 
     size: int
     strides: tuple[int, ...]
 
 
 def walk(sizes: Sequence[int], order: Sequence[int], strides: Sequence[Sequence[int]]) -> list[Dim]:
-    """A walk over arrays of those strides, innermost dim first, in as few dims as there can be: as LoopNest of
-    kernels/util/loop_nest.h, in whose order elements are summed.
+    """Returns a walk over arrays of those strides with as few dimensions as possible, innermost first. It is the order
+    of LoopNest in kernels/util/loop_nest.h, in which elements are summed.
 
     Args:
         order: the dims, outermost first.
@@ -56,7 +58,8 @@ def walk(sizes: Sequence[int], order: Sequence[int], strides: Sequence[Sequence[
 
 
 def broadcast_walk(out: Shape, inputs: Sequence[Shape]) -> list[Dim] | None:
-    """The walk over an output in memory order and over inputs that broadcast to it; None if there is none."""
+    """Returns the walk over an output in memory order and over inputs that broadcast to it, or None if there is none.
+    """
     rank = len(out.sizes)
     if min(out.sizes, default=1) < 1 or any(len(shape.sizes) > rank for shape in inputs):
         return None
@@ -83,7 +86,7 @@ def _binary_walk(method: Method, dtype: str, a: int, b: int, out: int) -> list[D
 
 
 def _binary(operation: str, dtypes: Sequence[str], method: Method, arguments: Sequence[int]) -> Call | None:
-    """out = operation(self, other), and with a factor for other, which has to be 1."""
+    """Calls out = operation(self, other), with an optional factor for other, which must be 1."""
     a, b, *alpha, out = arguments
     dtype = method.shapes[out].dtype if out in method.shapes else ""
     if dtype not in dtypes or any(_number(method, index) != 1 for index in alpha):
@@ -108,7 +111,7 @@ def _binary(operation: str, dtypes: Sequence[str], method: Method, arguments: Se
 
 
 def _number(method: Method, index: int) -> float | None:
-    """A number of a program; None if it computes it."""
+    """Returns a number of a program, or None if it computes it."""
     value = method.value(index)
     if index in method.values or kind_of(value) not in ("Int", "Double"):
         return None
@@ -116,7 +119,8 @@ def _number(method: Method, index: int) -> float | None:
 
 
 def _is_map(method: Method, dtype: str, x: int, out: int) -> bool:
-    """Whether each element of an output is made of the one in its place in memory, of one dtype."""
+    """Whether each element of an output only depends on the input element at the same address offset, with one dtype.
+    """
     if not all(index in method.shapes and method.shapes[index].dtype == dtype for index in (x, out)):
         return False
     shapes = method.shapes[x], method.shapes[out]
@@ -126,7 +130,7 @@ def _is_map(method: Method, dtype: str, x: int, out: int) -> bool:
 def _unary_call(
     header: str, function: str, objects: Mapping[str, str], method: Method, x: int, out: int
 ) -> Call | None:
-    """A call of a function on all elements of float32, after objects of which each has a name and a definition."""
+    """Calls a function on all float32 elements; the objects are its constants, each with a name and a definition."""
     if not _is_map(method, "FLOAT", x, out):
         return None
     given = [
@@ -143,7 +147,7 @@ def _relu(method: Method, arguments: Sequence[int]) -> Call | None:
 
 
 def _unary(header: str, operation: str, method: Method, arguments: Sequence[int]) -> Call | None:
-    """An operation without parameters."""
+    """Calls an operation without parameters."""
     return _unary_call(f"kernels/portable/{header}", f"map_floats<operation::{operation}>", {}, method, *arguments)
 
 
@@ -155,14 +159,14 @@ def _gelu(method: Method, arguments: Sequence[int]) -> Call | None:
 
 
 def _with_parameters(operation: str, parameters: Sequence[str], method: Method, x: int, out: int) -> Call | None:
-    """An operation with parameters, each of them as it is written."""
+    """Calls an operation with parameters, which are C++ expressions."""
     name = f"k{method.layer}"
     text = f"constexpr operation::{operation}<float> {name} = {{{', '.join(parameters)}}};"
     return _unary_call("kernels/portable/op_activation.h", "map_floats", {name: text}, method, x, out)
 
 
 def _clamp(method: Method, arguments: Sequence[int]) -> Call | None:
-    """Of bounds that may be missing."""
+    """Calls clamp, whose bounds may be missing."""
     x, *bounds, out = arguments
     limits = [None if kind_of(method.value(bound)) == "Null" else _single(method, bound) for bound in bounds]
     given = [kind_of(method.value(bound)) != "Null" for bound in bounds]
@@ -179,7 +183,7 @@ def _leaky_relu(method: Method, arguments: Sequence[int]) -> Call | None:
 
 
 def _single(method: Method, index: int) -> str | None:
-    """A number of a program as a literal of float32; None if it computes it, or float32 has no such number."""
+    """Returns a number of a program as a float32 literal, or None if it is computed or exceeds float32."""
     number = _number(method, index)
     if number is None or (math.isfinite(number) and abs(number) > _FLOAT_MAX):
         return None
@@ -187,7 +191,7 @@ def _single(method: Method, index: int) -> str | None:
 
 
 def _reduction(operation: str, method: Method, arguments: Sequence[int]) -> Call | None:
-    """A reduction of float32 over dims that lie side by side; the others stay as they are, or of size 1."""
+    """Calls a float32 reduction over contiguous dims; other dims are kept, or of size 1."""
     x, dims, _keepdim, *_dtype, out = arguments
     chosen = [] if kind_of(method.value(dims)) == "Null" else int_list(method, dims)
     if chosen is None or not are_plain(method, "FLOAT", x, out):
@@ -198,7 +202,7 @@ def _reduction(operation: str, method: Method, arguments: Sequence[int]) -> Call
     gone = [dim % len(sizes) for dim in chosen] or list(range(len(sizes)))
     if len(set(gone)) < len(gone):
         return None
-    # Where they begin and end, but for dims of size 1, which may lie anywhere.
+    # The bounds of the reduced dims; dims of size 1 don't matter.
     places = [dim for dim in gone if sizes[dim] > 1]
     first, end = (min(places), max(places) + 1) if places else (0, 0)
     if any(sizes[dim] > 1 and dim not in gone for dim in range(first, end)):
@@ -221,7 +225,7 @@ def _reduction(operation: str, method: Method, arguments: Sequence[int]) -> Call
 
 
 def _rows(dims: Sequence[Dim]) -> tuple[str, str] | None:
-    """The name and definition of cortex_m::Rows of a walk; None if it has more dims than these."""
+    """Returns the name and definition of cortex_m::Rows of a walk, or None if it has too many dims."""
     if len(dims) > 2:
         return None
     inner = dims[0]
@@ -239,7 +243,7 @@ def _rows(dims: Sequence[Dim]) -> tuple[str, str] | None:
 def _int8_call(
     method: Method, function: str, parameters: tuple[str, str] | None, a: int, b: int, out: int
 ) -> Call | None:
-    """A call of an inner function on rows of two inputs, after its parameters' name and definition."""
+    """Calls an inner function on rows of two inputs; its parameters have a name and definition."""
     dims = _binary_walk(method, "CHAR", a, b, out)
     rows = _rows(dims) if dims is not None else None
     if rows is None:

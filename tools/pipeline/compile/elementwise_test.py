@@ -39,7 +39,7 @@ def test_walks_are_numpys(
         for place in itertools.product(*(range(dim.size) for dim in reversed(made)))
     ]
     wanted = [
-        # Where each element of an input lies in memory, by its index.
+        # The address offset of each element of an input, by its index.
         np.broadcast_to(
             sum(
                 (np.indices(shape.sizes)[i] * step for i, step in enumerate(shape.strides)), np.zeros(shape.sizes, int)

@@ -1,4 +1,4 @@
-"""NAME.h, for C and C++, and NAME.hpp, for C++: what a compiled model's user sees."""
+"""Writes NAME.h, for C and C++, and NAME.hpp, for C++: the interface of a compiled model."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from tools.pipeline.compile.program import Method
 from tools.pipeline.compile.values import C_TYPES, floating, string
 from tools.pipeline.link.backends import arena_alignment
 
-# What elements have that stand for numbers by scale and zero point.
+# Dtypes of elements that are quantized by scale and zero point.
 _QUANTIZED = ("BYTE", "CHAR", "SHORT", "INT")
-# Of those that torch_fusion.h converts, by the schema's dtype: the least element and the greatest.
+# The range of elements that torch_fusion.h converts, by the schema's dtype.
 _RANGES = {"BYTE": (0, 255), "CHAR": (-128, 127), "SHORT": (-32768, 32767)}
-# Of what an NPU computes.
+# Remarks for models that an NPU computes.
 _WHOLE_LINES = " * An NPU writes to it: it is whole lines of the core's data cache, with nothing of others in them."
 _NPU_ERRORS = [
     " *     An NPU computes layers, for one thread at a time, and its driver has errors, too: TORCH_FUSION_INTERNAL,",
@@ -25,7 +25,7 @@ _NPU_ERRORS = [
 
 
 def c_header(name: str, core: str, method: Method, manifest: Manifest, program_hash: str) -> str:
-    """The text of NAME.h."""
+    """Returns the text of NAME.h."""
     macro = name.upper()
     plan = method.plan
     lines = [
@@ -63,9 +63,9 @@ def c_header(name: str, core: str, method: Method, manifest: Manifest, program_h
 
 
 def _instance(name: str, method: Method) -> list[str]:
-    """The struct that a model is."""
+    """Declares the struct of a model."""
     alignment = arena_alignment(method.plan, PLANNED_ALIGNMENT)
-    # C has no arrays without elements.
+    # C has no empty arrays.
     arena = f"{name.upper()}_ARENA_SIZE" if method.arena_size else "1"
     lines = [
         "/** Bytes in which the model computes; inputs and outputs lie there, too. */",
@@ -91,7 +91,7 @@ def _instance(name: str, method: Method) -> list[str]:
 
 
 def _functions(name: str, method: Method) -> list[str]:
-    """What is done with an instance."""
+    """Declares the functions on an instance."""
     model = f"{name}_model_t"
     lines = [
         "/**",
@@ -146,7 +146,7 @@ def _functions(name: str, method: Method) -> list[str]:
 
 
 def _conversions(name: str, method: Method, manifest: Manifest) -> list[str]:
-    """Functions between numbers and the elements of quantized inputs and outputs."""
+    """Defines conversions between numbers and the elements of quantized inputs and outputs."""
     lines = []
     for kind, place, dtype, border in _quantized(method, manifest):
         prefix = f"{name.upper()}_{kind.upper()}_{place}"
@@ -174,7 +174,7 @@ def _conversions(name: str, method: Method, manifest: Manifest) -> list[str]:
 
 
 def _quantized(method: Method, manifest: Manifest) -> Iterator[tuple[str, int, str, Border]]:
-    """Of inputs and outputs with elements of up to 16 bits that stand for numbers: kind, place, dtype and border."""
+    """Yields kind, index, dtype and specification of quantized inputs and outputs with elements of up to 16 bits."""
     for kind, indices, borders in (
         ("input", method.plan.inputs, manifest.inputs),
         ("output", method.plan.outputs, manifest.outputs),
@@ -186,7 +186,7 @@ def _quantized(method: Method, manifest: Manifest) -> Iterator[tuple[str, int, s
 
 
 def _labels(name: str, labels: Sequence[str]) -> list[str]:
-    """What classes are called."""
+    """Defines the names of classes."""
     if not labels:
         return []
     macro = f"{name.upper()}_LABEL_COUNT"
@@ -204,7 +204,7 @@ def _labels(name: str, labels: Sequence[str]) -> list[str]:
 
 
 def cpp_header(name: str, method: Method, manifest: Manifest) -> str:
-    """The text of NAME.hpp."""
+    """Returns the text of NAME.hpp."""
     namespace = cpp_namespace(name)
     lines = [
         "#pragma once",
@@ -225,7 +225,7 @@ def cpp_header(name: str, method: Method, manifest: Manifest) -> str:
 
 
 def _cpp_border(kind: str, method: Method, indices: Sequence[int], borders: Sequence[Border]) -> list[str]:
-    """Dtypes and sizes of the inputs or outputs."""
+    """Defines dtypes and sizes of the inputs or outputs."""
     lines = []
     for place, (index, border) in enumerate(zip(indices, borders, strict=True)):
         shape = method.border_shape(index)
@@ -240,7 +240,7 @@ def _cpp_border(kind: str, method: Method, indices: Sequence[int], borders: Sequ
 
 
 def _cpp_class(name: str, method: Method, manifest: Manifest) -> list[str]:
-    """The class that a model is."""
+    """Defines the class of a model."""
     plan = method.plan
     lines = [
         "/// An instance, with its memory. Uninitialized until init().",
@@ -308,12 +308,12 @@ def _bytes(count: int) -> str:
 
 
 def _title(kind: str, place: int, border: Border) -> str:
-    """`Input 0, features_mean`."""
+    """Returns `Input 0, features_mean`."""
     return f"{kind.capitalize()} {place}" + (f", {border.name}" if border.name else "")
 
 
 def _sizes(method: Method, index: int, border: Border) -> str:
-    """The sizes of an input or output for a reader: `[1 to 4, 3]`."""
+    """Formats the sizes of an input or output: `[1 to 4, 3]`."""
     if border.bounds:
         sizes = [str(low) if low == high else f"{low} to {high}" for low, high in border.bounds]
         return f"[{', '.join(sizes)}]"
@@ -338,12 +338,11 @@ def _border(macro: str, kind: str, method: Method, indices: Sequence[int], borde
 
 
 def quantization(prefix: str, dtype: str, border: Border) -> list[str]:
-    """What an input's or output's elements stand for; nothing if they are numbers already, as where the program itself
-    converts them.
+    """Defines the quantization of an input or output; nothing if the program itself converts numbers.
 
     Args:
-        prefix: of the macros' names.
-        dtype: the schema's name of it.
+        prefix: the prefix of the macros' names.
+        dtype: the schema's name of the dtype.
         border: the input or output.
     """
     if not border.scale or dtype not in _QUANTIZED:

@@ -1,6 +1,6 @@
-"""Operators whose kernels' inner functions generated C++ calls itself, with constants for what the outer ones check.
+"""Selects operators whose kernels' inner functions the generated C++ calls directly, with checks done at compile time.
 
-Any other operator is called by its kernel's outer function, which checks its tensors at each call.
+All other operators are called by their kernels' outer functions, which check their tensors in each call.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from tools.artifacts.packed_layer.packed_layer import (
 )
 from tools.pipeline.compile.call import Call, are_placed, are_plain, int_list, ints, is_factor, pointer
 from tools.pipeline.compile.elementwise import ELEMENTWISE_CALLS
+from tools.pipeline.compile.layout import kind_of
 from tools.pipeline.compile.program import Method, Shape
 from tools.pipeline.compile.values import floating
 from tools.pipeline.compile.window import WINDOW_CALLS, Window, windows_name
-from tools.pipeline.link.layout import kind_of
 
 
 def inner_call(method: Method, operator: str, arguments: Sequence[int]) -> Call | None:
-    """A call of the inner function; None if there is none for such arguments."""
+    """Returns a call of the inner function, or None if there is none for these arguments."""
     make = _CALLS.get(operator)
     return make(method, arguments) if make is not None else None
 
@@ -103,7 +103,7 @@ def _packed_rows(method: Method, arguments: Sequence[int]) -> Call | None:
 
 
 def _linear_needs(method: Method) -> str:
-    """What one of a method's packed linear layers needs: cortex_m::PackedNeeds of kernels/cortex_m/packed.h."""
+    """Returns the needs of a method's packed linear layers: cortex_m::PackedNeeds of kernels/cortex_m/packed.h."""
     heads = [head for head in method.packed.values() if head.kind == LINEAR]
     singles = [head for head in heads if head.inner == 1 and not head.is_wide]
     needs = {
@@ -136,7 +136,8 @@ def _pointwise_int4(method: Method, arguments: Sequence[int]) -> Call | None:
 
 
 def _packed_int4(method: Method, arguments: Sequence[int], kind: int, dim: int) -> Call | None:
-    """A packed layer with int4 weights, whose input has its channels in a dim; that it is whole, problem_of() says."""
+    """Calls a packed layer with int4 weights, whose input has its channels in `dim`. problem_of() checks the constant.
+    """
     x, packed, _channels, out = arguments
     head, sizes = method.packed.get(packed), method.shapes[x].sizes
     if head is None or head.kind != kind or not sizes or sizes[dim] != head.in_channels:
@@ -185,9 +186,9 @@ def _packed_images(
     given: Sequence[str] = (),
     header: str = "packed_layers",
 ) -> Call | None:
-    """A packed layer on images; `given` are the last arguments of its function.
+    """Calls a packed layer on images; `given` are the last arguments of its function.
 
-    That its scratch memory suffices for its kernel, the export sees to.
+    The export ensures that the scratch memory suffices for the kernel.
     """
     x, packed, _geometry, scratch, out = arguments
     head = method.packed.get(packed)
@@ -219,7 +220,7 @@ def _packed_images(
 
 
 def _image(shape: Shape) -> tuple[str, str]:
-    """The name and definition of cortex_m::Image of a shape of four dims."""
+    """Returns the name and definition of cortex_m::Image of a shape of four dims."""
     batch, channels, height, width = shape.sizes
     order = "".join(map(str, shape.dim_order))
     name = f"kImage{'x'.join(map(str, shape.sizes))}{'' if order == '0123' else f'Order{order}'}"
@@ -271,7 +272,7 @@ def _pool_call(method: Method, function: str, pool: _Pool, numbers: Sequence[str
 
 
 def _pool(method: Method, x: int, kernel: int, stride: int, padding: int, out: int) -> _Pool | None:
-    """What is known of a pooling; None if it is none of int8 images."""
+    """Returns the constants of a pooling, or None if it is not a pooling of int8 images."""
     if not all(index in method.shapes for index in (x, out)) or not are_placed(method, x, out):
         return None
     given, result = method.shapes[x], method.shapes[out]
@@ -305,7 +306,8 @@ _INTEGERS = {"CHAR": "int8_t", "SHORT": "int16_t"}
 
 
 def _mapped(method: Method, x: int, out: int, integers: int) -> str | None:
-    """The C++ type of one of two tensors, the other being float32, that lie alike and at known places; else None."""
+    """Returns the C++ type of the quantized one of two tensors, if the other is float32 and both have the same layout.
+    """
     floats = out if integers == x else x
     if not all(index in method.shapes for index in (x, out)):
         return None
@@ -318,7 +320,9 @@ def _mapped(method: Method, x: int, out: int, integers: int) -> str | None:
 
 
 def _quantization(method: Method, arguments: Sequence[int]) -> str | None:
-    """cortex_m::Quantization of scale, zero point, least and greatest value; None if the program computes one."""
+    """Returns cortex_m::Quantization of scale, zero point, minimum and maximum; None if the program computes one of
+    them.
+    """
     scale, *integers = arguments[1:5]
     if any(index in method.values for index in (scale, *integers)):
         return None
@@ -362,7 +366,7 @@ def _dequantize(method: Method, arguments: Sequence[int]) -> Call | None:
 
 
 def inverse(scale: float) -> float:
-    """The number of single precision nearest to 1 / scale, as inverse() of kernels/cortex_m/quantize.h."""
+    """Returns the float32 nearest to 1 / scale, like inverse() of kernels/cortex_m/quantize.h."""
     exact = 1 / Fraction(scale)
     near = np.float32(1 / scale)
     around = (np.nextafter(near, np.float32(0)), near, np.nextafter(near, np.float32(np.inf)))

@@ -1,14 +1,14 @@
-"""Names in generated C++: of tensors and weights, from the modules that the user wrote."""
+"""Names tensors and weights in generated C++ after the modules that the user wrote."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 
-# The constant of a packed int8 layer.
+# The name of the constant of a packed int8 layer.
 PACKED = "packed"
 
-# What an operator's constant arguments are called in the modules that have them, by position.
+# The modules' names of an operator's constant arguments, by position.
 _ROLES = {
     "aten::linear": {1: "weight", 2: "bias"},
     "aten::convolution": {1: "weight", 2: "bias"},
@@ -37,13 +37,13 @@ _ROLES = {
     "torch_fusion::quantized_softmax": {1: "exponentials"},
 }
 
-# Recurrent layers of floating point.
+# Floating-point recurrent layers.
 RECURRENT = ("torch_fusion::gru", "torch_fusion::lstm")
 
-# Those of int8, whose constants are made of several parameters: where each says that it goes backwards in time.
+# int8 recurrent layers, whose constants combine several parameters: the index of the argument `reverse`.
 QUANTIZED_RECURRENT = {"torch_fusion::quantized_gru": 9, "torch_fusion::quantized_lstm": 10}
 
-# What an operator with several results writes, by position; the result of all others comes last.
+# The names of an operator's results, by position; all other operators return their last argument.
 _NORM = ("", "mean", "rstd")
 _RESULTS = {
     "aten::_native_batch_norm_legit_no_training": dict(enumerate(_NORM, 7)),
@@ -65,7 +65,7 @@ _RESULTS = {
 }
 
 
-# What a model can't be called: NAME.h would hide another header, or NAME.hpp's `namespace NAME` be no such thing.
+# Names that a model can't have: NAME.h would hide another header, or NAME.hpp's `namespace NAME` would be invalid.
 _HEADERS = """
     alloca assert complex ctype dirent endian errno fcntl features fenv float getopt inttypes iso646 limits locale
     malloc math memory poll pthread regex sched search semaphore setjmp signal stdalign stdarg stdatomic stdbool
@@ -81,11 +81,11 @@ _KEYWORDS = """
     thread_local throw true try typedef typeid typename union unsigned using virtual void volatile wchar_t while xor
     xor_eq
 """
-# Of headers of the C library, and of compilers with GNU's extensions.
+# Macros of headers of the C library, and of compilers with GNU's extensions.
 _MACROS = "EOF NULL linux stderr stdin stdout unix"
 
-# What C++ has outside of namespaces, where its own headers or an application include those of C and POSIX. Of
-# mathematics each has variants that end in f and l.
+# Names that C++ has outside of namespaces, if its own headers or an application include those of C and POSIX.
+# Mathematical functions have variants that end in f and l.
 _MATHEMATICS = """
     acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh drem erf erfc exp exp10 exp2 expm1 fabs fdim
     floor fma fmax fmin fmod frexp gamma hypot ilogb j0 j1 jn ldexp lgamma llrint llround log log10 log1p log2 logb
@@ -115,17 +115,17 @@ _OTHERS = """
 
 
 def cpp_namespace(name: str) -> str:
-    """The namespace of NAME.hpp: NAME, if that is no function, variable or type of the C library."""
+    """Returns the namespace of NAME.hpp: NAME, unless that is a function, variable or type of the C library."""
     is_mathematics = name in _MATHEMATICS.split() or (name[-1:] in "fl" and name[:-1] in _MATHEMATICS.split())
     return f"{name}_model" if is_mathematics or name in _OTHERS.split() else name
 
 
 def name_problem(name: str) -> str:
-    """Why a model can't be called so; empty if it can."""
+    """Explains why a model can't have a name; empty if it can."""
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
         return "is no C identifier; use letters, digits and underscores"
     other = "set program_name of the torch_program, or library_name of the torch_cpp_library, to another"
-    # Of file systems that don't tell cases apart, too.
+    # File systems may ignore case.
     if name.lower() in _HEADERS.split():
         return f"is that of the header {name.lower()}.h, which the model's own would hide; {other}"
     if name in _MACROS.split():
@@ -134,13 +134,13 @@ def name_problem(name: str) -> str:
 
 
 class Names:
-    """Unique identifiers."""
+    """Makes identifiers unique."""
 
     def __init__(self) -> None:
         self._taken: set[str] = set()
 
     def unique(self, wanted: str) -> str:
-        """The wanted identifier, or that with a number if another thing has it."""
+        """Returns the wanted identifier, with a number appended if it is taken."""
         name, number = wanted, 2
         while name in self._taken:
             name, number = f"{wanted}_{number}", number + 1
@@ -149,19 +149,19 @@ class Names:
 
 
 def module_of(origin: str) -> str:
-    """The path of the module in an origin of the manifest, `path (Class) at file:line`; empty if it has none."""
+    """Returns the path of the module in an origin of the manifest, `path (Class) at file:line`, or an empty string."""
     match = re.match(r"(\S+) \(", origin)
     return match[1] if match else ""
 
 
 def snake(text: str) -> str:
-    """A C identifier of a module's path or an operator's name."""
+    """Converts a module's path or an operator's name to a C identifier."""
     identifier = re.sub(r"\W+", "_", text).strip("_") or "value"
     return f"layer_{identifier}" if identifier[0].isdigit() else identifier
 
 
 def camel(text: str) -> str:
-    """The same as part of a constant's name."""
+    """Converts the same to a part of a constant's name."""
     return "".join(part[:1].upper() + part[1:] for part in snake(text).split("_"))
 
 
@@ -171,10 +171,10 @@ def is_role(operator: str, position: int) -> bool:
 
 
 def role_of(operator: str, position: int, positions: Sequence[int]) -> str:
-    """What a constant argument of an operator is called.
+    """Returns the name of a constant argument of an operator.
 
     Args:
-        positions: of all its constant tensors.
+        positions: the positions of all its constant tensors.
     """
     known = _ROLES.get(operator, {}).get(position)
     if known:
@@ -183,24 +183,24 @@ def role_of(operator: str, position: int, positions: Sequence[int]) -> str:
 
 
 def results_of(operator: str, count: int) -> dict[int, str]:
-    """What a call of an operator writes: the position of its result, with an empty name, and of others with theirs.
+    """Returns the positions and names of a call's results; the main result has an empty name.
 
     Args:
-        count: how many arguments the call has.
+        count: the number of the call's arguments.
     """
     found = _RESULTS.get(operator.partition(".")[0], {})
-    # An overload with one result, as max.unary_out, has fewer arguments.
+    # An overload with one result, such as max.unary_out, has fewer arguments.
     return found if found and max(found) < count else {count - 1: ""}
 
 
 def parameter_name(path: str) -> str:
-    """A C identifier of a parameter or buffer of the module, as `features.0.weight`.
+    """Returns a C identifier for a parameter or buffer of the module, such as `features.0.weight`.
 
-    Those of the outermost module would be called as functions are.
+    Those of the outermost module get a prefix, as they could have the names of functions.
     """
     return snake(path if "." in path else f"model.{path}")
 
 
 def operator_base(operator: str) -> str:
-    """An operator's name without its namespace and overload."""
+    """Returns an operator's name without its namespace and overload."""
     return operator.partition("::")[2].partition(".")[0].strip("_")

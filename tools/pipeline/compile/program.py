@@ -1,4 +1,4 @@
-"""What a program is before it is C++: where each of its values lies, and what it is called."""
+"""Determines the addresses and names of a program's values, before it becomes C++."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tools.artifacts.ethos_u.payload import CommandData, Payload, PayloadError, parse, parse_commands
+from tools.artifacts.ethos_u.payload import BACKEND, CommandData, Payload, PayloadError, parse, parse_commands
 from tools.artifacts.manifest.manifest import Manifest
 from tools.artifacts.packed_layer.packed_layer import Head, problem_of
 from tools.artifacts.program.program import ELEMENT_SIZES, ProgramFile, aligned, operator_name
+from tools.pipeline.compile.in_place import is_in_place
+from tools.pipeline.compile.layout import Instruction, MethodLayout, elements, is_constant, kind_of, tensor_problem
 from tools.pipeline.compile.names import (
     PACKED,
     QUANTIZED_RECURRENT,
@@ -26,10 +28,7 @@ from tools.pipeline.compile.names import (
     role_of,
     snake,
 )
-from tools.pipeline.link.in_place import BACKEND as ETHOS_U
-from tools.pipeline.link.in_place import is_in_place
 from tools.pipeline.link.interface import NUMBERS
-from tools.pipeline.link.layout import Instruction, MethodLayout, elements, is_constant, kind_of, tensor_problem
 from tools.quiet.console import UserError
 
 VIEW = "executorch_prim::et_view.default"
@@ -37,7 +36,7 @@ VIEW = "executorch_prim::et_view.default"
 
 @dataclass(frozen=True)
 class Shape:
-    """A tensor's dtype and shape, or the largest that it may have."""
+    """A tensor's dtype and shape, or its largest shape."""
 
     dtype: str
     sizes: tuple[int, ...]
@@ -53,7 +52,7 @@ class Shape:
 
     @property
     def strides(self) -> tuple[int, ...]:
-        """In elements, as the runtime computes them: a size of 0 counts as 1."""
+        """Returns the strides in elements, as the runtime computes them: a size of 0 counts as 1."""
         strides = [1] * len(self.sizes)
         step = 1
         for dim in reversed(self.dim_order):
@@ -63,17 +62,17 @@ class Shape:
 
     @property
     def is_contiguous(self) -> bool:
-        """Whether the elements lie as in C; dims of size 1 have no place."""
+        """Whether the elements are in C order; dims of size 1 don't matter."""
         order = self._order()
         return order == sorted(order)
 
     @property
     def is_channels_last(self) -> bool:
-        """Whether images of four dims lie as [batch, height, width, channels]."""
+        """Whether images of four dims have the order [batch, height, width, channels]."""
         return len(self.sizes) == 4 and self._order() == [dim for dim in (0, 2, 3, 1) if self.sizes[dim] != 1]
 
     def lies_as(self, other: Shape) -> bool:
-        """Whether elements lie in memory in the same order as those of a tensor of the same sizes."""
+        """Whether the elements have the same order in memory as those of a tensor of the same sizes."""
         return self._order() == other._order()
 
     def _order(self) -> list[int]:
@@ -82,12 +81,12 @@ class Shape:
 
 @dataclass(frozen=True)
 class Delegate:
-    """What an NPU computes of a method.
+    """The part of a method that an NPU computes.
 
     Attributes:
         payload: its weights and where its tensors lie.
         commands: what the NPU is told.
-        is_in_place: whether its tensors lie where it works, see tools/pipeline/link/in_place.py.
+        is_in_place: whether its tensors lie where it works, see tools/pipeline/compile/in_place.py.
     """
 
     payload: Payload
@@ -97,33 +96,33 @@ class Delegate:
 
 @dataclass
 class Method:
-    """A method of a program that is to be C++.
+    """A method of a program that becomes C++.
 
     Attributes:
         file: the program.
         layout: its values.
-        origins: of each instruction the place in the user's model; empty for what isn't a kernel's call.
-        shapes: of each tensor that the method uses.
-        packed: of packed layers the heads, by the constant tensor's index.
-        offsets: where a tensor of fixed place lies in the arena, in bytes.
-        constants: names of the arrays of constant tensors, by the index of their data; of initial states the same.
-        users: of the same what reads them, for a reader.
-        shared: those of the data that other methods of the program have, too.
-        parameters: what the user calls tensors that are parameters or buffers of the module, by the tensor's index.
-        names: of values: what their constants in C++ are called; what has several names, as layers after one another
-          write to it, has its first one here.
-        layers: of each instruction what its constants are called after: its module, and the operator if that calls
+        origins: the location in the user's model of each instruction; empty for those that are not kernel calls.
+        shapes: the shape of each tensor that the method uses.
+        packed: the headers of packed layers, by the constant tensor's index.
+        offsets: the offsets of tensors with fixed addresses in the arena, in bytes.
+        constants: the names of the arrays of constant tensors and initial states, by the index of their data.
+        users: the names of their readers, for comments.
+        shared: the data that other methods of the program use, too.
+        parameters: the user's names of tensors that are parameters or buffers of the module, by the tensor's index.
+        names: the names of values' constants in C++. A value with several names, because several layers write to it,
+          has the first one here.
+        layers: the base names of each instruction's constants: its module, and the operator if the module calls
           several.
-        layer: of these the one of the instruction that named_at() was called for.
-        names_at: of each instruction the names of those of its values that have several, and the names that these have
-          after it, if it writes to them in place.
-        written: of these the latter, of the instruction that named_at() was called for.
-        kept: tensors that the instance keeps: their shape or memory changes while the program runs.
-        values: other values that the instance keeps, as EValue.
-        shape_places: of each kept tensor of dynamic shape where its sizes and strides are, in integers.
-        arena_size: bytes.
-        planned: bytes of the buffers that lie in the arena, each at the next multiple of PLANNED_ALIGNMENT.
-        delegates: what an NPU computes, by its index in the plan.
+        layer: the base name for the instruction that named_at() was called for.
+        names_at: for each instruction, the names of values that have several, before it and after it, if it writes them
+          in place.
+        written: the names after the instruction that named_at() was called for.
+        kept: tensors in the instance: their shape or memory changes while the program runs.
+        values: other values in the instance, as EValue.
+        shape_places: for each kept tensor of dynamic shape, the offset of its sizes and strides, in integers.
+        arena_size: the bytes of the arena.
+        planned: the bytes of the buffers in the arena, each at the next multiple of PLANNED_ALIGNMENT.
+        delegates: the parts that an NPU computes, by their index in the plan.
     """
 
     file: ProgramFile
@@ -149,23 +148,23 @@ class Method:
     delegates: dict[int, Delegate] = field(default_factory=dict)
 
     def named_at(self, place: int) -> Method:
-        """The same with the names that values have where an instruction reads and writes them."""
+        """Returns the method with the names that values have before and after an instruction."""
         before, after = self.names_at[place]
         return replace(self, names=self.names | before, written=after, layer=self.layers[place])
 
     @property
     def scratch_size(self) -> int:
-        """Bytes that an NPU works in, besides the arena."""
+        """The bytes that an NPU works in, besides the arena."""
         copied = [item for item in self.delegates.values() if not item.is_in_place]
         return max((item.payload.scratch_size for item in copied), default=0)
 
     def kept_size(self, pointer: int) -> int:
-        """Bytes of an instance besides its arena, for pointers of that many bytes."""
+        """Returns the bytes of an instance besides its arena, for pointers of that many bytes."""
         return len(self.kept) * 8 * pointer + len(self.values) * 16 + 4 * self.shape_integers
 
     @property
     def shape_integers(self) -> int:
-        """Integers that the instance keeps for sizes and strides."""
+        """The number of integers that the instance keeps for sizes and strides."""
         return sum(2 * len(self.shapes[index].sizes) for index in self.shape_places)
 
     @property
@@ -176,7 +175,7 @@ class Method:
         return self.plan.values[index]
 
     def operator(self, instruction: Instruction) -> str:
-        """The name of a kernel call's operator."""
+        """Returns the name of a kernel call's operator."""
         entry = self.plan.operators[instruction.operator]
         return operator_name(entry.name, entry.overload)
 
@@ -185,12 +184,12 @@ class Method:
         return kind_of(value) == "Tensor" and int(value.val.shape_dynamism) != 0
 
     def border_shape(self, index: int) -> Shape:
-        """The shape of an input or output; a number has one element and no dimensions."""
+        """Returns the shape of an input or output; a number has one element and no dimensions."""
         number = NUMBERS.get(kind_of(self.value(index)))
         return self.shapes[index] if number is None else Shape(number.name, (), ())
 
     def constant_data(self, index: int) -> bytes:
-        """The elements of a constant tensor."""
+        """Returns the elements of a constant tensor."""
         constants = self.file.constants()
         place = self.value(index).val.data_buffer_idx
         size = self.shapes[index].nbytes
@@ -199,7 +198,7 @@ class Method:
         return constants[place][:size]
 
     def initial_state(self, index: int) -> bytes | None:
-        """What a planned tensor starts with; None if that is nothing."""
+        """Returns the initial bytes of a planned tensor, or None if it has none."""
         tensor = self.value(index).val
         if tensor.data_buffer_idx == 0:
             return None
@@ -219,10 +218,10 @@ class Method:
 
 
 def make_method(file: ProgramFile, layout: MethodLayout, manifest: Manifest) -> Method:
-    """Decides where each value of a method lies.
+    """Determines the address of each value of a method.
 
     Raises:
-        UserError: a delegate is of a backend that compiled models don't have, or a tensor is corrupted.
+        UserError: compiled models don't support a delegate's backend, or a tensor is corrupted.
     """
     method = Method(file, layout, _origins(layout, manifest))
     method.parameters = _parameters(method, manifest)
@@ -249,7 +248,7 @@ def make_method(file: ProgramFile, layout: MethodLayout, manifest: Manifest) -> 
     )
     place = 0
     for index in method.kept:
-        # One without dims has nothing to keep.
+        # A tensor without dims has no sizes to keep.
         if method.is_dynamic(index) and method.shapes[index].sizes:
             method.shape_places[index] = place
             place += 2 * len(method.shapes[index].sizes)
@@ -260,7 +259,7 @@ def make_method(file: ProgramFile, layout: MethodLayout, manifest: Manifest) -> 
 
 
 def _parameters(method: Method, manifest: Manifest) -> dict[int, str]:
-    """What the user calls a method's tensors.
+    """Returns the user's names of a method's tensors.
 
     Raises:
         UserError: the manifest is another program's.
@@ -275,10 +274,10 @@ def _parameters(method: Method, manifest: Manifest) -> dict[int, str]:
 
 
 def _delegates(method: Method) -> dict[int, Delegate]:
-    """What delegate calls of a method need.
+    """Returns the data of a method's delegate calls.
 
     Raises:
-        UserError: one is of a backend that generated C++ can't call, or corrupted.
+        UserError: a delegate's backend is unsupported, or the delegate is corrupted.
     """
     file = method.file
     delegates = {}
@@ -286,10 +285,10 @@ def _delegates(method: Method) -> dict[int, Delegate]:
         if instruction.kind != "DelegateCall":
             continue
         delegate = method.plan.delegates[instruction.operator]
-        if delegate.id != ETHOS_U:
+        if delegate.id != BACKEND:
             raise UserError(
                 f"program {file.path} has a delegate of backend {delegate.id}, which compiled models can't call; use "
-                'torch_firmware with engine = "linked" and backends'
+                'torch_firmware with engine = "loaded" and backends'
             )
         try:
             payload = parse(file.delegate(delegate.processed))
@@ -310,7 +309,7 @@ def _delegates(method: Method) -> dict[int, Delegate]:
 
 
 def _planned_bytes(method: Method, index: int) -> int:
-    """Bytes of a tensor of static shape that is a constant or has planned memory; -1 of any other value."""
+    """Returns the bytes of a static tensor that is a constant or has planned memory; -1 for any other value."""
     value = method.value(index)
     if kind_of(value) != "Tensor" or method.is_dynamic(index):
         return -1
@@ -320,7 +319,7 @@ def _planned_bytes(method: Method, index: int) -> int:
 
 
 def _shared(method: Method) -> frozenset[int]:
-    """The data of constants that other methods of the program have, too."""
+    """Returns the data of constants that other methods of the program use, too."""
     others = [plan for plan in method.file.program.execution_plan or [] if plan is not method.plan]
     values = [value for plan in others for value in plan.values or []]
     return frozenset(value.val.data_buffer_idx for value in values if kind_of(value) == "Tensor" and is_constant(value))
@@ -349,7 +348,7 @@ def _shape(file: ProgramFile, index: int, tensor: Any) -> Shape:
 
 
 def _packed_layers(method: Method) -> Iterator[tuple[int, Head]]:
-    """The constants of packed int8 layers, and their heads; what is no such constant, its kernel refuses."""
+    """Yields the constants of packed int8 layers with their headers. Kernels refuse invalid constants."""
     for instruction in method.layout.code:
         if instruction.kind != "KernelCall":
             continue
@@ -362,7 +361,7 @@ def _packed_layers(method: Method) -> Iterator[tuple[int, Head]]:
 
 
 def _memories(method: Method) -> list[int]:
-    """Where each planned memory begins in the arena; sets the arena's size."""
+    """Returns the start of each planned memory in the arena; sets the arena's size."""
     begins = []
     for size in list(method.plan.non_const_buffer_sizes or [])[1:]:
         method.arena_size = aligned(method.arena_size)
@@ -383,7 +382,7 @@ def _offset(method: Method, index: int, begins: Sequence[int]) -> int:
 
 
 def _place_borders(method: Method, moved: set[int]) -> None:
-    """Gives inputs and outputs memory that the program neither plans nor gives them: behind what it has."""
+    """Gives inputs and outputs that have no planned memory addresses after it."""
     given = moved | {
         instruction.values[2]
         for instruction in method.layout.code
@@ -399,7 +398,7 @@ def _place_borders(method: Method, moved: set[int]) -> None:
 
 
 def _moved(layout: MethodLayout, method: Method) -> set[int]:
-    """Tensors that moves and frees refer to."""
+    """Returns the tensors that moves and frees refer to."""
     moved: set[int] = set()
     for instruction in layout.code:
         if instruction.kind in ("MoveCall", "FreeCall"):
@@ -408,7 +407,7 @@ def _moved(layout: MethodLayout, method: Method) -> set[int]:
 
 
 def _views(method: Method, moved: set[int]) -> Mapping[int, int]:
-    """Views whose memory is known when the program is compiled: the tensor that each is a view of."""
+    """Maps views whose memory is known at compile time to the tensors that they are views of."""
     counts: dict[int, int] = {}
     views: dict[int, int] = {}
     for instruction in method.layout.code:
@@ -429,8 +428,9 @@ def _views(method: Method, moved: set[int]) -> Mapping[int, int]:
 
 
 def _name(method: Method) -> None:
-    """Names tensors by the module that writes them first, and constants as the user does, or by the one that reads them
-    first."""
+    """Names tensors after the first module that writes them, and constants as the user does, or after the first module
+    that reads them.
+    """
     names = Names()
     for kind, indices in (("input", method.plan.inputs), ("output", method.plan.outputs)):
         for place, index in enumerate(indices or []):
@@ -447,7 +447,7 @@ def _name(method: Method) -> None:
     contents = _Contents(method, names)
     layer_names = []
     for place, (instruction, operator, module) in enumerate(calls):
-        # Of a module of several operators each has its own name, too.
+        # Each operator of a module with several gets its own name, too.
         own = operator_base(operator)
         is_named = bool(module) and (counts[module] <= 1 or module.endswith(own))
         layer = module if is_named else "_".join(filter(None, [module, own]))
@@ -483,7 +483,7 @@ def _name(method: Method) -> None:
 
 
 class _Contents:
-    """What lies in the arena when an instruction reads it, by name: memory is used again by one layer after another.
+    """Tracks the contents of the arena by name, because layers reuse memory.
 
     Programs with branches and loops have one name for each tensor.
     """
@@ -492,17 +492,18 @@ class _Contents:
         self._method = method
         self._unique = names
         self._is_straight = all(i.kind in ("KernelCall", "DelegateCall") for i in method.layout.code)
-        # In the order in which it was written: where, of which dtype, and its name.
+        # In the order of writing: the address range, the dtype and the name.
         self._written: list[tuple[range, str, str]] = []
-        # Of what is a part of that, or memory to work in: its name, and how much had been written when it got it.
+        # For slices of written tensors and scratch memory: the name, and the number of writes before.
         self._parts: dict[int, tuple[int, str]] = {}
         for index in method.plan.inputs or []:
             if index in method.offsets:
                 self._write(index, method.names[index])
 
     def can_name(self, index: int) -> bool:
-        """Whether a tensor has a name for each layer that writes to it: it has a place that is known, and is neither an
-        input or output nor the user's."""
+        """Whether a tensor may have a name for each layer that writes to it: it has a known address, and is not an
+        input, an output or one of the user's.
+        """
         method = self._method
         return (
             self._is_straight
@@ -514,10 +515,11 @@ class _Contents:
         )
 
     def names_of(self, instruction: Instruction, layer: str) -> tuple[dict[int, str], dict[int, str]]:
-        """The names of the tensors that an instruction reads or writes, and those of what it writes in place.
+        """Returns the names of the tensors that an instruction reads or writes, and those of tensors it writes in
+        place.
 
         Args:
-            layer: what it is called.
+            layer: the instruction's base name.
         """
         method, values = self._method, instruction.values
         if not self._is_straight:
@@ -548,7 +550,7 @@ class _Contents:
         self._written.append((self._bytes(index), self._method.shapes[index].dtype, name))
 
     def _read(self, index: int, layer: str) -> str:
-        """What lies where a tensor is: what was written there, or a part of it."""
+        """Returns the name of the contents at a tensor's address: a written tensor, or a part of it."""
         dtype, place = self._method.shapes[index].dtype, self._bytes(index)
         count = len(self._written)
         while count > 0:
@@ -558,7 +560,7 @@ class _Contents:
                     return name
                 break
             count -= 1
-        # Memory to work in is each layer's own; a part is the same until something else is written there.
+        # Scratch memory belongs to one layer; a part stays the same until it is overwritten.
         if dtype == "BYTE" or self._parts.get(index, (-1, ""))[0] != count:
             name = self._unique.unique(f"k{layer}{'Scratch' if dtype == 'BYTE' else 'Input'}")
             self._parts[index] = (count, name)
@@ -570,7 +572,8 @@ class _Contents:
 
 
 def _recurrent_layers(method: Method, calls: Sequence[tuple[Instruction, str, str]]) -> dict[int, str]:
-    """Of calls of modules with several recurrent layers of int8 the ends of the parameters' names, as `_l1_reverse`."""
+    """Returns the suffixes of parameter names, such as `_l1_reverse`, for modules with several int8 recurrent layers.
+    """
     directions: dict[str, list[tuple[int, bool]]] = {}
     for place, (instruction, operator, module) in enumerate(calls):
         position = QUANTIZED_RECURRENT.get(operator.partition(".")[0])
@@ -594,12 +597,12 @@ def _name_constants(
     layer: str,
     suffix: str,
 ) -> None:
-    """Names the constants of a call that have no name yet, and notes what reads them.
+    """Names the constants of a call that have no name yet, and records their readers.
 
     Args:
         module: the module that calls the operator.
         layer: the same, or with the operator's name, if it calls several.
-        suffix: of the constants' names, if the module has others that would be called the same.
+        suffix: the suffix of the constants' names, if the module has others with the same name.
     """
     flat = [index for value in instruction.values for index in _items(method, value)]
     positions = [i for i, index in enumerate(flat) if index >= 0 and is_constant(method.value(index))]
@@ -619,22 +622,24 @@ def _name_constants(
         if buffer not in method.constants:
             method.constants[buffer] = arrays.unique(wanted)
         users = method.users.setdefault(buffer, [])
-        # Constants of equal elements are one, which has the name of the first.
+        # Equal constants are merged and have the name of the first.
         is_own = bool(own) and ("." not in own or own.startswith(f"{module}."))
         users += [user for user in dict.fromkeys([own or module, own if is_own else module]) if user not in users]
 
 
 def _recurrent_bias(method: Method, operator: str, position: int, flat: Sequence[int]) -> str:
-    """What the sum of a recurrent layer's two biases is called, as its weights are; empty if it is no such one."""
+    """Returns the name of the sum of a recurrent layer's two biases, in the style of its weights; empty for other
+    constants.
+    """
     if operator not in RECURRENT or role_of(operator, position, [position]) != "bias":
         return ""
-    # Two arguments before come the weights of the input: weight_ih_l0.
+    # The weights of the input, weight_ih_l0, are two arguments before.
     path, dot, weight = method.parameters.get(flat[position - 2], "").rpartition(".")
     return f"{path}{dot}{weight.replace('weight_ih', 'bias')}" if weight.startswith("weight_ih") else ""
 
 
 def _argument_kind(method: Method, operator: str, index: int) -> str:
-    """What a tensor is that no operator has given: state, memory to work in, or what lies there as another shape."""
+    """Describes a tensor that no operator has written: state, scratch memory, or another shape of present contents."""
     if method.value(index).val.data_buffer_idx != 0 or any(
         instruction.kind == "KernelCall"
         and method.operator(instruction).partition(".")[0] == "aten::copy_"

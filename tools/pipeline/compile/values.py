@@ -1,4 +1,4 @@
-"""C++ literals and arrays of a program's constants."""
+"""Formats a program's constants as C++ literals and arrays."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 import struct
 from collections.abc import Sequence
 
-# By the schema's dtype: the C type of an array of its elements, and struct's letter.
+# The C type and struct's letter, by the schema's dtype.
 C_TYPES = {
     "BYTE": ("uint8_t", "B"),
     "CHAR": ("int8_t", "b"),
@@ -26,24 +26,24 @@ _WIDTH = 110
 
 
 def floating(value: float, is_single: bool) -> str:
-    """A literal from which a compiler makes the same number."""
+    """Returns a literal that compiles to exactly this number."""
     suffix = "f" if is_single else ""
     if math.isnan(value):
         return f'__builtin_nan{suffix}("")'
     if math.isinf(value):
         return f"{'-' if value < 0 else ''}__builtin_inf{suffix}()"
-    # As many digits as tell every such number from the next one.
+    # Enough digits to distinguish all numbers.
     text = f"{value:.9g}" if is_single else repr(value)
     return f"{text}{suffix}" if {".", "e"} & set(text) else f"{text}.0{suffix}"
 
 
 def integer(value: int) -> str:
-    """A literal of 64 bits."""
+    """Returns a 64-bit literal."""
     return "INT64_MIN" if value == -(2**63) else f"int64_t{{{value}}}"
 
 
 def string(text: str) -> str:
-    """A C string; only ASCII stands as it is."""
+    """Returns a C string literal, in which all but printable ASCII is escaped."""
     escaped = "".join(
         chr(byte) if 32 <= byte < 127 and chr(byte) not in '"\\?' else f"\\{byte:03o}" for byte in text.encode()
     )
@@ -51,7 +51,7 @@ def string(text: str) -> str:
 
 
 def array(c_type: str, name: str, elements: Sequence[str], attributes: str = "") -> list[str]:
-    """The definition of a constant array."""
+    """Defines a constant array."""
     lines = [f"{attributes}const {c_type} {name}[{len(elements)}] = {{"]
     line = "   "
     for element in elements:
@@ -65,14 +65,14 @@ def array(c_type: str, name: str, elements: Sequence[str], attributes: str = "")
 def data_array(
     name: str, dtype: str, data: bytes, alignment: int = 0, is_shared: bool = False, attribute: str = ""
 ) -> list[str]:
-    """The definition of a constant with a tensor's elements, in C as in C++ but for alignment and sharing.
+    """Defines a constant with a tensor's elements, in both C and C++ except for alignment and sharing.
 
     Args:
-        dtype: the schema's name of it.
-        data: the elements as they lie in memory.
-        alignment: in bytes; 0: what the elements need.
+        dtype: the schema's name of the dtype.
+        data: the elements in memory order.
+        alignment: the alignment in bytes; 0: that of the elements.
         is_shared: whether several sources may define it, of which the linker keeps one.
-        attribute: what else stands before the definition.
+        attribute: further attributes of the definition.
     """
     c_type, letter = C_TYPES[dtype]
     numbers = struct.unpack(f"<{len(data) // struct.calcsize(letter)}{letter}", data)

@@ -1,4 +1,4 @@
-"""Windows that move over images, of convolutions and poolings, and the calls of those in float32."""
+"""Represents windows of convolutions and poolings, and makes calls of those in float32."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tools.pipeline.compile.call import Call, are_plain, int_list, ints, pointer
+from tools.pipeline.compile.layout import kind_of
 from tools.pipeline.compile.program import Method
-from tools.pipeline.link.layout import kind_of
 
 
 @dataclass(frozen=True)
 class Window:
-    """One dim of a window that moves over images: Window of kernels/util/window.h."""
+    """One dimension of a window that moves over images: Window of kernels/util/window.h."""
 
     size: int
     kernel: int
@@ -24,7 +24,7 @@ class Window:
 
     @property
     def room(self) -> int:
-        """How far it can move; negative where it doesn't fit in."""
+        """The distance that it can move; negative if it doesn't fit."""
         return self.size + 2 * self.padding - self.dilation * (self.kernel - 1) - 1
 
     @property
@@ -34,7 +34,7 @@ class Window:
 
     @property
     def is_taken(self) -> bool:
-        """Whether Window::set() takes it, and there is something to compute."""
+        """Whether Window::set() accepts it, and there is something to compute."""
         small = (self.kernel - 1, self.stride - 1, self.padding, self.dilation - 1)
         return all(0 <= value < 1 << 15 for value in small) and 0 < self.size < 1 << 28 and self.room >= 0
 
@@ -44,7 +44,7 @@ class Window:
 
 
 def windows_name(windows: Sequence[Window]) -> str:
-    """What windows on images are, as part of a name: sizes, kernel, and what isn't usual."""
+    """Describes windows as a part of a name: sizes, kernel, and unusual parameters."""
     name = f"{'x'.join(str(window.size) for window in windows)}Kernel{'x'.join(str(w.kernel) for w in windows)}"
     for word, values, usual in (
         ("Stride", [window.stride for window in windows], 1),
@@ -57,7 +57,9 @@ def windows_name(windows: Sequence[Window]) -> str:
 
 
 def _parameters(values: Sequence[int], count: int, default: Sequence[int]) -> Sequence[int] | None:
-    """A list of parameters for each dim: one holds for all, and none means the default; None for another number."""
+    """Expands parameters to one per dim: a single one holds for all, and none means the default; None for another
+    number.
+    """
     if len(values) in (0, 1):
         return list(values) * count if values else default
     return values if len(values) == count else None
@@ -66,7 +68,7 @@ def _parameters(values: Sequence[int], count: int, default: Sequence[int]) -> Se
 def _windows(
     sizes: Sequence[int], kernel: Sequence[int], lists: Sequence[Sequence[int] | None], rounds_up: bool
 ) -> list[Window] | None:
-    """The windows of lists of strides, paddings and dilations; None if their kernel refuses them."""
+    """Returns windows for lists of strides, paddings and dilations, or None if their kernel refuses them."""
     count = len(sizes)
     defaults: tuple[Sequence[int], ...] = (kernel, [0] * count, [1] * count)
     chosen = [
@@ -81,7 +83,7 @@ def _windows(
 
 
 def _convolution(method: Method, arguments: Sequence[int]) -> Call | None:
-    """A convolution of float32 over one to three dims, contiguous and not transposed."""
+    """Calls a float32 convolution over one to three dims, contiguous and not transposed."""
     x, weight, bias, stride, padding, dilation, transposed, _output_padding, groups, out = arguments
     has_bias = kind_of(method.value(bias)) == "Tensor"
     tensors = (x, weight, *((bias,) if has_bias else ()), out)
@@ -147,7 +149,7 @@ def _avg_pool(method: Method, arguments: Sequence[int]) -> Call | None:
 def _pool(
     method: Method, x: int, kernel: int, lists: Sequence[int | None], ceil_mode: int, out: int
 ) -> tuple[str, list[str], dict[str, str]] | None:
-    """Planes, and names and definitions of both windows, of a pooling of contiguous float32; else None."""
+    """Returns planes, and names and definitions of both windows, of a contiguous float32 pooling; None for others."""
     if not are_plain(method, "FLOAT", x, out) or ceil_mode in method.values:
         return None
     sizes = method.shapes[x].sizes

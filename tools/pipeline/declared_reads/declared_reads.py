@@ -1,12 +1,12 @@
-"""Keeps what a model is made from to what its target declares.
+"""Restricts the reads of a model file to the inputs that its target declares.
 
-Bazel runs an action again when one of its declared inputs changes. A model file that reads anything else, a file
-elsewhere on the disk or a server, would give the same program for ever, whatever becomes of what it read. So while
-training and export run, each read of something undeclared fails with an error that says what to declare.
+Bazel only reruns an action when one of its declared inputs changes. A model file that reads anything else, such as a
+file elsewhere on the disk or a server, would give the same program forever, even if that changes. So while training and
+export run, each undeclared read fails with an error that says what to declare.
 
-Two mechanisms: an audit hook (PEP 578) sees what Python opens, lists, loads, starts and connects to, and knows whose
-code it was; and on a kernel that has it, Landlock, through `confine_process`, refuses what C++ and started programs
-read past Python. Whether a file exists, the clock and the environment are not watched.
+There are two mechanisms. An audit hook (PEP 578) observes what Python opens, lists, loads, starts and connects to, and
+knows whose code did it. And if the kernel supports it, Landlock, through `confine_process`, refuses reads by C++ and by
+started programs, which bypass Python. Checks whether a file exists, the clock and the environment are not observed.
 """
 
 # A path is handled as the audited call has it; pathlib would resolve or reject some.
@@ -28,38 +28,38 @@ from typing import Any
 from tools.pipeline.declared_reads.landlock import confine_reads
 from tools.quiet.console import UserError
 
-# What describes the machine, the C library's and the dynamic linker's own files: needed by torch and Python themselves.
+# Files that describe the machine, and those of the C library and the dynamic linker, which torch and Python need.
 SYSTEM = (
     *("/dev", "/etc", "/proc", "/sys", "/usr/share/zoneinfo"),
     *("/lib", "/lib32", "/lib64", "/usr/lib", "/usr/lib32", "/usr/lib64"),
 )
 
-# Where the programs are that torch starts.
+# The folders of the programs that torch starts.
 _PROGRAMS = [Path(name) for name in ("/bin", "/sbin", "/usr/bin", "/usr/sbin")]
 
 _ADVICE = "add it to `data` of the target, and read it by its path from the workspace's root"
 
 
 class UndeclaredRead(PermissionError):
-    """A read that the target doesn't declare: the message names what was read and how to declare it."""
+    """A read that the target doesn't declare; the message names it and how to declare it."""
 
 
 class _Guard:
-    """What may be read while a step runs, and the audit hook's handlers.
+    """The permitted reads while a step runs, and the audit hook's handlers.
 
     Args:
-      declared: the declared inputs; below a directory everything is declared.
+      declared: the declared inputs; everything below a declared directory is declared.
       environment: directories of Python, its packages and this tool.
     """
 
     def __init__(self, declared: Iterable[Path], environment: Iterable[Path]) -> None:
         names = [os.path.abspath(path) for path in declared]
-        # By the name that the target gives it, and where the link leads that Bazel lays out for it.
+        # Both the target's name and the destination of the link that Bazel creates for it.
         self._declared = set(names) | {os.path.realpath(name) for name in names}
         folders = [os.path.abspath(path) for path in environment]
         self._folders = [*SYSTEM, *folders, *(os.path.realpath(folder) for folder in folders)]
         self._writable = [os.path.realpath(path) for path in (tempfile.gettempdir(), os.getcwd(), "/dev", "/proc")]
-        # What the step itself makes it may read again.
+        # Files that the step itself has written, which it may read again.
         self._own: set[str] = set()
         # The first read that was refused to the user's own code, `file:line: message`: the code may catch the error.
         self.refused = ""
@@ -95,10 +95,10 @@ class _Guard:
             raise UndeclaredRead(f"{_shown(name)} is read, but is not an input of the target; {_ADVICE}.")
 
     def _check_write(self, name: str) -> None:
-        """Raises UndeclaredRead but for files of the action itself and temporary ones.
+        """Raises UndeclaredRead unless the file is temporary or the action's own.
 
-        Bazel's sandbox refuses the others, too; a worker has none, and there a name in the workspace leads to a file of
-        the user's.
+        Bazel's sandbox refuses the others, too, but a worker has no sandbox, and there a name in the workspace leads to
+        a file of the user's.
         """
         target = os.path.realpath(name)
         is_input = _is_in(name, self._declared) or _is_in(target, self._declared)
@@ -110,7 +110,7 @@ class _Guard:
         name = _absolute("." if path is None else path)
         if name is None or self._may_read(name) or not os.path.isdir(name) or _by_import():
             return
-        # A directory of inputs: Bazel's sandbox shows nothing else there, but not every action runs in it.
+        # Bazel's sandbox hides undeclared files of an input directory, but not every action runs in it.
         for entry in sorted(os.path.join(name, entry) for entry in os.listdir(name)):
             if not self._may_read(entry) and not self._leads_to_input(entry):
                 what = f"{_shown(name)} is listed, but {_shown(entry)}"
@@ -135,7 +135,7 @@ class _Guard:
 
     def _on_connect(self, *arguments: Any) -> None:
         address = next((a for a in arguments if isinstance(a, (str, bytes, tuple))), "")
-        # Processes of one program talk by sockets in the file system.
+        # Processes of one program communicate by sockets in the file system.
         if isinstance(address, (str, bytes)) and (not address or os.fsdecode(address)[:1] in ("/", "\0")):
             return
         where = ":".join(str(part) for part in address[:2]) if isinstance(address, tuple) else os.fsdecode(address)
@@ -157,7 +157,7 @@ class _Guard:
 
     def _may_read(self, name: str) -> bool:
         target = os.path.realpath(name)
-        # A link that the step itself makes counts as what it leads to.
+        # A link that the step itself has made counts as its destination.
         return any(
             _is_below(path, self._folders) or _is_in(path, self._declared) or _is_in(target, self._own)
             for path in (name, target)
@@ -170,7 +170,9 @@ class _Guard:
         return bool(self._user_place())
 
     def _user_place(self) -> str:
-        """`file:line` of the code that caused the event if it is the user's own and not a package's; else empty."""
+        """Returns `file:line` of the code that caused the event if it is the user's own, not a package's; otherwise
+        empty.
+        """
         frame: FrameType | None = sys._getframe(1)
         while frame is not None:
             file = frame.f_code.co_filename
@@ -214,7 +216,7 @@ def _hook(event: str, arguments: tuple[Any, ...]) -> None:
     guard = _active
     if guard is None or event not in _HANDLERS or getattr(_thread, "is_handling", False):
         return
-    # What the handlers themselves look at raises events, too.
+    # The handlers' own file accesses raise events, too.
     _thread.is_handling = True
     try:
         guard.handle(event, arguments)
@@ -224,18 +226,18 @@ def _hook(event: str, arguments: tuple[Any, ...]) -> None:
 
 @contextlib.contextmanager
 def declared_reads(declared: Iterable[Path]) -> Iterator[None]:
-    """While it is entered, reading fails but of `declared`, the Python environment and what was written meanwhile.
+    """Makes all reads fail, except of `declared`, the Python environment and files that were written meanwhile.
 
     Args:
-      declared: the target's inputs, files or directories. What doesn't exist among them is no error.
+      declared: the target's inputs, files or directories. Missing ones are ignored.
 
     Raises:
-      UndeclaredRead, in the code that reads; a package may do without a file that is optional.
-      UserError at the end, if it was the user's own code that caught it: what it did then it would not do elsewhere.
+      UndeclaredRead, in the code that reads; a package may do without an optional file. UserError at the end, if the
+      user's own code caught it: its fallback would depend on the machine.
     """
     global _active, _installed
     if not _installed:
-        # A hook can't be taken away again, so there is one, which does nothing outside of this context.
+        # A hook can't be removed, so there is a single one, which does nothing outside of this context.
         sys.addaudithook(_hook)
         _installed = True
     guard = _Guard(declared, environment())
@@ -249,13 +251,13 @@ def declared_reads(declared: Iterable[Path]) -> Iterator[None]:
 
 
 def environment() -> list[Path]:
-    """The directories of Python, of its packages and of this tool."""
+    """Returns the directories of Python, of its packages and of this tool."""
     folders = [Path(sys.prefix), Path(sys.base_prefix), *(Path(entry) for entry in sys.path if entry)]
     return folders + [Path(os.environ[name]) for name in ("RUNFILES_DIR",) if os.environ.get(name)]
 
 
 def _absolute(path: Any) -> str | None:
-    """The path as a normalized absolute name; None if it is no path (a descriptor)."""
+    """Returns the path as a normalized absolute name, or None if it is not a path (a descriptor)."""
     if isinstance(path, int) or path is None:
         return None
     try:
@@ -274,7 +276,7 @@ def _is_in(name: str, paths: set[str]) -> bool:
 
 
 def _by_import() -> bool:
-    """Whether it is the import system that looks; what it then loads, it opens."""
+    """Whether the import system caused the event; it opens the files that it then loads."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_code.co_filename == __file__:
         frame = frame.f_back
@@ -282,24 +284,24 @@ def _by_import() -> bool:
 
 
 def _shown(name: str) -> str:
-    """A path as the user knows it: from the workspace's root, if it is there."""
+    """Shortens a path below the workspace's root."""
     root = os.getcwd() + os.sep
     return name.removeprefix(root)
 
 
 def confine_process(declared: Iterable[Path]) -> None:
-    """Has the kernel refuse undeclared reads of this process for good, past Python, too, if it can.
+    """Makes the kernel permanently refuse undeclared reads of this process, including those that bypass Python.
 
-    What is refused is what `declared_reads` refuses, but for this process's temporary files.
+    It refuses what `declared_reads` refuses, except this process's temporary files.
     """
     folders = [*(Path(name) for name in SYSTEM), *_PROGRAMS, *environment(), Path(tempfile.gettempdir())]
     names = list(declared)
-    # To import a module beside the model file, Python lists the folder.
+    # Python lists the folder to import a module beside the model file.
     listed = [Path.cwd(), *(name.parent for name in names)]
     confine_reads([*folders, *_links(Path(os.environ.get("RUNFILES_DIR", os.devnull))), *names], listed)
 
 
 def _links(tree: Path) -> Iterator[Path]:
-    """The symbolic links in a tree of runfiles: the kernel judges what they lead to."""
+    """Yields the symbolic links in a tree of runfiles, because the kernel checks their destinations."""
     for name, folders, files in os.walk(tree):
         yield from (path for entry in [*folders, *files] if (path := Path(name, entry)).is_symlink())

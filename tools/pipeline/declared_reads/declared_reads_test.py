@@ -1,4 +1,4 @@
-"""What a model file reads without declaring it fails by name, by whatever way it reads."""
+"""Tests that undeclared reads of a model file fail with the name of the file, however it reads."""
 
 import ctypes
 import os
@@ -227,7 +227,7 @@ def test_the_kernel_refuses_what_passes_python_by(folder: Path) -> None:
 
 
 def test_confining_reads_tells_whether_the_kernel_can() -> None:
-    # In a process of its own: it is for good.
+    # The confinement is permanent, so it needs a separate process.
     script = "from tools.pipeline.declared_reads.landlock import confine_reads; print(confine_reads([]))"
     result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert result.stdout in ("True\n", "False\n")

@@ -8,7 +8,7 @@ import struct
 from collections.abc import Iterable
 from pathlib import Path
 
-# System calls; the numbers are the same on all processors.
+# Numbers of system calls, which are the same on all processors.
 _CREATE_RULESET = 444
 _ADD_RULE = 445
 _RESTRICT_SELF = 446
@@ -20,19 +20,20 @@ _READ_FILE = 1 << 2
 _READ_DIR = 1 << 3
 _CONNECT_TCP = 1 << 1
 
-# The first version of the interface that knows about the network.
+# The first version of the interface that covers the network.
 _VERSION_WITH_NETWORK = 4
 
 
 def confine_reads(paths: Iterable[Path], listed: Iterable[Path] = ()) -> bool:
-    """Lets this process and those it starts read only `paths` and what is below them, and connect to no server.
+    """Restricts this process and its children to reading `paths` and everything below them, and to no network
+    connections.
 
     Args:
-      paths: files and directories, whose links are followed; what doesn't exist is left out.
-      listed: directories that may be listed, and those below them, whose files may not be read for that.
+      paths: files and directories, whose links are followed; missing ones are ignored.
+      listed: directories that may be listed, including those below, without permission to read their files.
 
     Returns:
-      Whether the kernel does it; False on one without Landlock, where nothing changes.
+      Whether the kernel supports it; False on a kernel without Landlock, where nothing changes.
     """
     libc = ctypes.CDLL(None, use_errno=True)
     version = libc.syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), _CREATE_RULESET_VERSION)

@@ -1,7 +1,7 @@
 """Exports models. Importing it keeps PyTorch's compiler out of the process until it is needed.
 
-ExecuTorch imports torch._inductor for one function, which it calls for every program and which finds something to do
-only where a graph has higher-order operators. That is a fifth of the time that all imports of an export take.
+ExecuTorch imports torch._inductor for one function, which it calls for every program but which only acts on graphs with
+higher-order operators. That import is a fifth of the import time of an export.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ _NAME = "torch._inductor.fx_passes.post_grad"
 
 
 def _imported() -> ModuleType:
-    """The module itself, in the place of what stood for it."""
+    """Imports the module in place of its stand-in."""
     if isinstance(sys.modules.get(_NAME), _Deferred):
         del sys.modules[_NAME]
     return importlib.import_module(_NAME)
 
 
 class _Deferred(ModuleType):
-    """Stands for the module until anything but the one function is asked of it."""
+    """Stands in for the module until an attribute other than the one function is accessed."""
 
     @staticmethod
     def decompose_auto_functionalized(graph: Any) -> None:
@@ -33,7 +33,7 @@ class _Deferred(ModuleType):
             _imported().decompose_auto_functionalized(graph)
 
     def __getattr__(self, name: str) -> Any:
-        # Python's own questions about a module are no use of it.
+        # Python itself queries such attributes of modules without using them.
         if name.startswith("__"):
             raise AttributeError(name)
         return getattr(_imported(), name)

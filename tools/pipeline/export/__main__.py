@@ -27,13 +27,13 @@ _IO = ("float32", "int8", "int16")
 _WEIGHT_DTYPES = ("int8", "int4", "auto")
 _LAYER_WEIGHT_DTYPES = ("int8", "int4")
 _GROUP_SIZES = (32, 0)
-# Options that leave layers in floating point.
+# The options that leave layers in floating point.
 _FLOATING = ("keep_float", "min_snr", "min_accuracy")
 _ACTIVATION_RANGES = ("auto", "min_max", "percentile", "mse")
 
 
 def _parser() -> argparse.ArgumentParser:
-    # Bazel writes them into a file, a line each, as it does for workers.
+    # Bazel writes the arguments into a file, one per line, as it does for workers.
     parser = argparse.ArgumentParser(prog="export", description=__doc__, fromfile_prefix_chars="@")
     parser.add_argument("--model", type=Path, required=True, help="the model file (Python)")
     parser.add_argument(
@@ -152,7 +152,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _check_options(options: argparse.Namespace) -> None:
-    """Raises UserError for options that don't go together."""
+    """Raises UserError for options that cannot be combined."""
     _check("--core", options.core, _CORES)
     _check("--backend", options.backend, _BACKENDS)
     _check("--io", options.io, _IO)
@@ -181,7 +181,7 @@ def _check_options(options: argparse.Namespace) -> None:
 
 
 def _check_weights(options: argparse.Namespace) -> None:
-    """Raises UserError for dtypes of weights that there are none of, or not there."""
+    """Raises UserError for unknown weight dtypes, and for those that the backend doesn't support."""
     _check("--weight-dtype", options.weight_dtype, _WEIGHT_DTYPES)
     for layer, dtype in options.layer_weight_dtype:
         _check(f"--layer-weight-dtype {layer}", dtype, _LAYER_WEIGHT_DTYPES)
@@ -195,7 +195,7 @@ def _check_weights(options: argparse.Namespace) -> None:
 
 
 def _target(options: argparse.Namespace) -> Options:
-    """What the program is exported to."""
+    """Makes the export options of the command line's."""
     # Imported here: torch and ExecuTorch print warnings when they are imported.
     from tools.pipeline.export.options import Options
 
@@ -224,7 +224,7 @@ def _target(options: argparse.Namespace) -> Options:
 
 
 def dumping(name: str | None, console: Console) -> contextlib.AbstractContextManager[None]:
-    """Prints the graph after each run of a pass."""
+    """Prints the graph after each run of the named pass."""
     if name is None:
         return contextlib.nullcontext()
     from tools.pipeline.export.ir.passes import Pass, Pipeline, watching
@@ -242,7 +242,7 @@ def dumping(name: str | None, console: Console) -> contextlib.AbstractContextMan
 
 
 def _write(exported: Exported, options: argparse.Namespace) -> None:
-    """Writes the files that were asked for."""
+    """Writes the requested files."""
     options.program.write_bytes(exported.program)
     options.golden.write_bytes(exported.golden)
     options.manifest.write_bytes(exported.manifest)
@@ -262,7 +262,7 @@ def _write(exported: Exported, options: argparse.Namespace) -> None:
 
 
 def _import() -> None:
-    """Imports what every export needs and takes seconds."""
+    """Imports the modules that every export needs, which takes seconds."""
     importlib.import_module("tools.pipeline.export.export")
     importlib.import_module("tools.pipeline.export.backends.cortex_m")
 
@@ -271,12 +271,12 @@ def main(arguments: list[str] | None = None, is_confined: bool = False) -> int:
     """Parses the command line, exports, and returns the exit status.
 
     Args:
-      arguments: those of the command line if there are none.
-      is_confined: whether the process is this export's alone, so that the kernel may refuse it undeclared reads for
-        good.
+      arguments: replace those of the command line.
+      is_confined: whether the process runs this export only, so that the kernel may deny it undeclared reads
+        permanently.
     """
     options = _parser().parse_args(arguments)
-    # They are part of the environment, as this tool's own are, none of which they hide.
+    # They are part of the environment, like this tool's own packages, which they must not shadow.
     sys.path += [str(folder.absolute()) for folder in options.packages]
 
     def step(console: Console) -> None:

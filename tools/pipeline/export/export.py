@@ -10,15 +10,12 @@ from tools.artifacts.manifest.manifest import manifest_json
 from tools.artifacts.quantization_report.quantization_report import quantization_report_json
 from tools.pipeline.export.backends.request import LoweredModel, LoweringRequest
 from tools.pipeline.export.capture import golden
-from tools.pipeline.export.capture.diagnosis import (
-    check_examples,
-)
-from tools.pipeline.export.capture.eager import keep_weights, load_weights, parameter_names, run_eager
+from tools.pipeline.export.capture.diagnosis import check_examples
+from tools.pipeline.export.capture.eager import keep_weights, load_weights, run_eager
 from tools.pipeline.export.capture.words import WordedConsole, in_words
-from tools.pipeline.export.methods import ONE_METHOD, ExportedMethod, add_method, dim_orders_of
+from tools.pipeline.export.methods import ONE_METHOD, ExportedMethod, add_method, dim_orders_of, plan_method
 from tools.pipeline.export.options import Options
-from tools.pipeline.export.plan.emission import optimize
-from tools.pipeline.export.plan.manifest import check_labels, make_manifest
+from tools.pipeline.export.plan.manifest import check_labels
 from tools.pipeline.export.plan.one_run import check_run
 from tools.pipeline.export.plan.serialize import serialize
 from tools.pipeline.export.rewrite.own_operators import define_out_variant
@@ -30,11 +27,12 @@ from tools.quiet.console import Console, UserError
 
 @dataclass(frozen=True)
 class Exported:
-    """The files of an export; a quantized program has a report, one of several methods the further ones' files.
+    """The files of an export. A quantized program has a report; a program of several methods has the files of the
+    further ones.
 
     Attributes:
-      npu: what an NPU's compiler estimates, for people and for programs.
-      vgf: the .vgf of each delegate, with backend `vgf`.
+      npu: the estimates of the NPU's compiler, as text and as JSON.
+      vgf: the .vgf files of the delegates, with backend `vgf`.
     """
 
     program: bytes
@@ -53,7 +51,7 @@ def export(path: Path, name: str, options: Options, weights: Path | None, consol
       name: the program's name in the manifest.
       weights: a state_dict that tools/pipeline/train wrote, if the model is trained.
 
-    Raises UserError for what the user can mend.
+    Raises UserError for errors that the user can correct.
     """
     try:
         return _export(path, name, options, weights, WordedConsole(console))
@@ -78,30 +76,12 @@ def _export(path: Path, name: str, options: Options, weights: Path | None, conso
     with tracing():
         lowered = _lower(LoweringRequest(file, name, eager, options, console))
     emitted = lowered.emitted
-    nodes, memory = emitted.nodes, None
-    if emitted.file is None:
-        nodes, memory = optimize(emitted, options)
-    else:
+    if emitted.file is not None:
         check_examples(eager.inputs, emitted.program, path)
     if options.methods and (emitted.file is not None or emitted.keeps_state or options.backend != "portable"):
         raise UserError(f"{path}: {ONE_METHOD}")
-    constants = [buffer.storage for buffer in emitted.program.constant_buffer]
-    # Before constants of other methods come.
-    manifest = make_manifest(
-        name,
-        options.core,
-        options.backend,
-        emitted.program,
-        constants,
-        nodes,
-        memory,
-        path,
-        eager.names,
-        lowered.quantization,
-        emitted.keeps_state,
-        parameter_names(emitted.constants, eager),
-        emitted.bounds,
-    )
+    # The manifest covers this method's constants only; the other methods append theirs later.
+    constants, manifest = plan_method(name, emitted, eager, options, path, lowered.quantization)
     if labels := file.labels():
         check_labels(labels, manifest["outputs"], path)
         manifest["labels"] = labels
@@ -130,7 +110,7 @@ def _export(path: Path, name: str, options: Options, weights: Path | None, conso
     )
 
 
-# What lowers a model, by the backend's name. It is imported when it is asked for, which takes seconds.
+# The module that lowers a model, by backend. It is imported on demand, since that takes seconds.
 _BACKENDS = {
     "portable": "portable",
     "cortex_m": "cortex_m.export",
@@ -140,7 +120,7 @@ _BACKENDS = {
 
 
 def _lower(request: LoweringRequest) -> LoweredModel:
-    """What the backend of the options makes of a model."""
+    """Lowers a model with the backend of the options."""
     backend = importlib.import_module(f"tools.pipeline.export.backends.{_BACKENDS[request.options.backend]}")
     lowered: LoweredModel = backend.lower_model(request)
     return lowered

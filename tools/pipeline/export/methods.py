@@ -1,8 +1,9 @@
-"""Further methods of a program."""
+"""Exports further methods of a program."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -11,15 +12,15 @@ from executorch.exir.schema import ExecutionPlan, Program, Tensor
 from tools.artifacts.manifest.manifest import manifest_json
 from tools.pipeline.export.backends.portable import lower_method
 from tools.pipeline.export.capture import golden
-from tools.pipeline.export.capture.eager import parameter_names, run_eager
+from tools.pipeline.export.capture.eager import Eager, parameter_names, run_eager
 from tools.pipeline.export.options import Options
-from tools.pipeline.export.plan.emission import optimize
-from tools.pipeline.export.plan.manifest import make_manifest
+from tools.pipeline.export.plan.emission import EmittedProgram, optimize
+from tools.pipeline.export.plan.manifest import Quantization, make_manifest
 from tools.pipeline.model_file.deterministic import tracing
 from tools.pipeline.model_file.model_file import ModelFile
 from tools.quiet.console import Console, UserError
 
-# What a program of several methods cannot be.
+# The restrictions of a program with several methods.
 ONE_METHOD = (
     "a program of several methods can be neither quantized, nor keep state, nor have control flow or dynamic shapes; "
     "make a program of each method"
@@ -35,9 +36,41 @@ class ExportedMethod:
 
 
 def dim_orders_of(manifest: dict[str, Any]) -> tuple[list[list[int]], list[list[int]]]:
-    """The orders of dimensions of a program's inputs and outputs."""
+    """Returns the dim orders of a program's inputs and outputs."""
     inputs, outputs = ([entry["dim_order"] for entry in manifest[kind]] for kind in ("inputs", "outputs"))
     return inputs, outputs
+
+
+def plan_method(
+    name: str, emitted: EmittedProgram, eager: Eager, options: Options, path: Path, quantization: Quantization | None
+) -> tuple[list[bytes], dict[str, Any]]:
+    """Plans the memory of an emitted method, and returns its constants and its manifest.
+
+    Args:
+      name: the manifest's name.
+      path: the model file.
+      quantization: the quantization of a quantized program.
+    """
+    nodes, memory = emitted.nodes, None
+    if emitted.file is None:
+        nodes, memory = optimize(emitted, options)
+    constants = [buffer.storage for buffer in emitted.program.constant_buffer]
+    manifest = make_manifest(
+        name,
+        options.core,
+        options.backend,
+        emitted.program,
+        constants,
+        nodes,
+        memory,
+        path,
+        eager.names,
+        quantization,
+        emitted.keeps_state,
+        parameter_names(emitted.constants, eager),
+        emitted.bounds,
+    )
+    return constants, manifest
 
 
 def add_method(
@@ -54,8 +87,8 @@ def add_method(
 
     Args:
       program: gets the method's plan.
-      constants: get those of its constants that are not among them.
-      name: the program's.
+      constants: the program's constants, to which the method's further ones are appended.
+      name: the program's name.
     """
     path = file.path
     if not callable(getattr(model, method, None)):
@@ -65,20 +98,7 @@ def add_method(
         emitted = lower_method(file, eager, console)
     if emitted.file is not None or emitted.keeps_state:
         raise UserError(f"{path}: {ONE_METHOD}")
-    nodes, memory = optimize(emitted, options)
-    own = [buffer.storage for buffer in emitted.program.constant_buffer]
-    manifest = make_manifest(
-        f"{name}_{method}",
-        options.core,
-        options.backend,
-        emitted.program,
-        own,
-        nodes,
-        memory,
-        path,
-        eager.names,
-        parameters=parameter_names(emitted.constants, eager),
-    )
+    own, manifest = plan_method(f"{name}_{method}", emitted, eager, options, path, None)
     plan = emitted.program.execution_plan[0]
     plan.name = method
     _share_constants(plan, own, constants)
@@ -90,7 +110,7 @@ def add_method(
 
 
 def _share_constants(plan: ExecutionPlan, own: list[bytes], constants: list[bytes]) -> None:
-    """Makes a plan refer to `constants` in place of `own`; those that are missing are appended."""
+    """Makes a plan refer to `constants` in place of `own`, and appends those that are missing."""
     places = {constant: index for index, constant in reversed(list(enumerate(constants))) if index}
     for value in plan.values:
         if isinstance(value.val, Tensor) and value.val.data_buffer_idx:

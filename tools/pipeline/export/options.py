@@ -1,4 +1,4 @@
-"""What a program is exported to."""
+"""Holds the options of an export."""
 
 from __future__ import annotations
 
@@ -10,36 +10,36 @@ from tools.artifacts.ethos_u.npu import Npu
 
 @dataclass(frozen=True)
 class Options:
-    """What a program is exported to.
+    """The options of an export.
 
     Attributes:
-      core: the core that the program is for, `portable` if any.
-      backend: what computes: `portable`, kernels of ExecuTorch's operator set in the model's own dtypes; `cortex_m`,
-        which quantizes the model to int8; `ethos_u`, which quantizes it for the NPU; `vgf`, Vulkan on the host.
-      io: dtype of a quantized program's inputs and outputs, `float32`, `int8`, or with `ethos_u` `int16`, with which
-        all activations have 16 bits.
+      core: the core that the program is for, or `portable` for any core.
+      backend: how the program computes: `portable` uses kernels of ExecuTorch's operator set in the model's own dtypes;
+        `cortex_m` quantizes the model to int8; `ethos_u` quantizes it for the NPU; `vgf` uses Vulkan on the host.
+      io: the dtype of a quantized program's inputs and outputs: `float32`, `int8`, or with `ethos_u` `int16`, which
+        makes all activations 16 bits wide.
       packed: whether a quantized program's layers become this project's own operators, with constants in the layout of
-        their kernels; without, it consists of ExecuTorch's `cortex_m::` operators.
-      float_where_faster: whether operators of a packed program with inputs and outputs in floating point stay there
-        where they take fewer instructions and are no larger.
-      float_growth: bytes of program and memory that such a program may take more for being all in floating point,
-        where that takes fewer instructions; 0: it may take no more of either.
-      winograd_growth: bytes of memory that a packed program for a core with the DSP extension may take more for
+        their kernels. If false, it consists of ExecuTorch's `cortex_m::` operators.
+      float_where_faster: whether operators of a packed program with floating-point inputs and outputs stay in floating
+        point where they take fewer instructions and are no larger.
+      float_growth: the bytes of program and memory by which such a program may grow to be all in floating point, if
+        that takes fewer instructions. With 0, neither may grow.
+      winograd_growth: the bytes of memory by which a packed program for a core with the DSP extension may grow for
         convolutions with fewer multiplications.
-      keep_float: names of modules of a model that is quantized which stay in floating point.
-      min_snr: what the outputs of an int8 program must have of signal-to-noise ratio, in dB; 0: nothing is demanded.
-      min_accuracy: the share of evaluation samples that an int8 program must classify right; 0: nothing is demanded.
-      weight_dtype: of the weights of linear layers and convolutions of one by one, with backend `cortex_m`: `int8`,
-        `int4`, or `auto`: int4 where the outputs still have min_snr.
-      weight_dtypes: names of modules and the dtypes of the weights inside them, `int8` or `int4`.
-      group_size: how many inputs share a scale of int4 weights, 32; 0: all of an output channel do.
+      keep_float: the names of modules that stay in floating point when the model is quantized.
+      min_snr: the lowest signal-to-noise ratio of an int8 program's outputs, in dB; 0 demands none.
+      min_accuracy: the share of evaluation samples that an int8 program must classify correctly; 0 demands none.
+      weight_dtype: the weight dtype of linear layers and 1x1 convolutions, with backend `cortex_m`: `int8`, `int4`, or
+        `auto`: int4 where the outputs still have min_snr.
+      weight_dtypes: maps names of modules to the dtypes of the weights inside them, `int8` or `int4`.
+      group_size: the number of inputs that share a scale of int4 weights, 32; 0: all inputs of an output channel do.
       activation_range: how the ranges of int8 tensors are chosen, with backend `cortex_m`: one of ranges.METHODS.
-      activation_ranges: names of modules and how the ranges of what is computed inside them are chosen.
-      operators: operators of the user's own that have a kernel, `namespace::name`.
-      folders: what the model file imports from, besides its own folder and the workspace.
-      methods: methods of the module besides forward(), which the program has too.
+      activation_ranges: maps names of modules to how the ranges of the tensors inside them are chosen.
+      operators: the user's own operators that have a kernel, `namespace::name`.
+      folders: the folders that the model file imports from, besides its own folder and the workspace.
+      methods: the methods of the module, besides forward(), that the program has.
       npu: the board's NPU, with backend `ethos_u`.
-      entry: which of the models that the file describes; empty: it describes one.
+      entry: the name of the model in a file that describes several; empty if it describes one.
     """
 
     core: str = "portable"

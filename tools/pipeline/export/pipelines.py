@@ -1,7 +1,7 @@
 """The table of passes: what happens to a model, in which order, for each backend.
 
-docs/passes.md is generated from it. A pass whose needs no pass before it gives is an error of this file, found when it
-is imported. `--dump-after NAME` of the export prints the program after a pass.
+docs/passes.md is generated from it. Importing this file fails if no earlier pass gives a property that a pass needs.
+`--dump-after NAME` of the export prints the program after a pass.
 """
 
 from __future__ import annotations
@@ -44,7 +44,10 @@ _write_layers = (
     Pass("backends.arm.forms:write_strides"),
 )
 
-# Layers compute what reaches the model's results, and no more.
+# Precedes ExecuTorch's quantizers for Arm.
+_CAPTURED_FOR_INTEGERS = (_fold_batch_norm, _decompose, _assemble, _compute_attention_constants)
+
+# Removes what does not contribute to the model's results.
 _FOLD_LAYERS = (
     _decompose_attention,
     _fold_batch_norm,
@@ -113,7 +116,8 @@ CORTEX_M = Pipeline(
         _keep_recurrent_layers,
         Pass("backends.cortex_m.forms:make_quantizable", needs=_FUNCTIONAL | _RECURRENT),
         Pass("backends.cortex_m.flatten:flatten_in_memory_order", needs=_FUNCTIONAL),
-        # What is calibrated or constant runs on PyTorch's kernels, whose results may lie in another order than noted.
+        # PyTorch's kernels run during calibration and constant folding, and may return orders of dimensions other than
+        # traced.
         _reshape_views,
         _propagate_constants,
     ),
@@ -122,7 +126,7 @@ CORTEX_M = Pipeline(
 CORTEX_M_QUANTIZED = Pipeline(
     "cortex_m, quantized",
     (
-        # Passes may come to another order of dimensions than capturing did, in which a view would not be one.
+        # A pass may choose another order of dimensions than the captured one, in which a view would be invalid.
         _reshape_views,
         Pass("backends.cortex_m.norms:lower_norms"),
         Pass("backends.cortex_m.prelu:lower_prelus"),
@@ -137,7 +141,7 @@ CORTEX_M_QUANTIZED = Pipeline(
     begins=_BATCH_NORM,
     then="ExecuTorch makes it an edge program.",
 )
-# Also of what an NPU leaves to the core.
+# Also used for the operators that an NPU leaves to the core.
 CORTEX_M_SUBSTITUTION = Pipeline(
     "cortex_m, edge: operators of the core",
     (
@@ -181,7 +185,7 @@ CORTEX_M_PACKED = Pipeline(
 
 ETHOS_U = Pipeline(
     "ethos_u, captured",
-    (_fold_batch_norm, _decompose, _assemble, _compute_attention_constants),
+    _CAPTURED_FOR_INTEGERS,
     then="Masks, concatenations and long recurrent layers are looked at on the calibration samples.",
 )
 ETHOS_U_FORMS = Pipeline(
@@ -189,7 +193,8 @@ ETHOS_U_FORMS = Pipeline(
     (
         *_write_layers,
         Pass("backends.ethos_u.forms:fill_groups"),
-        # ExecuTorch's passes quantize no results of operators that read constants alone, and then refuse their readers.
+        # ExecuTorch's passes don't quantize operators that only read constants, and then refuse the readers of their
+        # results.
         _propagate_constants,
         Pass("backends.ethos_u.forms:write_minima", not_for=_U85),
         Pass("backends.ethos_u.forms:reduce_images"),
@@ -212,18 +217,18 @@ ETHOS_U_FORMS = Pipeline(
 
 VGF = Pipeline(
     "vgf, captured, int8",
-    (_fold_batch_norm, _decompose, _assemble, _compute_attention_constants),
+    _CAPTURED_FOR_INTEGERS,
     then="ExecuTorch's quantizer for VGF quantizes it in the forms below.",
 )
 VGF_FLOAT = Pipeline(
     "vgf, captured, floating point",
     (
+        _decompose_attention,
         _fold_batch_norm,
         _decompose,
-        _decompose_attention,
-        # Attention's transposed results are no views of the default order.
+        # Attention's transposed results are no views in the default order.
         _reshape_views,
-        # What operators change that work in place is no constant.
+        # A value that an operator changes in place is not a constant.
         _functionalize,
         _assemble,
         *_write_layers,

@@ -28,7 +28,7 @@ from tools.pipeline.export.plan.serialize import serialize
 from tools.pipeline.export.upstream.loaded_program import LoadedProgram
 from tools.quiet.console import Console
 
-# A model file whose forward() is given.
+# The template of a model file; tests supply forward().
 _MODEL_FILE = """\
 import torch
 from torch import nn
@@ -55,19 +55,19 @@ def example_inputs():
 
 _PORTABLE = Options()
 
-# What no message may have, and a place that is named twice.
+# Finds what no message may contain: internal names, and the same location twice.
 _INSIDE = re.compile(r"\baten|dim_order|_default\b|tlparse|\bFX\b|(\S+\.py:\d+), \1\b")
 
 _Case = TypeVar("_Case")
 
 
 def by_hand(cases: Sequence[_Case]) -> list[_Case]:
-    """Further cases of a sweep, which go where its other ones go: for the nightly targets `..._every_form_test`."""
+    """Returns further cases of a sweep, which behave like its others, for the nightly targets `..._every_form_test`."""
     return list(cases) if "EVERY_FORM" in os.environ else []
 
 
 class SilentConsole(Console):
-    """Keeps what a tool says; output of the user's code goes where the test's own does."""
+    """Records a tool's messages; output of the user's code goes to the test's own."""
 
     def __init__(self) -> None:
         self.said: list[str] = []
@@ -82,7 +82,7 @@ class SilentConsole(Console):
 
 @dataclass
 class Result:
-    """An exported model: its files, parsed as far as tests want them."""
+    """An exported model, with its files parsed as tests need them."""
 
     program: bytes
     golden: dict[str, numpy.ndarray]
@@ -93,11 +93,12 @@ class Result:
 
     @property
     def operators(self) -> dict[str, int]:
-        """Calls by operator name."""
+        """Counts the calls by operator name."""
         return {operator["name"]: operator["calls"] for operator in self.manifest["operators"]}
 
     def largest_error(self) -> float:
-        """The largest difference between ExecuTorch's own runtime and eager mode, over all outputs and samples."""
+        """Returns the largest difference between ExecuTorch's own runtime and eager mode, over all outputs and samples.
+        """
         inputs = [self.golden[f"input_{i}"] for i in range(len(self.manifest["inputs"]))]
         worst = 0.0
         for sample in range(len(inputs[0])):
@@ -112,12 +113,12 @@ class Result:
 
 
 def run_program(program: bytes, inputs: list[torch.Tensor]) -> list[torch.Tensor]:
-    """What ExecuTorch's own runtime makes of the inputs."""
+    """Runs a program in ExecuTorch's own runtime."""
     return LoadedProgram(_with_pool_indices(program)).run(*inputs)
 
 
 def _with_pool_indices(file: bytes) -> bytes:
-    """A program whose torch_fusion::max_pool2d, which ExecuTorch doesn't know, is the ATen operator with indices."""
+    """Replaces torch_fusion::max_pool2d, which ExecuTorch doesn't know, by the ATen operator with indices."""
     program = deserialize_pte_binary(file).program
     plan = program.execution_plan[0]
     own = [index for index, op in enumerate(plan.operators) if op.name == "torch_fusion::max_pool2d"]
@@ -142,7 +143,7 @@ def _with_pool_indices(file: bytes) -> bytes:
 
 
 def model_source(forward: str, inputs: str, init: str = "pass", arguments: str = "x") -> str:
-    """Source of a model file; `forward` and `init` are function bodies."""
+    """Returns the source of a model file; `forward` and `init` are function bodies."""
 
     def indent(text: str) -> str:
         return "\n".join("        " + line for line in text.splitlines())
@@ -170,8 +171,7 @@ def export_file(path: Path, weights: Path | None = None, options: Options = _POR
     return Result(exported.program, golden, json.loads(exported.manifest), console.said, report, npu)
 
 
-def run_tool(tool: str, *arguments: object, hash_seed: int = 0) -> subprocess.CompletedProcess[str]:
-    """Runs a tool as the rules do, in a process of its own."""
+def run_tool(tool: str, *arguments: object) -> subprocess.CompletedProcess[str]:
+    """Runs a tool as the rules do, in a separate process."""
     command = [sys.executable, "-m", tool, *map(str, arguments)]
-    environment = os.environ | {"PYTHONHASHSEED": str(hash_seed)}
-    return subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    return subprocess.run(command, capture_output=True, text=True, check=False)

@@ -1,7 +1,8 @@
-"""Writes what is made of a linked image: the bytes of its flash as .bin, .hex and .uf2, and the report of its sizes.
+"""Writes the files of a linked image: its flash contents as .bin, .hex and .uf2, the report of its sizes, and the list
+of its components.
 
-All in one action: an edit of a kernel compiles, links, and does this. An image over its board's limits has a report
-only, and the message says what takes how much.
+All are one action, so that an edit of a kernel compiles, links, and runs this. An image that exceeds its board's limits
+only gets a report, and the message lists the largest parts.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from tools.artifacts.intel_hex.writer import intel_hex
 from tools.artifacts.program.program import constant_bytes
 from tools.artifacts.size_report.size_report import SizeReport, size_report_json
 from tools.artifacts.uf2.uf2 import uf2
-from tools.pipeline.report.image import measure
+from tools.pipeline.image_files.sbom import components, sbom_json
+from tools.pipeline.report.image import measure, read_map
 from tools.pipeline.report.npu import npu_bytes
 from tools.pipeline.report.report import full_text, over_limits, summary
 from tools.quiet.console import UserError
@@ -25,10 +27,10 @@ from tools.quiet.tool import run_tool
 
 
 def flash_content(image: ElfImage, flash: Region) -> bytes:
-    """The bytes of flash from its beginning on; what lies between an image's segments is 0.
+    """Returns the contents of flash from its start; gaps between an image's segments are 0.
 
     Raises:
-        UserError: the image puts something outside the flash.
+        UserError: a part of the image is outside of the flash.
     """
     content = bytearray()
     for address, data in sorted(image.segments):
@@ -56,6 +58,11 @@ def _run(arguments: argparse.Namespace) -> int:
             print(f"image_files: error: {problem}", file=sys.stderr)
         return 1
 
+    taken, lock = (
+        path.read_text(encoding="utf-8") for path in (arguments.toolchain_packages, arguments.executorch_lock)
+    )
+    found = components(arguments.elf, read_map(arguments.map), arguments.program, taken, lock)
+    arguments.spdx_json.write_text(sbom_json(arguments.elf, found), encoding="utf-8")
     image = ElfImage(arguments.elf)
     content = flash_content(image, board.flash)
     arguments.bin.write_bytes(content)
@@ -65,7 +72,7 @@ def _run(arguments: argparse.Namespace) -> int:
             raise UserError(f"board {board.name} has no UF2 boot loader; give uf2_family to its definition")
         arguments.uf2.write_bytes(uf2(content, board.flash.origin, board.uf2_family))
     if not arguments.quiet:
-        # Standard output of a build action is shown by Bazel as it is; the summary belongs there.
+        # Bazel shows the standard output of a build action unchanged, so the summary goes there.
         print(summary(report, arguments.elf, arguments.engine), end="")
     return 0
 
@@ -90,5 +97,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--uf2", type=Path, help="UF2 to write, for a board with such a boot loader")
     parser.add_argument("--report-txt", type=Path, required=True, help="text report to write")
     parser.add_argument("--report-json", type=Path, required=True, help="JSON report to write")
+    parser.add_argument("--spdx-json", type=Path, required=True, help="SPDX list to write")
+    parser.add_argument("--toolchain-packages", type=Path, required=True, help="taken.txt of the toolchain")
+    parser.add_argument("--executorch-lock", type=Path, required=True, help="requirements that executorch is locked in")
     parser.add_argument("--quiet", action="store_true", help="do not print the summary")
     return run_tool("image_files", _run, parser.parse_args(argv))

@@ -1,7 +1,9 @@
-"""Files of this build's images, against what else is known of them: the bytes that get programmed, the symbols."""
+"""Compares the files of this build's images with other information: the programmed bytes, the symbols."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import struct
 from pathlib import Path
@@ -14,6 +16,8 @@ from tools.artifacts.elf_image.elf_image import ElfImage
 from tools.artifacts.size_report.size_report import SizeReport, read_size_report
 from tools.artifacts.uf2.uf2 import check_uf2
 from tools.pipeline.image_files.image_files import flash_content
+from tools.pipeline.image_files.sbom import components
+from tools.pipeline.report.image import Piece, SourceFiles
 from tools.quiet.console import UserError
 
 _FILES = [Path(path) for path in os.environ["IMAGES"].split()]
@@ -29,7 +33,7 @@ def _report(board: str) -> SizeReport:
     return read_size_report(_file(board, ".report.json"))
 
 
-# One has its flash at the very beginning of the address space, one does not.
+# One board has its flash at address 0, the other does not.
 @pytest.mark.parametrize("board", ["mps2_an386", "nucleo_wb55rg"])
 def test_flash_is_what_gets_programmed(board: str) -> None:
     flash = _report(board).flash
@@ -39,7 +43,7 @@ def test_flash_is_what_gets_programmed(board: str) -> None:
     assert _SINE_WEIGHTS <= parts["weights"] < _SINE_WEIGHTS + 6 * 16
     for part in ("runtime", "kernels", "libc", "board", "application", "strings", "program metadata"):
         assert parts[part] > 0
-    # What belongs to no part.
+    # Bytes that belong to no part.
     assert parts["alignment"] < 0.02 * flash.used
 
 
@@ -69,6 +73,55 @@ def test_bin_has_what_the_linker_placed(board: str) -> None:
         for segment in segments:
             start = segment["p_paddr"] - origin
             assert content[start : start + segment["p_filesz"]] == segment.data()
+
+
+@pytest.mark.parametrize("board", ["mps2_an386", "nucleo_wb55rg", "pico2_w"])
+def test_the_list_of_components_names_what_is_linked(board: str) -> None:
+    document = json.loads(_file(board, ".spdx.json").read_text())
+    packages = {package["name"]: package for package in document["packages"]}
+    (image,) = (name for name in packages if name == f"{board}.elf")
+    digest = hashlib.sha256(_file(board, ".elf").read_bytes()).hexdigest()
+    assert packages[image]["checksums"] == [{"algorithm": "SHA256", "checksumValue": digest}]
+    # This build's own C library is all that its images need of one.
+    assert packages.keys() == {image, "libgcc", "libstdc++", "executorch", "torch_fusion", "sine.pte"}
+    assert packages["executorch"]["licenseConcluded"] == "BSD-3-Clause"
+    assert packages["libgcc"]["licenseConcluded"] == "GPL-3.0-or-later WITH GCC-exception-3.1"
+    assert packages["executorch"]["versionInfo"] and packages["libgcc"]["versionInfo"]
+    identifiers = {package["SPDXID"] for package in document["packages"]} | {"SPDXRef-DOCUMENT"}
+    assert {
+        each[end] for each in document["relationships"] for end in ("spdxElementId", "relatedSpdxElement")
+    } == identifiers
+
+
+def test_components_of_a_workspace_and_of_the_toolchain_are_told_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sources = {
+        "external/torch_fusion+/kernels/portable/gemm.cpp",
+        "external/torch_fusion++third_party+executorch/include/executorch/runtime/core/span.h",
+        "external/driver+/uart.c",
+        "app/main.cpp",
+        "bazel-out/k8/bin/net.cpp",
+    }
+    monkeypatch.setattr(SourceFiles, "files", property(lambda self: sources))
+    (tmp_path / "net.pte").write_bytes(b"net")
+    taken = f"libnewlib-arm-none-eabi=3.3.0 {'0' * 64}\ngcc-arm-none-eabi=12 {'1' * 64}\n"
+    pieces = [Piece(".text", ".text", 4, source) for source in ("/usr/lib/libc_nano.a(lib_a-memcpy.o)", "main.o")]
+    found = components(
+        _file("mps2_an386", ".elf"),
+        pieces,
+        [tmp_path / "net.pte"],
+        taken,
+        "executorch==1.5.1 \\\n    --hash=sha256:0\n",
+    )
+    assert [(each.name, each.version, each.files) for each in found] == [
+        ("newlib", "3.3.0", ("libc_nano.a",)),
+        ("executorch", "1.5.1", ("span.h",)),
+        ("torch_fusion", "", ()),
+        ("application", "", ("main.cpp",)),
+        ("driver+", "", ("uart.c",)),
+        ("net.pte", "", ()),
+    ]
 
 
 def test_uf2_is_there_for_a_board_with_such_a_boot_loader() -> None:

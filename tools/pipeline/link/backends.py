@@ -1,4 +1,4 @@
-"""The memory that delegates take of an image's arenas."""
+"""Computes the memory that delegates take from an image's arenas."""
 
 from __future__ import annotations
 
@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from tools.abi.layouts.layouts import delegate_size
-from tools.artifacts.ethos_u.payload import PayloadError, parse
+from tools.artifacts.ethos_u.payload import BACKEND, PayloadError, parse
 from tools.artifacts.program.program import ProgramFile, aligned
-from tools.pipeline.link.in_place import BACKEND, is_in_place
 from tools.quiet.console import UserError
 
 _ALIGNMENT = 8
-# Bytes of a line of a core's data cache: kCacheLine of firmware/ethos_u/driver.h. What an NPU works in is whole lines.
+# The bytes of a line of a core's data cache: kCacheLine of firmware/ethos_u/driver.h. An NPU works in whole lines.
 _CACHE_LINE = 32
 
 
@@ -23,8 +22,8 @@ class Backend:
 
     Attributes:
       id: its name in programs.
-      method: bytes that making a delegate takes of the method allocator, at a multiple of 8.
-      temp: the most bytes that executing one takes of the temporary allocator.
+      method: the bytes that a delegate takes from the method allocator, a multiple of 8.
+      temp: the most bytes that an execution takes from the temporary allocator.
     """
 
     id: str
@@ -36,19 +35,19 @@ def _ethos_u_scratch(payload: bytes) -> int:
     return aligned(parse(payload).scratch_size, _CACHE_LINE)
 
 
-# Backends whose delegates say themselves what temporary memory they need.
+# Backends whose delegates specify their own temporary memory.
 _TEMP: dict[str, Callable[[bytes], int]] = {BACKEND: _ethos_u_scratch}
 
 
 def arena_alignment(method: Any, alignment: int) -> int:
-    """What planned and temporary memory of a method is aligned to, which without an NPU is `alignment`."""
+    """Returns the alignment of a method's planned and temporary memory, which is `alignment` without an NPU."""
     return _CACHE_LINE if any(delegate.id == BACKEND for delegate in method.delegates or []) else alignment
 
 
 def delegate_arenas(
-    file: ProgramFile, method: Any, used: int, backends: Sequence[Backend], pointer: int, is_linked: bool
+    file: ProgramFile, method: Any, used: int, backends: Sequence[Backend], pointer: int
 ) -> tuple[int, int]:
-    """The bytes of the method arena with what a method's delegates take of it, and of the temporary arena.
+    """Returns the bytes of the method arena including a method's delegates, and of the temporary arena.
 
     Args:
       file: the program.
@@ -56,8 +55,6 @@ def delegate_arenas(
       used: bytes of the method arena without the delegates' part.
       backends: the image's.
       pointer: bytes of a pointer.
-      is_linked: whether the program is linked at build time; otherwise what delegates were compiled with is read from
-        the .pte.
 
     Raises:
       UserError: a backend is missing, or a delegate is corrupted.
@@ -75,12 +72,12 @@ def delegate_arenas(
                 f"to `backends`; there are: {', '.join(sorted(known)) or 'none'}"
             )
         specs = delegate.compile_specs or []
-        if specs and not is_linked:
+        if specs:
             used = aligned(used, pointer) + 3 * pointer * len(specs)
         if backend.method:
             used = aligned(used, _ALIGNMENT) + backend.method
         temp = max(temp, backend.temp)
-        if backend.id in _TEMP and not is_in_place(delegate):
+        if backend.id in _TEMP:
             try:
                 temp = max(temp, _TEMP[backend.id](file.delegate(delegate.processed)))
             except PayloadError as error:

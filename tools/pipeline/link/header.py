@@ -1,4 +1,4 @@
-"""The header of a program in an image, NAME_pte.h: for C++, and its size, alignment and data for C as well."""
+"""Writes the header of a program in an image, NAME_pte.h: for C++, and its size, alignment and data for C as well."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from tools.artifacts.memory_plan.memory_plan import MemoryPlan
 from tools.artifacts.program.program import aligned
 from tools.pipeline.link.interface import Interface, TensorSpec
 
-# ExecuTorch reads constants where they are, and its kernels may load them in units of up to 16 bytes.
+# ExecuTorch reads constants in place, and its kernels may load them in units of up to 16 bytes.
 ALIGNMENT = 16
 
-# How far from PyTorch's an element of the example's outputs may be where an image checks it.
+# The tolerance for an image's check of the example's outputs against PyTorch.
 _ATOL = 1e-4
 _RTOL = 1e-4
 
@@ -27,19 +27,17 @@ class Embedded:
         name: the program's name, or that of one of its further methods: NAME in `NAME_pte.h`.
         method: the method.
         data_of: the name of the program.
-        size: bytes of the program, as the image has it.
-        pte: the .pte that it was made of.
+        pte: the program.
         plan: what the method takes of memory.
         interface: its inputs and outputs.
-        manifest: what the program's export said of it.
+        manifest: the manifest of the program's export.
         has_example: whether an example is embedded beside the program.
-        arena_alignment: bytes that planned and temporary memory is aligned to.
+        arena_alignment: the alignment of planned and temporary memory.
     """
 
     name: str
     method: str
     data_of: str
-    size: int
     pte: bytes
     plan: MemoryPlan
     interface: Interface
@@ -53,17 +51,17 @@ class Embedded:
 
     @property
     def example_inputs(self) -> list[str]:
-        """Symbols of the example's inputs."""
+        """The symbols of the example's inputs."""
         return [f"{self.symbol}_example_input_{i}" for i in range(len(self.interface.inputs))]
 
     @property
     def example_outputs(self) -> list[str]:
-        """Symbols of the outputs that PyTorch computes from them."""
+        """The symbols of PyTorch's outputs for these."""
         return [f"{self.symbol}_example_output_{i}" for i in range(len(self.interface.outputs))]
 
 
 def header(embedded: Embedded) -> str:
-    """The text of NAME_pte.h."""
+    """Returns the text of NAME_pte.h."""
     lines = [
         "#pragma once",
         "",
@@ -99,7 +97,7 @@ def header(embedded: Embedded) -> str:
     return "\n".join(lines) + "\n"
 
 
-# Of all programs one type, so that an application of several can treat them alike; the header needs no other.
+# All programs share one type, so that an application of several can treat them alike; the header needs no other one.
 _TENSOR_SPEC = [
     "#ifndef TORCH_FUSION_TENSOR_SPEC",
     "#define TORCH_FUSION_TENSOR_SPEC",
@@ -121,16 +119,16 @@ _TENSOR_SPEC = [
 
 
 def _c_part(embedded: Embedded) -> list[str]:
-    """Macros and declarations of data, up to what only C++ has; inside of `extern "C"`."""
+    """Declares macros and data for both C and C++, inside of `extern "C"`."""
     macro = embedded.symbol.upper()
     offsets, planned = _planned_offsets(embedded.plan), embedded.plan.planned
-    # Up to the end of the last buffer: what comes after needs no alignment, but for an NPU.
+    # The size ends with the last buffer: only an NPU needs alignment of what follows.
     planned_size = offsets[-1] + planned[-1] if planned else 0
     if embedded.arena_alignment > ALIGNMENT:
         planned_size = aligned(planned_size, embedded.arena_alignment)
     lines = [
         "/* Bytes of the program, and the alignment of its first one. */",
-        f"#define {macro}_SIZE {embedded.size}",
+        f"#define {macro}_SIZE {len(embedded.pte)}",
         f"#define {macro}_ALIGNMENT {ALIGNMENT}",
         "",
         "/* Bytes of the arenas, and the alignment of the planned and the temporary one. */",
@@ -158,7 +156,7 @@ def _program(embedded: Embedded) -> list[str]:
         f'inline constexpr char kName[] = "{embedded.name}";',
         f'inline constexpr char kMethodName[] = "{embedded.method}";',
         "",
-        f"/// The program: {embedded.size} bytes, {ALIGNMENT}-byte aligned.",
+        f"/// The program: {len(embedded.pte)} bytes, {ALIGNMENT}-byte aligned.",
         f"inline constexpr size_t kSize = {macro}_SIZE;",
         f"inline constexpr size_t kAlignment = {macro}_ALIGNMENT;",
         f"inline const unsigned char* data() {{ return {embedded.data_of}_pte_data; }}",
@@ -235,7 +233,7 @@ def _example(embedded: Embedded) -> list[str]:
 
 
 def _planned_offsets(plan: MemoryPlan) -> list[int]:
-    """Where each planned buffer begins in the arena that holds them all."""
+    """Returns the offset of each planned buffer in the arena that holds them all."""
     offsets, end = [], 0
     for planned in plan.planned:
         offsets.append(end)
@@ -244,7 +242,7 @@ def _planned_offsets(plan: MemoryPlan) -> list[int]:
 
 
 def _array(cpp_type: str, name: str, values: Sequence[object]) -> str:
-    """A constant array; C++ has none without elements."""
+    """Defines a constant array; C++ has no empty ones."""
     if not values:
         return f"inline constexpr {cpp_type} const* {name} = nullptr;"
     return f"inline constexpr {cpp_type} {name}[] = {{{', '.join(map(str, values))}}};"
@@ -255,6 +253,6 @@ def _bool(value: bool) -> str:
 
 
 def _float(value: float) -> str:
-    """A C++ literal of a float: nine digits tell every float from the next."""
+    """Returns a C++ float literal: nine digits distinguish all floats."""
     text = f"{value:.9g}"
     return f"{text}f" if {".", "e"} & set(text) else f"{text}.0f"

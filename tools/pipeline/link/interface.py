@@ -1,4 +1,4 @@
-"""What a method of a program takes and returns, and what belongs to it: its manifest and an example."""
+"""Describes the inputs and outputs of a method, with its manifest and an example."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tools.quiet.console import UserError
 
 @dataclass(frozen=True)
 class TensorSpec:
-    """An input or output: dtype, sizes and dim order as the program has them."""
+    """An input or output: the program's dtype, sizes and dim order."""
 
     dtype: ScalarType
     sizes: tuple[int, ...]
@@ -34,7 +34,7 @@ class TensorSpec:
 
 @dataclass(frozen=True)
 class Interface:
-    """Specs of a method's inputs and outputs."""
+    """The specs of a method's inputs and outputs."""
 
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
@@ -42,14 +42,14 @@ class Interface:
 
 @dataclass(frozen=True)
 class Example:
-    """Raw bytes of one sample's inputs and of the outputs that PyTorch computes from them."""
+    """The raw bytes of one sample's inputs and of PyTorch's outputs for them."""
 
     inputs: tuple[bytes, ...]
     outputs: tuple[bytes, ...]
 
 
 def find_method(file: ProgramFile, name: str = "forward") -> Any:
-    """The method of a program, as tools.artifacts.program reads it; one with a single method needs no name.
+    """Returns the method of a program, as tools.artifacts.program reads it; the name is ignored if there is only one.
 
     Raises:
         UserError: there is no such method.
@@ -62,19 +62,19 @@ def find_method(file: ProgramFile, name: str = "forward") -> Any:
     return found[0]
 
 
-# What a number that a program returns is in memory, by the schema's type.
+# The dtype in memory of a number that a program returns, by the schema's type.
 NUMBERS = {"Int": ScalarType.LONG, "Double": ScalarType.DOUBLE, "Bool": ScalarType.BOOL}
 
 
 def interface_of(path: Path, method: Any, returns_numbers: bool = False) -> Interface:
-    """The interface of a method that find_method() returned.
+    """Returns the interface of a method from find_method().
 
     Args:
-        path: the program's, for messages.
-        returns_numbers: whether outputs may be numbers, which then are tensors without dimensions.
+        path: the program's path, for messages.
+        returns_numbers: whether outputs may be numbers, which are treated as tensors without dimensions.
 
     Raises:
-        UserError: an input or output is no tensor, or of a dtype that the runtime doesn't have.
+        UserError: an input or output is not a tensor, or has a dtype that the runtime lacks.
     """
 
     def specs(kind: str, indices: Sequence[int]) -> tuple[TensorSpec, ...]:
@@ -102,15 +102,15 @@ def interface_of(path: Path, method: Any, returns_numbers: bool = False) -> Inte
 
 
 def read_example(path: Path, interface: Interface) -> Example:
-    """The first sample of a golden file; raises as read_examples()."""
+    """Reads the first sample of a golden file; raises as read_examples()."""
     return read_examples(path, interface, 1)[0]
 
 
 def read_examples(path: Path, interface: Interface, count: int) -> tuple[Example, ...]:
-    """The first samples of a golden file, at most `count`. A module that keeps state computed them one after another.
+    """Reads at most `count` first samples of a golden file. A module that keeps state computed them one after another.
 
     Raises:
-        UserError: the file is missing, something else, or another model's.
+        UserError: the file is missing, of another kind, or another model's.
     """
     golden = read_golden(path)
     for kind, arrays, specs in (
@@ -138,20 +138,21 @@ def read_examples(path: Path, interface: Interface, count: int) -> tuple[Example
 
 
 def _suits(lowered: str, core: str) -> bool:
-    """Whether an image for a core takes a program that was lowered for one: its kernels must take its layout."""
+    """Whether an image for a core supports a program that was lowered for another: the kernels' layouts must be equal.
+    """
     if lowered in CORTEX_M and core in CORTEX_M:
         return layout(lowered) == layout(core)
     return lowered in (PORTABLE, core)
 
 
 def read_program_manifest(path: Path, core: str, interface: Interface) -> Manifest:
-    """A manifest that fits the image and the program.
+    """Reads a manifest that fits the image and the program.
 
     Args:
         core: the core of the image; a program that was lowered for one with another layout is refused.
 
     Raises:
-        UserError: the file is missing, something else, another program's, or for another core.
+        UserError: the file is missing, of another kind, another program's, or for another core.
     """
     manifest = read_manifest(path)
     if not _suits(manifest.core, core):

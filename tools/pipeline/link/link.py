@@ -1,8 +1,7 @@
-"""Links a program into an image: where its values are, what memory it takes, and its bytes, in one step.
+"""Embeds a program in an image: what memory it takes there, and its bytes, in one step.
 
-Of each method NAME it writes NAME.plan.json, the arenas that loading and running take on the core; NAME_pte.h, the
-header that an application includes; and NAME_pte.S, which has the program itself, or for a further method of it just
-its example.
+For each method NAME it writes NAME.plan.json, the arenas for loading and running on the core; NAME_pte.h, the header
+for applications; and NAME_pte.S, which contains the program, or for a further method only its example.
 """
 
 from __future__ import annotations
@@ -12,20 +11,15 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from tools.artifacts.core.core import POINTER_SIZES
-from tools.artifacts.kernel_table.kernel_table import read_kernel_table
 from tools.artifacts.memory_plan.memory_plan import memory_plan_json
-from tools.artifacts.program.program import ProgramFile, load
-from tools.pipeline.link.assembly import program_source
+from tools.artifacts.program.program import load
 from tools.pipeline.link.backends import Backend, arena_alignment
 from tools.pipeline.link.header import ALIGNMENT, Embedded, header
-from tools.pipeline.link.in_place import use_in_place
 from tools.pipeline.link.interface import find_method, interface_of, read_example, read_program_manifest
-from tools.pipeline.link.layout import MethodLayout, PrelinkError, method_layout
 from tools.pipeline.link.plan import make_plan
-from tools.pipeline.link.source import pte_bytes, source
+from tools.pipeline.link.source import source
 from tools.quiet.console import UserError
 from tools.quiet.tool import run_tool
 
@@ -38,7 +32,7 @@ class Method:
         method: its name in the program.
         name: the name of its files, a C identifier.
         manifest: its manifest.json.
-        golden: the golden file with its example; None: it has none in the image.
+        golden: the golden file with its example; None: the image has none.
     """
 
     method: str
@@ -47,24 +41,21 @@ class Method:
     golden: Path | None = None
 
 
-def link(
-    program: Path, core: str, methods: Sequence[Method], kernels: Path | None = None, backends: Sequence[Backend] = ()
-) -> dict[str, str]:
+def link(program: Path, core: str, methods: Sequence[Method], backends: Sequence[Backend] = ()) -> dict[str, str]:
     """Links methods of a program for a core.
 
     Args:
         program: the .pte.
         core: the core of the image.
         methods: forward() first, whose source has the program.
-        kernels: kernels.json of the image's registry, with which the program is linked at build time; None: it is
-          embedded as a .pte, and the runtime loads it.
         backends: what runs the program's delegates.
 
     Returns:
         file name -> text.
 
     Raises:
-        UserError: an input is missing, foreign or does not fit the others, or the runtime can't run the program.
+        UserError: an input is missing, of another kind or does not fit the others, or the runtime can't run the
+          program.
     """
     for method in methods:
         if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", method.name):
@@ -72,15 +63,7 @@ def link(
     file = load(program)
     name = methods[0].name
     tables = [find_method(file, method.method) for method in methods]
-    if kernels:
-        for table in file.program.execution_plan or []:
-            use_in_place(file, table)
-    layouts = _layouts(file) if kernels else []
-    plans = [make_plan(file, table, core, _layout_of(table, layouts), backends) for table in tables]
-    if kernels:
-        lines, size = _prelinked(name, file, layouts, kernels, core)
-    else:
-        lines, size = pte_bytes(program), len(file.data)
+    plans = [make_plan(file, table, core, backends) for table in tables]
 
     texts: dict[str, str] = {}
     for method, table, plan in zip(methods, tables, plans, strict=True):
@@ -91,7 +74,6 @@ def link(
             method.name,
             method.method,
             name,
-            size,
             file.data,
             plan,
             interface,
@@ -101,33 +83,8 @@ def link(
         )
         texts[f"{method.name}.plan.json"] = memory_plan_json(plan)
         texts[f"{method.name}_pte.h"] = header(embedded)
-        texts[f"{method.name}_pte.S"] = source(method.name, lines if method is methods[0] else [], example)
+        texts[f"{method.name}_pte.S"] = source(method.name, program if method is methods[0] else None, example)
     return texts
-
-
-def _layouts(file: ProgramFile) -> list[MethodLayout]:
-    """The layouts of all methods of a program."""
-    try:
-        return [method_layout(plan) for plan in file.program.execution_plan or []]
-    except PrelinkError as error:
-        raise UserError(f"{file.path}: {error}") from error
-
-
-def _layout_of(method: Any, layouts: Sequence[MethodLayout]) -> MethodLayout | None:
-    return next((layout for layout in layouts if layout.plan is method), None)
-
-
-def _prelinked(
-    name: str, file: ProgramFile, layouts: Sequence[MethodLayout], kernels: Path, core: str
-) -> tuple[list[str], int]:
-    """The assembler lines of a program that is linked at build time, and its size in bytes."""
-    table = read_kernel_table(kernels)
-    try:
-        return program_source(name, file, layouts, table, POINTER_SIZES[core])
-    except PrelinkError as error:
-        raise UserError(
-            f"{error}; kernel table: {kernels}; torch_firmware with prelink = False loads the .pte on the device"
-        ) from error
 
 
 def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
@@ -136,12 +93,6 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--program", type=Path, required=True, help="the .pte")
     parser.add_argument("--core", required=True, choices=list(POINTER_SIZES), help="the core of the image")
-    parser.add_argument(
-        "--prelink",
-        type=Path,
-        metavar="KERNELS",
-        help="kernels.json of the image's registry: link the program at build time instead of embedding its .pte",
-    )
     parser.add_argument(
         "--method",
         nargs=3,
@@ -174,7 +125,7 @@ def _run(arguments: argparse.Namespace) -> None:
     goldens = {method: Path(file) for method, file in arguments.golden}
     methods = [Method(method, name, Path(manifest), goldens.get(method)) for method, name, manifest in arguments.method]
     backends = [Backend(name, int(method), int(temp)) for name, method, temp in arguments.backend]
-    texts = link(arguments.program, arguments.core, methods, arguments.prelink, backends)
+    texts = link(arguments.program, arguments.core, methods, backends)
     for name, text in texts.items():
         (arguments.output / name).write_text(text, encoding="utf-8")
 

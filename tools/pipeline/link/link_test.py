@@ -12,7 +12,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from tools.artifacts.kernel_table.kernel_table import Kernel, kernel_table_json
 from tools.artifacts.manifest.manifest import manifest_json, read_manifest
 from tools.artifacts.memory_plan.memory_plan import MemoryPlan
 from tools.artifacts.program.program import ProgramFile, ScalarType, Tensor
@@ -32,7 +31,7 @@ def _tensor(dtype: ScalarType, sizes: list[int]) -> Tensor:
 
 
 class Files:
-    """A program with a Float [2, 3] input, a scalar Long input and a Float [2] output, and what belongs to it."""
+    """A program with a Float [2, 3] input, a scalar Long input and a Float [2] output, with its other files."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.folder = folder
@@ -44,7 +43,7 @@ class Files:
         self.header, self.source = folder / "tiny_pte.h", folder / "tiny_pte.S"
         self.plan = folder / "tiny.plan.json"
         values = [_tensor(ScalarType.FLOAT, [2, 3]), _tensor(ScalarType.LONG, []), _tensor(ScalarType.FLOAT, [2])]
-        # In the second buffer.
+        # It is in the second buffer.
         values[2].allocation_info = SimpleNamespace(memory_id=2, memory_offset_low=8)
         self.values = [SimpleNamespace(val=value) for value in values]
         plan = SimpleNamespace(
@@ -104,8 +103,8 @@ def test_the_header_has_sizes_arenas_and_specs(files: Files) -> None:
     inputs = (TensorSpec(ScalarType.FLOAT, (2, 3), (0, 1)), TensorSpec(ScalarType.LONG, (), ()))
     interface = Interface(inputs, (TensorSpec(ScalarType.FLOAT, (2,), (0,)),))
     manifest = read_manifest(files.manifest)
-    text = header(Embedded("tiny", "forward", "tiny", 100, b"123456789", plan, interface, manifest, has_example=False))
-    assert "#define TINY_PTE_SIZE 100\n#define TINY_PTE_ALIGNMENT 16\n" in text
+    text = header(Embedded("tiny", "forward", "tiny", b"123456789", plan, interface, manifest, has_example=False))
+    assert "#define TINY_PTE_SIZE 9\n#define TINY_PTE_ALIGNMENT 16\n" in text
     assert "#define TINY_PTE_METHOD_ARENA_SIZE 185\n" in text
     # The second buffer begins at a multiple of 16, and the arena ends with it.
     assert "#define TINY_PTE_PLANNED_ARENA_SIZE 80\n" in text
@@ -126,7 +125,7 @@ def test_arenas_of_an_npu_are_whole_lines_of_a_cache(files: Files) -> None:
     plan = MemoryPlan("cortex-m55", 185, (40, 40), 64, operators=3, values=9, tensors=5, instructions=4)
     interface = Interface((), ())
     manifest = read_manifest(files.manifest)
-    text = header(Embedded("tiny", "forward", "tiny", 100, b"", plan, interface, manifest, False, arena_alignment=32))
+    text = header(Embedded("tiny", "forward", "tiny", b"", plan, interface, manifest, False, arena_alignment=32))
     assert "#define TINY_PTE_PLANNED_ARENA_SIZE 96\n" in text
     assert "#define TINY_PTE_ARENA_ALIGNMENT 32\n" in text
 
@@ -281,9 +280,7 @@ def _manifest(folder: Path) -> str:
 def test_methods_of_a_program_share_its_bytes(tmp_path: Path) -> None:
     manifest = _manifest(tmp_path)
     methods = ["--method", "forward", "pair", manifest, "--method", "another", "pair_another", manifest]
-    kernels = tmp_path / "kernels.json"
-    kernels.write_text(kernel_table_json([Kernel("test::increment.out", "", (), None, 1)]), encoding="utf-8")
-    assert _link("methods", tmp_path, *methods, "--prelink", str(kernels)).returncode == 0
+    assert _link("methods", tmp_path, *methods).returncode == 0
     assert "pair_pte_data:" in (tmp_path / "pair_pte.S").read_text()
     assert "pte_data" not in (tmp_path / "pair_another_pte.S").read_text()
     further = (tmp_path / "pair_another_pte.h").read_text()
@@ -292,30 +289,21 @@ def test_methods_of_a_program_share_its_bytes(tmp_path: Path) -> None:
     assert [plan["instructions"] for plan in plans] == [1, 2]
 
 
-@pytest.mark.parametrize("prelinked", [False, True])
-def test_delegates_are_refused(tmp_path: Path, prelinked: bool) -> None:
-    kernels = tmp_path / "kernels.json"
-    kernels.write_text(kernel_table_json([]), encoding="utf-8")
-    options = ["--method", "forward", "x", _manifest(tmp_path), *(["--prelink", str(kernels)] if prelinked else [])]
-    result = _link("delegate", tmp_path, *options)
+def test_delegates_are_refused(tmp_path: Path) -> None:
+    result = _link("delegate", tmp_path, "--method", "forward", "x", _manifest(tmp_path))
     assert result.returncode == 1
     assert "delegate.pte" in result.stderr and "SomeBackend" in result.stderr and "Traceback" not in result.stderr
     assert not (tmp_path / "x_pte.h").exists()
 
 
-@pytest.mark.parametrize("prelinked", [False, True])
-def test_delegates_take_what_their_backend_says(tmp_path: Path, prelinked: bool) -> None:
-    kernels = tmp_path / "kernels.json"
-    kernels.write_text(kernel_table_json([]), encoding="utf-8")
-    options = ["--method", "forward", "x", _manifest(tmp_path), *(["--prelink", str(kernels)] if prelinked else [])]
+def test_delegates_take_what_their_backend_says(tmp_path: Path) -> None:
+    options = ["--method", "forward", "x", _manifest(tmp_path)]
     sizes = []
     for method, temp in ((0, 0), (24, 100)):
         assert _link("delegate", tmp_path, *options, "--backend", "SomeBackend", str(method), str(temp)).returncode == 0
         plan = json.loads((tmp_path / "x.plan.json").read_text())
         sizes.append((plan["method"], plan["temp"]))
     assert (sizes[1][0] - sizes[0][0], sizes[1][1] - sizes[0][1]) == (24, 100)
-    if prelinked:
-        assert "delegate_inline_0:" in (tmp_path / "x_pte.S").read_text()
 
 
 def test_a_corrupted_delegate_is_refused(tmp_path: Path) -> None:

@@ -1,8 +1,7 @@
-"""Models what the runtime allocates when it loads a method.
+"""Models the runtime's allocations when it loads a method.
 
-Of a .pte, follows runtime/executor/method.cpp (Builder) and runtime/executor/value_parser.cpp step by step; their
-static_asserts hold the sizes below. What a program takes that was linked at build time is known to layout.py. Tests
-hold the sums, on the host and on the emulated cores.
+Follows runtime/executor/method.cpp (Builder) and runtime/executor/value_parser.cpp step by step; their static_asserts
+hold the sizes below. Tests hold the sums, on the host and on the emulated cores.
 """
 
 from __future__ import annotations
@@ -26,14 +25,13 @@ from tools.artifacts.program.program_schema import (
     TensorList,
 )
 from tools.pipeline.link.backends import Backend, delegate_arenas
-from tools.pipeline.link.layout import MethodLayout
 from tools.quiet.console import UserError
 
 _SHARED_STRIDES = 4
 
 
 class PlanError(UserError):
-    """A program that the runtime would not load; the message says why."""
+    """A program that the runtime would refuse to load; the message explains why."""
 
 
 class _Arena:
@@ -86,8 +84,8 @@ class _Values:
                 self.next_shared = (self.next_shared + 1) % _SHARED_STRIDES
 
 
-def _pte_arena_size(plan: Any, pointer: int) -> int:
-    """Bytes that loading a method from a .pte takes of the method allocator."""
+def _arena_size(plan: Any, pointer: int) -> int:
+    """Bytes that loading a method takes of the method allocator."""
     values = plan.values or []
     chains = plan.chains or []
     arena = _Arena()
@@ -112,32 +110,29 @@ def make_plan(
     file: ProgramFile,
     method: Any,
     core: str,
-    layout: MethodLayout | None = None,
     backends: Sequence[Backend] = (),
 ) -> MemoryPlan:
     """Returns the sizes of the arenas that a method of a program needs on a core.
 
     Args:
       file: the program.
-      method: what find_method() returned.
+      method: a result of find_method().
       core: a key of tools.artifacts.core.core.POINTER_SIZES.
-      layout: the method's, if the program is linked at build time; None: it is loaded from its .pte.
       backends: what runs its delegates.
 
     Raises:
-      PlanError: the runtime doesn't load such a method.
+      PlanError: the runtime refuses such a method.
     """
     if core not in POINTER_SIZES:
         raise PlanError(f"core {core} is unknown; the cores are {', '.join(POINTER_SIZES)}")
     pointer = POINTER_SIZES[core]
     values = method.values or []
-    loaded = layout.arena_size(pointer) if layout else _pte_arena_size(method, pointer)
     # The kernels need no scratch memory.
-    arena, temp = delegate_arenas(file, method, loaded, backends, pointer, is_linked=layout is not None)
+    arena, temp = delegate_arenas(file, method, _arena_size(method, pointer), backends, pointer)
     return MemoryPlan(
         core=core,
         method=arena,
-        # The first buffer stands for the constants, which are in the program.
+        # The first buffer is reserved for the constants, which are in the program.
         planned=tuple((method.non_const_buffer_sizes or [])[1:]),
         temp=temp,
         operators=len(method.operators or []),

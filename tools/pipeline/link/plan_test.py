@@ -7,22 +7,20 @@ import pytest
 from tools.artifacts.memory_plan.memory_plan import MemoryPlan
 from tools.artifacts.program import load, read
 from tools.pipeline.link.interface import find_method
-from tools.pipeline.link.layout import method_layout
 from tools.pipeline.link.plan import PlanError, make_plan
 from tools.quiet.console import UserError
 
 FOLDER = Path(os.environ["PROGRAMS"])
 
 
-def plan_of(path: Path, core: str, method: str = "forward", prelinked: bool = False) -> MemoryPlan:
+def plan_of(path: Path, core: str, method: str = "forward") -> MemoryPlan:
     file = load(path)
-    found = find_method(file, method)
-    return make_plan(file, found, core, method_layout(found) if prelinked else None)
+    return make_plan(file, find_method(file, method), core)
 
 
 def test_sizes_of_a_small_program() -> None:
     # On a 32-bit core: 2 values of 16 bytes, 2 TensorImpl of 32, a chain of 32, 6 kernels and 3 arguments of 4, two
-    # flags for the input; strides of a vector are shared by all. runtime/tests/method_test.cpp holds the host's.
+    # flags for the input; all vectors share their strides. runtime/tests/method_test.cpp checks the host's sizes.
     plan = plan_of(FOLDER / "increment.pte", "cortex-m4")
     assert plan.method == 2 * 16 + 2 * 32 + 32 + 6 * 4 + 3 * 4 + 2
     assert plan.planned == (64,)
@@ -34,7 +32,7 @@ def test_sizes_of_a_small_program() -> None:
 def test_equal_shapes_share_strides() -> None:
     shared = plan_of(FOLDER / "softmax.pte", "cortex-m4").method
     own = plan_of(FOLDER / "softmax_dynamic.pte", "cortex-m4").method
-    # One array of strides for both tensors, against sizes and strides for each.
+    # One array of strides for both tensors, instead of sizes and strides for each.
     assert own - shared == 4 * 8 - 8
 
 
@@ -59,8 +57,7 @@ def test_refused() -> None:
         plan_of(FOLDER / "increment.pte", "z80")
 
 
-@pytest.mark.parametrize("prelinked", [False, True])
-def test_a_program_with_a_flipped_byte_is_planned_or_refused(tmp_path: Path, prelinked: bool) -> None:
+def test_a_program_with_a_flipped_byte_is_planned_or_refused(tmp_path: Path) -> None:
     good = (FOLDER / "lists.pte").read_bytes()
     path = tmp_path / "flipped.pte"
     for i in range(0, len(good), 5):
@@ -68,10 +65,4 @@ def test_a_program_with_a_flipped_byte_is_planned_or_refused(tmp_path: Path, pre
         data[i] ^= 0xFF
         path.write_bytes(data)
         with contextlib.suppress(UserError):
-            plan_of(path, "cortex-m4", prelinked=prelinked)
-
-
-def test_a_linked_program_takes_less_than_a_loaded_one() -> None:
-    for name in ("increment", "lists", "cnn", "softmax_dynamic"):
-        path = FOLDER / f"{name}.pte"
-        assert plan_of(path, "cortex-m4", prelinked=True).method < plan_of(path, "cortex-m4").method
+            plan_of(path, "cortex-m4")

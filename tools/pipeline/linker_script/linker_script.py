@@ -1,7 +1,7 @@
 """Generates a board's linker script from its memory map.
 
-The image's own limits are not the linker's to enforce: regions are as long as the address space allows, so that an
-image that is too large still links and tools/pipeline/report can say what takes how much.
+The linker doesn't enforce the image's limits: regions are as long as the address space allows, so that an image that is
+too large still links and tools/pipeline/report can list its largest parts.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tools.quiet.tool import run_tool
 # The arenas of the application, in .arena.<name> sections.
 ARENAS = ("method", "planned", "temp")
 
-# Those that an NPU works in.
+# The arenas that an NPU works in.
 NPU_ARENAS = ("planned", "temp")
 
 _TEMPLATE = """\
@@ -111,12 +111,12 @@ _ARENA = """\
 
 
 def _room(region: Region, others: Sequence[Region]) -> int:
-    """Bytes from the region's start to the next region, or to the end of the address space."""
+    """Returns the bytes from the region's start to the next region, or to the end of the address space."""
     return min([other.origin for other in others if other.origin > region.origin], default=1 << 32) - region.origin
 
 
 def linker_script(board: Board) -> str:
-    """The linker script of a board.
+    """Returns the linker script of a board.
 
     Raises:
         UserError: the board's regions overlap, or its stack does not fit into its RAM.

@@ -1,8 +1,8 @@
-"""How a module is called: nested inputs and outputs, and the names of the tensors in them.
+"""Calls modules with nested inputs and outputs, and names the tensors in them.
 
-A program takes tensors, one after another, and returns such. A module may take dicts, tuples and lists of them, also
-within one another, and keywords; the tensors are then in the order in which they are written, and have the names of
-the path to them: `features_mean` of `{"features": {"mean": x}}`.
+A program takes and returns tensors one after another. A module may take dicts, tuples and lists of them, also nested,
+and keywords. The tensors then are in the order in which they are written, and are named after the path to them:
+`features_mean` for `{"features": {"mean": x}}`.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from torch.utils import _pytree as pytree
 from tools.pipeline.model_file.describe import describe
 from tools.quiet.console import UserError
 
-# The name of the user's module in one that calls it.
+# The name of the user's module in a module that calls it.
 CALLED = "_called"
 
 
 @dataclass(frozen=True)
 class Call:
-    """A call of a module, by its example.
+    """A call of a module, defined by an example.
 
     Attributes:
-      example: a tuple of what it takes, or a dict of keywords.
+      example: a tuple of arguments, or a dict of keywords.
       tensors: the tensors in it.
-      paths: how to get at each of them: places and keys.
+      paths: the path to each of them: indices and keys.
     """
 
     example: tuple[Any, ...] | dict[str, Any]
@@ -41,21 +41,21 @@ class Call:
 
     @property
     def is_flat(self) -> bool:
-        """Whether it takes tensors alone."""
+        """Whether all arguments are tensors."""
         return isinstance(self.example, tuple) and all(len(path) == 1 for path in self.paths)
 
     def tensors_of(self, sample: Any) -> tuple[Any, ...]:
-        """The leaves of a sample in the order of the example's, whatever the order of its keys.
+        """Returns the leaves of a sample in the order of the example's, whatever the order of its keys.
 
-        Raises ValueError, without text, for one that is built in another way.
+        Raises ValueError, without text, for a sample with another structure.
         """
         return tuple(_leaves_like(self.example, sample))
 
     def names(self, function: Any) -> list[str]:
-        """The tensors' names.
+        """Returns the tensors' names.
 
         Args:
-          function: what is called: its parameters name what a tuple has.
+          function: the called function, whose parameters name the elements of a tuple.
         """
         if isinstance(self.example, dict):
             return [name_of(path) for path in self.paths]
@@ -74,9 +74,9 @@ class Call:
 
 
 def read_call(example: Any, what: str) -> Call:
-    """The call of an example.
+    """Returns the call that an example defines.
 
-    Raises UserError for what is none: it holds something else than tensors, or nothing.
+    Raises UserError for an invalid example: it has anything but tensors, or nothing.
     """
     if isinstance(example, torch.Tensor):
         raise UserError(
@@ -99,10 +99,11 @@ def read_call(example: Any, what: str) -> Call:
 
 
 def called(module: torch.nn.Module, call: Call, names: Sequence[str], method: str = "forward") -> torch.nn.Module:
-    """A module that takes tensors, one after another, and calls a method of another one as an example does.
+    """Returns a module that takes tensors one after another, and calls a method of another one in the form of an
+    example.
 
     Args:
-      names: the tensors' names, which it has as its parameters.
+      names: the tensors' names, which become the names of its parameters.
     """
     spec = pytree.tree_structure(call.example)
 
@@ -116,16 +117,16 @@ def called(module: torch.nn.Module, call: Call, names: Sequence[str], method: st
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
     signature = inspect.Signature([inspect.Parameter(parameter, kind) for parameter in parameters])
     forward.__signature__ = signature  # type: ignore[attr-defined]
-    # A class of its own, as copies of the module call what they hold themselves.
+    # Each has its own class, because copies of the module call the module that they hold.
     result: torch.nn.Module = type("Called", (torch.nn.Module,), {"forward": forward})()
     setattr(result, CALLED, module)
     return result.train(module.training)
 
 
 def plain(result: Any) -> Any:
-    """What a module returns with dicts in the place of named tuples, as those of torch.max(x, 1), and of dataclasses.
+    """Returns a module's result with dicts instead of named tuples, such as that of torch.max(x, 1), and dataclasses.
 
-    Programs know dicts, lists and tuples alone. A dataclass's fields that are None are left out.
+    Programs only support dicts, lists and tuples. Fields of a dataclass that are None are omitted.
     """
     if isinstance(result, torch.Tensor):
         return result
@@ -150,14 +151,14 @@ def _is_same(one: Iterable[Any], other: Iterable[Any]) -> bool:
 
 
 def output_names(result: Any) -> list[str]:
-    """The names of the tensors in what a module returns, plain: paths from `output`, or from the keys of a dict."""
+    """Returns the names of the tensors in a plain result: paths from `output`, or from the keys of a dict."""
     leaves, _ = pytree.tree_flatten_with_path(result)
     paths = [tuple(map(_step, path)) for path, _ in leaves]
     return [name_of(path if path and not path[0].isdigit() else ("output", *path)) for path in paths]
 
 
 def check_names(names: Sequence[str], what: str) -> None:
-    """Raises UserError for two tensors of one name; in C macros case is no difference."""
+    """Raises UserError for two tensors with the same name, ignoring case because of C macros."""
     seen: dict[str, str] = {}
     for name in names:
         if name.lower() in seen:
@@ -167,13 +168,13 @@ def check_names(names: Sequence[str], what: str) -> None:
 
 
 def name_of(path: Sequence[str]) -> str:
-    """A path as a name in C."""
+    """Converts a path to a C identifier."""
     name = re.sub(r"[^A-Za-z0-9_]", "_", "_".join(path)) or "tensor"
     return f"_{name}" if name[0].isdigit() else name
 
 
 def _positional(function: Any) -> list[str]:
-    """The names of a function's positional parameters; of the rest with an asterisk before it."""
+    """Returns the names of a function's positional parameters, with an asterisk before that of the rest."""
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     names = []
     for parameter in inspect.signature(function).parameters.values():
@@ -185,7 +186,7 @@ def _positional(function: Any) -> list[str]:
 
 
 def _step(key: Any) -> str:
-    """One step of a path: a dict's key, a place, an attribute's name."""
+    """Returns a key of a path: a dict's key, an index, or an attribute's name."""
     for attribute in ("key", "idx", "name"):
         if hasattr(key, attribute):
             return str(getattr(key, attribute))

@@ -1,4 +1,4 @@
-"""Says what a value is, for messages."""
+"""Describes values for messages."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import torch
 
 
 def describe(value: object) -> str:
-    """A value in a few words: what it is and its shape, never its contents."""
+    """Describes a value briefly by its kind and shape, never by its contents."""
     if isinstance(value, torch.Tensor):
         return f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)}"
     if isinstance(value, (tuple, list)):

@@ -1,18 +1,17 @@
-"""The same numbers from torch on every x86-64 processor, with any number of cores.
+"""Makes torch compute the same numbers on every x86-64 processor, with any number of cores.
 
-torch and the libraries below it choose code by the processor they run on, and different code rounds differently. What
-they read from the environment when they are loaded is fixed by the launcher of `py_tool` (rules/py_tool.bzl,
-which says what each variable does); the rest, here:
+torch and the libraries below it select code by the processor they run on, and different code rounds differently. The
+launcher of `py_tool` fixes the environment variables that they read when they are loaded (rules/py_tool.bzl explains
+each); this module fixes the rest:
 
-* oneDNN and NNPACK, which compute convolutions in an order of additions that depends on instruction sets and the sizes
-  of caches, are off: torch's own code on top of MKL's matrix products takes their place. Results lie in memory as
-  oneDNN's would;
-* one thread: sums are split among threads;
-* functions that torch takes from MKL's vector mathematics and that start from the processor's approximation of 1/x or
-  1/sqrt(x) (rcpps, rsqrtps). Intel's and AMD's differ, and MKL uses them for these functions even with
-  MKL_CBWR=COMPATIBLE, contrary to its documentation. NumPy's functions, in float64, take their place.
+* oneDNN and NNPACK are disabled, because their convolutions sum in an order that depends on instruction sets and the
+  sizes of caches. torch's own code with MKL's matrix products replaces them. Results keep oneDNN's memory order;
+* a single thread is used, because threads would split sums; * functions from MKL's vector mathematics that start from
+the processor's approximation of 1/x or 1/sqrt(x) (rcpps,
+  rsqrtps) are replaced by NumPy's functions in float64. The approximations of Intel and AMD differ, and MKL uses them
+  for these functions even with MKL_CBWR=COMPATIBLE, contrary to its documentation.
 
-docs/models.md says what is promised and what isn't.
+docs/models.md says what is guaranteed and what isn't.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ import torch
 
 _SEED = 0
 
-# By name of the operator in aten. Of MKL's kernels for processors with SSE2 these contain rcpps or rsqrtps.
+# By name of the operator in aten. MKL's kernels of these for processors with SSE2 contain rcpps or rsqrtps.
 _APPROXIMATED: dict[str, Callable[..., Any]] = {
     "acos": numpy.arccos,
     "asin": numpy.arcsin,
@@ -42,12 +41,13 @@ _APPROXIMATED: dict[str, Callable[..., Any]] = {
 }
 
 
-# What PyTorch takes for nondeterministic, as threads may write to the same place: one thread writes in order.
+# Operators that PyTorch considers nondeterministic, because threads may write to the same address: one thread writes in
+# order.
 _DETERMINISTIC = ("max_unpool2d", "max_unpool3d")
 
 
 def make_deterministic() -> None:
-    """Fixes what torch computes: its seeds, its order of additions, its choice of code by processor."""
+    """Fixes seeds, the order of sums, and the selection of code by processor in torch."""
     _replace_functions()
     torch._C._set_mkldnn_enabled(False)
     torch.backends.nnpack.set_flags(False)
@@ -60,9 +60,9 @@ def make_deterministic() -> None:
 
 @contextlib.contextmanager
 def tracing() -> Iterator[None]:
-    """For tracing with tensors that have no values: results of convolutions lie in memory as oneDNN's do.
+    """Prepares tracing with tensors that have no values: results of convolutions get oneDNN's memory order.
 
-    PyTorch refuses some operators as nondeterministic where it traces them; what computes values doesn't.
+    PyTorch refuses to trace some operators as nondeterministic; computing values is deterministic.
     """
     with _onednn(True), _deterministic(False):
         yield
@@ -70,7 +70,7 @@ def tracing() -> Iterator[None]:
 
 @contextlib.contextmanager
 def computing() -> Iterator[None]:
-    """For computing values, without gradients, within tracing()."""
+    """Prepares computing values, without gradients, within tracing()."""
     with torch.no_grad(), _onednn(False), _deterministic(True):
         yield
 
@@ -87,10 +87,10 @@ def _onednn(enabled: bool) -> Iterator[None]:
 
 @functools.cache
 def _replace_functions() -> torch.library.Library:
-    """Registers the functions for tensors in memory; they stay as long as the library, which the cache keeps."""
+    """Registers the functions for tensors in memory; they exist as long as the library, which the cache keeps."""
     library = torch.library.Library("aten", "IMPL")
     with warnings.catch_warnings():
-        # That a kernel is replaced.
+        # The warning says that a kernel is replaced.
         warnings.simplefilter("ignore", UserWarning)
         for name, function in _APPROXIMATED.items():
             original = torch.library.get_kernel(f"aten::{name}", "CPU")
@@ -113,13 +113,13 @@ def _functional(function: Callable[..., Any], original: Any, x: torch.Tensor) ->
     if x.dtype in (torch.float32, torch.float64):
         values = x
     elif x.is_floating_point() or x.is_complex():
-        # No code of MKL's.
+        # MKL has no code for these dtypes.
         return original.call_boxed(_CPU, x)
     else:
         values = x.to(torch.get_default_dtype())
     result = torch.empty_like(values)
     with numpy.errstate(all="ignore"):
-        # In float64: what is left of the C library's rounding doesn't reach a float32.
+        # float64 hides the rounding of the C library in a float32 result.
         function(values.detach().numpy(), out=result.numpy(), dtype=numpy.float64, casting="same_kind")
     return result
 
@@ -143,7 +143,7 @@ def _convolution(original: Any, x: torch.Tensor, weight: torch.Tensor, *argument
     result = original.call_boxed(_CPU, x, weight, *arguments)
     if x.dim() not in (4, 5):
         return result
-    # Views of it in a model that was written for PyTorch, and in a traced graph, rely on where the elements lie.
+    # Views of the result, in a model that was written for PyTorch and in a traced graph, rely on its memory order.
     with _onednn(True):
         backend = torch._C._select_conv_backend(x, weight, *arguments)
         order = torch._C._conv_determine_backend_memory_format(x, weight, backend)

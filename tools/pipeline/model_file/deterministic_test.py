@@ -52,7 +52,7 @@ def test_replaced_functions_are_precise(name: str, dtype: torch.dtype) -> None:
 
 
 def test_a_square_root_is_the_nearest_number() -> None:
-    # Of those that MKL computes, every fifth in float32 is the one beside it.
+    # MKL rounds every fifth square root in float32 to the adjacent number.
     x = torch.rand(10_000)
     assert torch.equal(torch.sqrt(x), x.double().sqrt().float())
 

@@ -1,14 +1,14 @@
 """Loads a model file: the Python file in which a user describes a PyTorch model.
 
-* `model() -> torch.nn.Module`: required; in evaluation mode.
-* `example_inputs() -> tuple | dict`: required; what one call of the model takes: tensors, also in dicts, tuples and
-  lists of them, or a dict of keywords.
-* `train() -> torch.nn.Module`: optional; the module of model(), trained.
-* `calibration_inputs() -> Iterable[tuple[torch.Tensor, ...]]`: optional; for quantization, as example_inputs() each.
-* `method_inputs() -> dict[str, tuple[torch.Tensor, ...]]`: optional; other methods of the module, with example inputs.
-* `dynamic_shapes() -> dict | tuple`: optional; sizes that vary, as torch.export takes them.
-* `evaluation_set() -> tuple[list[tuple[torch.Tensor, ...]], torch.Tensor]`: optional; inputs and integer labels.
-* `labels() -> list[str]`: optional; what the classes are called, in the order of the output's elements.
+* `model() -> torch.nn.Module`: required; in evaluation mode. * `example_inputs() -> tuple | dict`: required; the
+arguments of one call: tensors, also in dicts, tuples and lists, or
+  a dict of keywords.
+* `train() -> torch.nn.Module`: optional; the module of model(), trained. * `calibration_inputs() ->
+Iterable[tuple[torch.Tensor, ...]]`: optional; for quantization, each like example_inputs(). * `method_inputs() ->
+dict[str, tuple[torch.Tensor, ...]]`: optional; other methods of the module, with example inputs. * `dynamic_shapes() ->
+dict | tuple`: optional; sizes that vary, in the format of torch.export. * `evaluation_set() ->
+tuple[list[tuple[torch.Tensor, ...]], torch.Tensor]`: optional; inputs and integer labels. * `labels() -> list[str]`:
+optional; the names of the classes, in the order of the output's elements.
 
 A file that describes several models has `entries() -> dict[str, object]` instead: each value has these functions.
 """
@@ -37,28 +37,28 @@ from tools.pipeline.model_file.call import Call, read_call
 from tools.pipeline.model_file.describe import describe
 from tools.quiet.console import UserError
 
-# An action sees its declared inputs, and nothing else of the workspace.
+# An action only sees its declared inputs in the workspace.
 _IN_DATA = "Is {file!r} in `data` of the target?"
 
 
 class ModelFile:
-    """A loaded model file. Each method calls the user's function and checks what it returns.
+    """A loaded model file. Each method calls the user's function and checks its result.
 
     Args:
       path: the file.
-      folders: what it imports from, besides its own folder and the workspace.
-      entry: which of its entries() describes the model; empty: the file itself does.
-      advice: what to do about a `{file}` that its functions read and that is not there.
+      folders: the folders that it imports from, besides its own folder and the workspace.
+      entry: the key in entries() of the model; empty: the file itself describes it.
+      advice: advice about a missing `{file}` that its functions read.
 
-    Every method raises UserError when the function is missing, fails, or returns something else than it should.
+    Every method raises UserError when the function is missing, fails, or returns an invalid result.
     """
 
     def __init__(self, path: Path, folders: Iterable[Path] = (), entry: str = "", advice: str = _IN_DATA) -> None:
-        # None of them hides an installed module.
+        # Appended, so that they can't replace an installed module.
         sys.path += [str(folder.absolute()) for folder in folders]
         self.path = path
         self._advice = advice
-        # What the functions are looked up in.
+        # The object that has the functions.
         self.module: object = _import_file(path)
         if entry:
             self.module = self._entry(entry)
@@ -76,15 +76,15 @@ class ModelFile:
         return hasattr(self.module, function)
 
     def model(self) -> torch.nn.Module:
-        """The user's module, untrained, in evaluation mode."""
+        """Returns the user's module, untrained, in evaluation mode."""
         return self._checked_module("model")
 
     def trained_model(self) -> torch.nn.Module:
-        """The result of the user's train()."""
+        """Returns the result of the user's train()."""
         return self._checked_module("train")
 
     def example_call(self, method: str = "forward") -> Call:
-        """How the module, or another method of it, is called, by the user's example."""
+        """Returns the call of the module, or of another method of it, by the user's example."""
         if method == "forward":
             inputs, place = self._call("example_inputs")
             return read_call(inputs, f"{place}: example_inputs()")
@@ -97,16 +97,17 @@ class ModelFile:
         return read_call(inputs[method], f"{place}: method_inputs(): {method!r}")
 
     def example_inputs(self) -> tuple[torch.Tensor, ...]:
-        """The tensors that one call of the model takes, batch dimension included if the model has one."""
+        """Returns the tensors of one call of the model, including a batch dimension if the model has one."""
         return self.example_call().tensors
 
     def dynamic_shapes(self) -> Any:
-        """Which sizes of the inputs vary, as `torch.export.export(dynamic_shapes=)` takes it; None if none do."""
+        """Returns the sizes of the inputs that vary, in the format of `torch.export.export(dynamic_shapes=)`, or None.
+        """
         return self._call("dynamic_shapes")[0] if self.has("dynamic_shapes") else None
 
     def calibration_inputs(self) -> list[tuple[torch.Tensor, ...]]:
-        """Inputs that cover the range of real ones, shaped like example_inputs(), without NaN and infinity."""
-        # What a generator reads, it reads here.
+        """Returns inputs that cover the range of real ones, shaped like example_inputs(), without NaN and infinity."""
+        # A generator reads its files here.
         samples, place = self._call(
             "calibration_inputs", lambda result: list(result) if _is_sequence(result) else result
         )
@@ -123,7 +124,7 @@ class ModelFile:
         return samples
 
     def evaluation_set(self) -> tuple[list[tuple[torch.Tensor, ...]], torch.Tensor]:
-        """Inputs (one tuple per sample, shaped like example_inputs()) and integer labels (shape [samples])."""
+        """Returns inputs (one tuple per sample, shaped like example_inputs()) and integer labels (shape [samples])."""
         result, place = self._call("evaluation_set")
         what = f"{place}: evaluation_set()"
         if not isinstance(result, tuple) or len(result) != 2:
@@ -145,7 +146,7 @@ class ModelFile:
         return samples, labels
 
     def labels(self) -> list[str]:
-        """What the model's classes are called; empty if the file does not say."""
+        """Returns the names of the model's classes; empty if the file has none."""
         if not self.has("labels"):
             return []
         result, place = self._call("labels")
@@ -158,17 +159,17 @@ class ModelFile:
         return list(result)
 
     def place_of(self, error: BaseException) -> str:
-        """`file:line` of the innermost line of the user's code that `error` came through, else the model file."""
+        """Returns `file:line` of the innermost line of the user's code in `error`'s traceback, or the model file."""
         return _place(self.path, error)
 
     def _hint(self) -> str:
-        """What to do about a function that is missing because the file describes several models."""
+        """Advises on a function that is missing because the file describes several models."""
         if not callable(getattr(self.module, "entries", None)):
             return ""
         return f" It describes several models: set entry to one of {', '.join(sorted(self._call('entries')[0]))}."
 
     def _checked_samples(self, samples: list[Any], what: str) -> list[tuple[torch.Tensor, ...]]:
-        """The tensors of each sample; raises UserError unless it is built like example_inputs()."""
+        """Returns the tensors of each sample; raises UserError unless it has the structure of example_inputs()."""
         call = self.example_call()
         checked = []
         for index, sample in enumerate(samples):
@@ -190,7 +191,7 @@ class ModelFile:
         module, place = self._call(function)
         if isinstance(module, torch.export.ExportedProgram):
             module = module.module()
-        # What torch.compile() returned runs the module that it was given, in eager mode.
+        # The result of torch.compile() runs its original module in eager mode.
         module = getattr(module, "_orig_mod", module)
         if not isinstance(module, torch.nn.Module):
             hint = ""
@@ -207,7 +208,7 @@ class ModelFile:
                 'torch.export.save(torch.export.export(module, inputs), "model.pt2"); list that in `data` and return '
                 'torch.export.load("path/to/model.pt2").'
             )
-        # A graph that torch.export made has one behaviour, and cannot be told to be in evaluation mode.
+        # A graph from torch.export has a single behaviour, and cannot be switched to evaluation mode.
         if module.training and function == "model" and not isinstance(module, torch.fx.GraphModule):
             raise UserError(
                 f"{place}: {function}() returned a module in training mode; call .eval() on it before returning it."
@@ -216,7 +217,7 @@ class ModelFile:
         return module
 
     def _call(self, function: str, finish: Callable[[Any], Any] = lambda result: result) -> tuple[Any, str]:
-        """The function's result, of which `finish` has made the rest, and the place (`file:line`) of its definition."""
+        """Returns the function's result, processed by `finish`, and the location (`file:line`) of its definition."""
         callee: Callable[[], Any] | None = getattr(self.module, function, None)
         if not callable(callee):
             raise UserError(
@@ -251,9 +252,9 @@ _Result = TypeVar("_Result")
 
 
 def _where_its_files_are(path: Path, run: Callable[[], _Result]) -> _Result:
-    """What the user's code returns. Its relative paths are the current directory's, or else beside the model file.
+    """Runs the user's code, with relative paths in the current directory or else in the model file's folder.
 
-    Where a file is not there, the code runs again, with the random numbers that it had.
+    If a file is missing, the code runs again, with the same random numbers.
     """
     begun = random.getstate(), numpy.random.get_state(), torch.get_rng_state()
     try:
@@ -275,22 +276,22 @@ def _where_its_files_are(path: Path, run: Callable[[], _Result]) -> _Result:
 
 
 def _is_missing_file(error: Exception) -> bool:
-    # Not all that reads files says so by the class.
+    # Some libraries raise other classes for missing files.
     texts = ("No such file or directory", "does not exist", "errno 2", "open file failed")
     return isinstance(error, FileNotFoundError) or any(text in str(error) for text in texts)
 
 
 def _run_eagerly() -> None:
-    """Lets functions that torch.compile() made run as they were written, which needs no C++ compiler.
+    """Makes functions from torch.compile() run in eager mode, which needs no C++ compiler.
 
-    Nothing is to do before the model file has imported PyTorch's compiler, which takes seconds.
+    Does nothing unless the model file has imported PyTorch's compiler, which takes seconds.
     """
     if "torch._dynamo" in sys.modules:
         torch.compiler.set_stance("force_eager")
 
 
 def brief(error: BaseException) -> str:
-    """An exception in one line."""
+    """Formats an exception in one line."""
     text = str(error).strip().splitlines()
     return f"{type(error).__name__}: {text[0]}" if text else type(error).__name__
 
@@ -298,9 +299,9 @@ def brief(error: BaseException) -> str:
 def _import_file(path: Path) -> ModuleType:
     if not path.is_file():
         raise UserError(f"{path}: there is no such model file.")
-    # No __pycache__ beside the user's sources.
+    # Avoids __pycache__ in the user's folders.
     sys.dont_write_bytecode = True
-    # Modules beside the model file and in the workspace can be imported, but none of them hides an installed one.
+    # Modules in the model file's folder and in the workspace can be imported, but can't replace an installed one.
     own = [str(path.parent.absolute()), str(Path.cwd())]
     sys.path += own
     sys.meta_path.append(_InFoldersOfPackages(own))
@@ -309,12 +310,12 @@ def _import_file(path: Path) -> ModuleType:
     if spec is None or spec.loader is None:
         raise UserError(f"{path}: a model file must be a Python file, named *.py.")
     module = importlib.util.module_from_spec(spec)
-    # What the file imports relatively lies beside it, as if its folder were a package.
+    # Relative imports of the file find its folder, as if it were a package.
     package = ModuleType("_model_files")
     package.__path__ = [str(path.parent.absolute())]
     sys.modules[package.__name__] = package
     module.__package__ = package.__name__
-    # dataclasses and torch.export look the module of a class up by its name.
+    # dataclasses and torch.export look up the module of a class by its name.
     sys.modules[name] = module
     # Frames carry the path as given, so that no absolute path gets into any output.
     source = path.read_bytes()
@@ -337,17 +338,18 @@ def _import_file(path: Path) -> ModuleType:
 
 
 class _InFoldersOfPackages(MetaPathFinder):
-    """Finds modules in folders that are called as an installed package is, such as `tests` or `tools`, if it has none.
+    """Finds modules in folders that share their name with an installed package, such as `tests` or `tools`, if it lacks
+    them.
 
     Args:
-      folders: what the folders lie in.
+      folders: the parents of these folders.
     """
 
     def __init__(self, folders: Sequence[str]) -> None:
         self._folders = folders
 
     def find_spec(self, fullname: str, path: object, target: object = None) -> ModuleSpec | None:
-        """The module below the first folder that has it."""
+        """Returns the spec of the module in the first folder that has it."""
         package, _, _ = fullname.rpartition(".")
         if not package:
             return None
@@ -356,7 +358,7 @@ class _InFoldersOfPackages(MetaPathFinder):
 
 @contextlib.contextmanager
 def _kept_directory() -> Iterator[None]:
-    """The user's code may change the working directory; what the tools write goes where it went before."""
+    """Restores the working directory, which the user's code may change, so that the tools' output paths stay valid."""
     before = Path.cwd()
     try:
         yield
@@ -369,7 +371,7 @@ def _ended(place: str, error: SystemExit) -> str:
 
 
 def innermost_place(model_file: Path, frames: Iterable[tuple[str, int | None]]) -> str:
-    """`file:line` of the last (file name, line) that is the user's code, empty if none is."""
+    """Returns `file:line` of the last (file name, line) in the user's code, or an empty string."""
     for name, line in reversed(list(frames)):
         shown = _user_file(model_file, name)
         if shown:
@@ -383,9 +385,9 @@ def _place(model_file: Path, error: BaseException) -> str:
 
 
 def _user_file(model_file: Path, name: str) -> str:
-    """How to show the user one of their files by its name in a traceback; empty if it is not theirs.
+    """Returns the name by which to show a user's file from a traceback; empty for other files.
 
-    Theirs are the model file, what lies beside it and what lies in the workspace; not Python, its packages, this tool.
+    User files are the model file, files in its folder and in the workspace, but not Python, its packages and this tool.
     """
     if name == str(model_file):
         return name
@@ -397,7 +399,7 @@ def _user_file(model_file: Path, name: str) -> str:
         return str(model_file.parent / file.relative_to(folder))
     if not file.is_relative_to(Path.cwd()):
         return ""
-    # In an action packages of the user's own lie in the workspace, below `external`.
+    # In an action, packages of the user's own are in the workspace, below `external`.
     inside = file.relative_to(Path.cwd())
     return "" if inside.parts[0] == "external" else str(inside)
 
@@ -419,9 +421,9 @@ def _check_tensors(value: object, what: str) -> None:
 
 
 def _forget_gradients(module: torch.nn.Module) -> None:
-    """Makes tensors that modules computed for themselves plain ones: PyTorch copies none that knows where it is from.
+    """Detaches tensors that modules computed for themselves: PyTorch can't copy tensors with a gradient history.
 
-    torch.nn.utils.weight_norm and spectral_norm keep such weights, which every call computes anew.
+    torch.nn.utils.weight_norm and spectral_norm keep such weights, which every call recomputes.
     """
     for part in module.modules():
         for name, value in vars(part).items():

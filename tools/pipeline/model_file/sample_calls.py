@@ -1,4 +1,5 @@
-"""A model that calls an operator of a user's own with all its sample inputs: its kernel is tested as a model's are."""
+"""Makes a model that calls a user's own operator with all its sample inputs, so that its kernel is tested like a model.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from tools.quiet.console import UserError
 
 
 class SampleCalls:
-    """What the model file of such a model consists of.
+    """The functions of the model file of such a model.
 
     Args:
       operator: the operator's name, `namespace::name`.
@@ -24,7 +25,7 @@ class SampleCalls:
         arguments of one call each, in the schema's order.
 
     Raises:
-      UserError: the file or one of its functions fails or returns something else, the operator is not registered, or
+      UserError: the file or one of its functions fails or returns an invalid result, the operator is not registered, or
         its schema, eager and fake implementation contradict each other.
     """
 
@@ -33,7 +34,7 @@ class SampleCalls:
         self._operator = find_operator(operator, module)
         for index, call in enumerate(self._calls):
             try:
-                # What torch.library's documentation recommends, without what concerns gradients.
+                # torch.library's documentation recommends these checks; those of gradients are omitted.
                 torch.library.opcheck(self._operator, call, test_utils=("test_schema", "test_faketensor"))
             except Exception as error:
                 sample = f"sample {index}, {describe(call)}"
@@ -48,14 +49,14 @@ class SampleCalls:
 
 
 def find_operator(name: str, where: str) -> Any:
-    """The overload of an operator that has no other.
+    """Returns the only overload of an operator.
 
     Args:
       name: `namespace::name`.
-      where: what should have registered it.
+      where: the file that should have registered it.
 
     Raises:
-      UserError: nothing did.
+      UserError: the operator isn't registered.
     """
     space, _, base = name.partition("::")
     packet = getattr(getattr(torch.ops, space), base, None)

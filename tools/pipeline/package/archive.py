@@ -1,4 +1,4 @@
-"""Compiles a package's sources as its user would, without this build's flags, and measures what its models take."""
+"""Compiles a package's sources without this build's flags, as its user would, and measures its models' sizes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tools.quiet.console import UserError
 _WARNINGS = ("-Wall", "-Wextra", "-Werror")
 _C = ("-std=c11",)
 _CPP = ("-std=c++17", "-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics", "-Wno-psabi")
-# What the API of a model is made of.
+# The functions of a model's API.
 _FUNCTIONS = ("init", "reset", "run", "input", "output", "set_input", "get_output")
 
 
@@ -25,7 +25,7 @@ class Toolchain:
         gcc: its driver.
         ar: its archiver.
         size: its `size`.
-        flags: what selects the core and the float ABI.
+        flags: the options for the core and the float ABI.
         includes: folders of headers besides its own.
     """
 
@@ -44,13 +44,13 @@ class Toolchain:
             self.gcc,
             *(*self.flags, *language, *_WARNINGS, "-Os", "-ffunction-sections", "-fdata-sections"),
             *(*system, *(f"-I{include}" for include in public)),
-            # No path of this machine in the archive.
+            # The archive must not contain paths of this machine.
             f"-ffile-prefix-map={folder}/=",
             *("-c", str(source), "-o", str(output)),
         )
 
     def run(self, tool: Path, *arguments: str) -> str:
-        """What a tool prints.
+        """Runs a tool and returns its output.
 
         Raises:
             UserError: it fails.
@@ -62,10 +62,10 @@ class Toolchain:
 
 
 def archive(toolchain: Toolchain, folder: Path, output: Path) -> None:
-    """Compiles all sources of a package into an archive, of the same bytes each time.
+    """Compiles all sources of a package into an archive with reproducible bytes.
 
     Raises:
-        UserError: the compiler finds something to say.
+        UserError: the compiler prints a warning or an error.
     """
     sources = sorted(path for path in (folder / "src").rglob("*") if path.suffix in (".c", ".cpp"))
     with tempfile.TemporaryDirectory() as work:
@@ -78,7 +78,7 @@ def archive(toolchain: Toolchain, folder: Path, output: Path) -> None:
 
 
 def sizes(toolchain: Toolchain, folder: Path, library: Path, models: Sequence[str]) -> str:
-    """Lines as folder.sizes_table() reads them: what each model takes in a program, and all together.
+    """Returns lines in the format of folder.sizes_table(): the size of each model in a program, and of all together.
 
     Raises:
         UserError: the models can't be linked.
@@ -90,7 +90,7 @@ def sizes(toolchain: Toolchain, folder: Path, library: Path, models: Sequence[st
 
 
 def _size(toolchain: Toolchain, folder: Path, library: Path, models: Sequence[str]) -> str:
-    """`CODE DATA BSS` of a program without start-up code that calls the models."""
+    """Returns `CODE DATA BSS` of a program without start-up code that calls the models."""
     with tempfile.TemporaryDirectory() as work:
         source, code, program = (Path(work) / name for name in ("instances.c", "instances.o", "program.elf"))
         instances = "".join(f'#include "{model}.h"\n{model}_model_t {model}_instance;\n' for model in models)

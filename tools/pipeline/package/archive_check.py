@@ -1,7 +1,7 @@
-"""PACKAGE_archive.h: ends the compilation of what includes a model for another core than the chosen archive's.
+"""Writes PACKAGE_archive.h, which stops the compilation if a model is included for another core than the archive's.
 
-The linker takes an archive for a Cortex-M4 into an image for a Cortex-M0, where its first instruction that is not there
-ends in a fault.
+The linker would accept an archive for a Cortex-M4 in an image for a Cortex-M0, where the first unknown instruction
+causes a fault.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ _BASELINE = re.compile(r"cortex_m(0|0plus|1|23)(_|$)")
 
 
 def definition(package: str, identity: str) -> str:
-    """The macro by which a build system's file says which archive it links.
+    """Returns the macro by which a build system's file tells the archive that it links.
 
     Args:
         package: the package's name.
-        identity: a core and float ABI, such as `cortex_m4-softfp`; empty: the macro's beginning.
+        identity: a core and float ABI, such as `cortex_m4-softfp`; empty: the macro's prefix.
     """
     return f"{package.upper()}_ARCHIVE_IS_{identity.replace('-', '_')}"
 
 
 def archive_header(package: str, archives: Sequence[str]) -> str:
-    """The text of PACKAGE_archive.h.
+    """Returns the text of PACKAGE_archive.h.
 
     Args:
         package: the package's name.
@@ -52,7 +52,8 @@ def archive_header(package: str, archives: Sequence[str]) -> str:
 
 
 def _needs(identity: str) -> list[tuple[str, str]]:
-    """Conditions of the preprocessor, by the Arm C Language Extensions, and what a source is without each."""
+    """Returns preprocessor conditions, by the Arm C Language Extensions, and a description of code that violates each.
+    """
     name, abi = identity.split("-")
     core = name.replace("_", "-")
     hard = "defined(__ARM_PCS_VFP)"

@@ -1,4 +1,4 @@
-"""Packages for Arduino and PlatformIO."""
+"""Lays out packages for Arduino and PlatformIO."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _arduino(package: Package) -> dict[str, str]:
         "url": package.url,
         "architectures": "*",
         "includes": ",".join(f"{model}.h" for model in package.models),
-        # An archive: of a source that another package has, too, the linker takes one.
+        # An archive: the linker takes one copy of a source that several packages have.
         "dot_a_linkage": "true",
     }
     if package.archives:
@@ -32,8 +32,8 @@ def _arduino(package: Package) -> dict[str, str]:
     }
 
 
-# The FPU as boards' platform.txt name it by GCC's -mfpu, in folders of libraries that are compiled already. MVE passes
-# numbers in the FPU's registers also where there is none, for which -mfpu has no name of its own.
+# The FPU's name by GCC's -mfpu in boards' platform.txt, for folders of precompiled libraries. MVE passes numbers in the
+# FPU's registers even without an FPU, for which -mfpu has no name.
 _SINGLE, _DOUBLE = "fpv5-sp-d16", "fpv5-d16"
 FPUS = {
     "cortex_m4": "fpv4-sp-d16",
@@ -51,9 +51,9 @@ FPUS = {
 
 
 def _archive(name: str, identity: str) -> str:
-    """src/MCU/FPU-ABI/, or src/MCU/ without an FPU: "Precompiled binaries" in the library specification.
+    """Returns src/MCU/FPU-ABI/, or src/MCU/ without an FPU: "Precompiled binaries" in the library specification.
 
-    A board's MCU is the core without what its variant has or lacks.
+    A board's MCU is the core without its optional features.
     """
     core, abi = identity.split("-")
     variant = core.split("_")[1]
@@ -152,7 +152,7 @@ env.Append(CXXFLAGS=["-std=gnu++17", "-Wno-psabi", "-fomit-frame-pointer"])  # n
 
 
 def _slug(name: str) -> str:
-    """A name as PlatformIO's registry wants it: a-z, digits, and single dashes within."""
+    """Converts a name to the form of PlatformIO's registry: a-z, digits, and single dashes in between."""
     return re.sub(r"-+", "-", name.lower().replace("_", "-")).strip("-")
 
 

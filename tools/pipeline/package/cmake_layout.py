@@ -1,4 +1,4 @@
-"""Packages for CMake, alone and in the build systems of Mbed OS and Zephyr."""
+"""Lays out packages for CMake, alone and in the build systems of Mbed OS and Zephyr."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tools.pipeline.package.archive_check import definition
 from tools.pipeline.package.layout import Layout, Package, archive_path, instances, lines, main_c, reports
 from tools.quiet.console import UserError
 
-# What CMake has as targets of its own (its manual has them at policy CMP0037), and the library that ours links with.
+# CMake's own targets (listed in its manual at policy CMP0037), and the library that ours links with.
 _TARGETS = (
     *("all", "clean", "edit_cache", "help", "install", "list_install_components", "m", "package", "package_source"),
     *("rebuild_cache", "test"),
@@ -17,11 +17,11 @@ _TARGETS = (
 
 
 def library(package: Package, folder: str = "") -> str:
-    """CMake's description of the library `<name>`.
+    """Returns CMake's description of the library `<name>`.
 
     Args:
         package: the package.
-        folder: where the package's files are, as seen from the file: empty, or ending in a slash.
+        folder: the package's folder relative to the file: empty, or ending in a slash.
     """
     if package.archives:
         return _imported(package, folder) + _compatible(package)
@@ -52,7 +52,7 @@ set_source_files_properties(${{{package.name}_sources}} PROPERTIES COMPILE_OPTIO
 
 
 def _mbed_flags(package: Package) -> str:
-    """Mbed CE has the flags of the target's core, and those that optimize, apart for libraries."""
+    """Mbed CE keeps the flags of the target's core, and optimization flags, separate for libraries."""
     return f"""
 # Of an application for Mbed CE, wherever it adds mbed-os.
 target_link_libraries({package.name} PRIVATE $<TARGET_NAME_IF_EXISTS:mbed-core-flags>)
@@ -60,7 +60,7 @@ target_link_libraries({package.name} PRIVATE $<TARGET_NAME_IF_EXISTS:mbed-core-f
 
 
 def _compatible(package: Package) -> str:
-    """What CMake compares of all packages that an application links with."""
+    """Defines the properties that CMake compares for all packages that an application links with."""
     properties = {"TORCH_FUSION_VERSION_OF_PACKAGES": package.fingerprint}
     properties |= {f"TORCH_FUSION_MODEL_{name}": value for name, value in package.model_fingerprints.items()}
     return f"""\
@@ -99,7 +99,7 @@ set_target_properties({package.name} PROPERTIES
 
 
 def _once(package: Package) -> str:
-    """Parts of an application that each add the folder, with a binary folder of their own, share it."""
+    """Lets several parts of an application add the folder, with a binary folder of their own, and share it."""
     return f"""\
 # Several parts of an application may add this folder.
 get_property({package.name}_folder GLOBAL PROPERTY TORCH_FUSION_FOLDER_OF_{package.name})
@@ -119,9 +119,11 @@ def _check(package: Package) -> None:
 
 
 def _installation(package: Package) -> str:
-    """What `cmake --install` does: the library as it was compiled, or the folder with archives, which is so already."""
+    """Defines `cmake --install`: it installs the compiled library, or the folder with archives, which needs no
+    compilation.
+    """
     name = package.name
-    # CMake looks there in a prefix, and nowhere for one core's libraries only.
+    # CMake searches this folder of a prefix; it has none for libraries of a single core.
     to = f"lib/cmake/{name}"
     config = f"{name}-config.cmake {name}-config-version.cmake"
     licences = f"""\
@@ -300,11 +302,11 @@ MBED = Layout(files=_mbed, use=_mbed_use, archive=archive_path, check=_check)
 
 
 def _symbol(package: Package) -> str:
-    """Of Kconfig: none of Zephyr's own, which has SENSOR and thousands more."""
+    """Returns a symbol for Kconfig that differs from Zephyr's own, which has SENSOR and thousands more."""
     return f"TORCH_FUSION_{package.name.upper()}"
 
 
-# Boards of Zephyr whose core has an FPU, which a sample asks for in a file of the board: others have no such setting.
+# Zephyr boards whose core has an FPU. A sample enables it in a file of the board, because others have no such setting.
 _FPU_BOARDS = {
     "mps3_corstone300_an547": "cortex-m55",
     "nrf52840dk_nrf52840": "cortex-m4",
@@ -312,7 +314,7 @@ _FPU_BOARDS = {
     "nucleo_wb55rg": "cortex-m4",
     "rpi_pico2_rp2350a_m33": "cortex-m33",
 }
-# By what int8 programs are laid out for, Kconfig's symbols of the cores that have it.
+# Kconfig's symbols of the cores for each layout of int8 programs.
 _CORES_WITH = {
     "scalar": "!CPU_CORTEX_M4 && !CPU_CORTEX_M7 && !ARMV8_M_DSP && !ARMV8_1_M_MVEI",
     "dsp": "(CPU_CORTEX_M4 || CPU_CORTEX_M7 || ARMV8_M_DSP) && !ARMV8_1_M_MVEI",
@@ -321,7 +323,7 @@ _CORES_WITH = {
 
 
 def _cores_of(package: Package) -> str:
-    """Kconfig's condition for the cores that a package is for; empty if it is for any."""
+    """Returns Kconfig's condition for the cores that a package is for; empty if it is for any."""
     if package.archives:
         names = {platform_name(core): core for core in CORTEX_M}
         cores = {names[identity.split("-")[0]] for identity in package.archives}
@@ -331,7 +333,7 @@ def _cores_of(package: Package) -> str:
 
 
 def _twister_filter(condition: str) -> str:
-    """The same for Twister, which has another language."""
+    """Converts the condition to Twister's syntax."""
     for kconfig, twister in (("!", "not "), ("&&", "and"), ("||", "or")):
         condition = condition.replace(kconfig, twister)
     return re.sub(r"\b[A-Z]\w+", r"CONFIG_\g<0>", condition)

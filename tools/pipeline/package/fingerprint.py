@@ -1,12 +1,12 @@
-"""What tells packages of different versions of this project apart, which must not be in one application.
+"""Distinguishes packages of different versions of this project, which must not be in the same application.
 
-Of kernels that two packages have the linker takes one's, whose layouts and arguments need not be those of the other's
-models. So each model refers to a symbol that is named after the sources that packages share. What defines it defines
-another of one name in all packages, too: the linker refuses the second one, and says which archives they are in. In
-an image linked with --gc-sections nothing of it remains.
+If two packages contain the same kernels, the linker takes those of one, whose layouts and arguments may not match the
+other's models. So each model refers to a symbol that is named after the sources that packages share. The object that
+defines it also defines a symbol with the same name in all packages: the linker refuses a second definition, and names
+the archives. Nothing of it remains in an image linked with --gc-sections.
 
-In the same way what includes a model's header refers to a symbol that is named after that model's code and weights: of
-two models of one name the linker would take one for both.
+In the same way, code that includes a model's header refers to a symbol that is named after that model's code and
+weights: otherwise the linker would use one of two models with the same name for both.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from pathlib import Path
 
 from tools.pipeline.package.layout import SETTINGS
 
-# As a model's source includes it.
+# The path by which a model's source includes it.
 VERSION_HEADER = "runtime/compiled/package_version.h"
-# What the linker shows.
+# The name that the linker shows.
 _ONE_VERSION = "torch_fusion_packages_of_one_application_must_be_made_by_one_version"
 _ONE_MODEL = "torch_fusion_two_models_of_one_application_are_called_"
 _DIGITS = 16
-# What follows the declarations of a model's header.
+# The text after the declarations of a model's header.
 _END_OF_HEADER = "\n#ifdef __cplusplus\n}"
 
 
 def fingerprint(roots: Iterable[Path], files: Iterable[Path]) -> str:
-    """A hexadecimal number that depends on the files' contents and their paths below the roots, and on nothing else."""
+    """Returns a hexadecimal number that only depends on the files' contents and their paths below the roots."""
     roots = list(roots)
     contents = {_below(roots, file): file.read_bytes() for file in files}
     contents["settings"] = SETTINGS.encode()
@@ -36,15 +36,15 @@ def fingerprint(roots: Iterable[Path], files: Iterable[Path]) -> str:
 
 
 def fingerprint_of(texts: Mapping[str, str]) -> str:
-    """The same of files of a package: path -> text."""
+    """Returns the same for files of a package: path -> text."""
     return _digest({path: text.encode() for path, text in texts.items()})
 
 
 def version_files(version: str) -> dict[str, str]:
-    """The header that each model of a package includes, and its source: path in the package -> text.
+    """Returns the header that each model of a package includes, and its source: path in the package -> text.
 
     Args:
-        version: the fingerprint of what packages share.
+        version: the fingerprint of the sources that packages share.
     """
     symbol = f"torch_fusion_version_{version}"
     header = f"""\
@@ -72,10 +72,10 @@ extern "C" const unsigned char {symbol} = 0;
 
 
 def with_identity(name: str, model: str, header: str, source: str) -> tuple[str, str]:
-    """A model's header and source by which the linker refuses another model of its name.
+    """Returns a model's header and source with which the linker refuses another model of the same name.
 
     Args:
-        name: the model's.
+        name: the model's name.
         model: the fingerprint of its code and weights.
         header: the text of NAME.h.
         source: the text of NAME.cpp.
@@ -100,13 +100,13 @@ extern "C" const unsigned char {symbol} = 0;
 
 
 def _below(roots: Iterable[Path], file: Path) -> str:
-    """A file's path below the innermost of the roots that it is in."""
+    """Returns a file's path below the innermost root that contains it."""
     root = max((root for root in roots if file.is_relative_to(root)), key=lambda root: len(root.parts))
     return file.relative_to(root).as_posix()
 
 
 def _digest(contents: Mapping[str, bytes]) -> str:
-    """Of contents by their path."""
+    """Hashes contents by path."""
     total = hashlib.sha256()
     for path, data in sorted(contents.items()):
         total.update(f"{path} {hashlib.sha256(data).hexdigest()}\n".encode())

@@ -1,4 +1,4 @@
-"""The folder of a package: its sources, or archives in place of them, and what its models take on each core."""
+"""Makes the folder of a package from its sources, or from archives, with the sizes of its models on each core."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ _SETTINGS = f"src/{SETTINGS_HEADER}"
 def folder_of(
     sources: Path, layout: str, sizes: Mapping[str, str], archives: Mapping[str, bytes], name: str
 ) -> dict[str, bytes]:
-    """The files of a package: path -> bytes.
+    """Returns the files of a package: path -> bytes.
 
     Args:
-        sources: a folder that package.pack() made.
+        sources: a folder from package.pack().
         layout: a key of LAYOUTS.
-        sizes: core -> what models take there, as sizes_table() reads it.
-        archives: core and float ABI -> archive; none: the package has its sources.
+        sizes: core -> sizes of models there, in the format of sizes_table().
+        archives: core and float ABI -> archive; empty: the package has its sources.
         name: the package's name.
 
     Raises:
-        UserError: the layout has one place for two of the archives.
+        UserError: the layout has the same path for two of the archives.
     """
     kind = LAYOUTS[layout]
     files = {
         path.relative_to(sources).as_posix(): path.read_bytes() for path in sorted(sources.rglob("*")) if path.is_file()
     }
     if archives:
-        # Of src/ what is left are the models' headers, in a layout that has them there.
+        # Only the models' headers remain of src/, in a layout that has them there.
         public = [path for path in files if Path(path).parent.as_posix() == kind.headers and path != _SETTINGS]
         files = {path: data for path, data in files.items() if not path.startswith("src/") or path in public}
         assert kind.archive is not None
@@ -52,13 +52,13 @@ def folder_of(
 
 
 def sizes_table(sizes: Mapping[str, str]) -> str:
-    """SIZES.md.
+    """Returns the text of SIZES.md.
 
     Args:
         sizes: core -> lines of `MODEL CODE DATA BSS`, in bytes; the package as a whole is `all`.
 
     Raises:
-        UserError: a line has another form.
+        UserError: a line is malformed.
     """
     rows = []
     for core, text in sizes.items():

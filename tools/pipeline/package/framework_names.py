@@ -1,13 +1,13 @@
-"""Names that models and packages can't have beside the frameworks that a layout is for.
+"""Lists names that models and packages can't have in the frameworks of a layout.
 
-A model's NAME.h would hide a header NAME.h, also one in another case where file systems don't tell cases apart, and of
-its functions `NAME_init()` and others would be a driver's. None is found before an application is compiled, and the
+A model's NAME.h would hide a header NAME.h, even one in another case on file systems that ignore it, and its functions
+`NAME_init()` and others could clash with a driver's. Such clashes only show when an application is compiled, and the
 errors name neither model nor framework.
 """
 
 from __future__ import annotations
 
-# Headers that are included by their name alone, in small letters and without `.h`.
+# Headers that are included by their name only, in lower case and without `.h`.
 _MBED_HEADERS = """
     analogin analogout atcmdparser blockdevice bufferedserial busin businout busout bytebuffer cachealignedbuffer
     callback can circularbuffer conditionvariable criticalsectionlock cthunk deepsleeplock device digitalin
@@ -34,7 +34,7 @@ _ARDUINO_HEADERS = """
     usb usbapi variant wavefile wcharacter wifi wire wiring wiring_analog wiring_digital wiring_private wiring_shift
     wmath wprogram wstring
 """
-# What sketches are made of: functions, objects and macros without a prefix. NAME.hpp has a namespace of the model's.
+# Functions, objects and macros of sketches without a prefix. NAME.hpp has a namespace of the model's name.
 _ARDUINO_FUNCTIONS = """
     analog analogread analogreference analogwrite attachinterrupt bit bitclear bitread bitset bitwrite boolean byte
     change constrain default degrees detachinterrupt digital digitalread digitalwrite display external falling f high
@@ -65,7 +65,7 @@ _FRAMEWORKS = {
     "the Pico SDK": ("", _PICO_FUNCTIONS),
     "Zephyr": (_ZEPHYR_HEADERS, _ZEPHYR_FUNCTIONS),
 }
-# What applications that take a layout may be made with. Arduino's core for some boards is one of Mbed OS.
+# The frameworks of applications for each layout. Arduino's core for some boards is based on Mbed OS.
 _OF_LAYOUTS = {
     "arduino": ("Arduino", "Mbed OS", "FreeRTOS"),
     "cmake": ("Mbed OS", "the Pico SDK", "FreeRTOS"),
@@ -77,10 +77,10 @@ _OF_LAYOUTS = {
 
 
 def framework_problem(name: str, layout: str) -> str:
-    """What a model's name is in a framework that the layout is for; empty if it is nothing.
+    """Explains the clash of a model's name with a framework of the layout; empty if there is none.
 
     Args:
-        name: the model's.
+        name: the model's name.
         layout: a key of LAYOUTS.
     """
     lower = name.lower()

@@ -1,4 +1,4 @@
-"""The sources that a source needs: what it includes, and the sources beside the headers that it includes."""
+"""Finds the sources that a source needs: its headers, and the sources beside these headers."""
 
 from __future__ import annotations
 
@@ -11,25 +11,26 @@ from pathlib import Path
 from tools.quiet.console import UserError
 
 _INCLUDE = re.compile(r'^\s*#\s*include\s+["<]([^">]+)[">]', re.MULTILINE)
-# Where kernels of users' own operators are in a package: beside what may have the same name, such as a model's header.
+# The folder of users' own operators in a package, because they may share names with other files, such as a model's
+# header.
 _OPERATORS = "operators"
-# Where this project's own headers are.
+# The folders of this project's own headers.
 _OWN = ("firmware/", "kernels/", "runtime/")
 
 
 def is_own(path: str) -> bool:
-    """Whether a header or source, by what includes say of it, is this project's."""
+    """Whether a header or source, by its path in includes, is this project's."""
     return path.startswith(_OWN)
 
 
 def is_users(path: str) -> bool:
-    """Whether a file of a package is of a user's own operator."""
+    """Whether a file of a package belongs to a user's own operator."""
     return path.startswith(f"src/{_OPERATORS}/")
 
 
 @dataclass(frozen=True)
 class _Source:
-    """A file to be packed: the folder that it was found in, None for users' operators, its path there, and the file."""
+    """A file to be packed: its root folder, or None for users' operators, its path there, and the file."""
 
     root: Path | None
     path: str
@@ -38,12 +39,12 @@ class _Source:
 
 @dataclass
 class Tree:
-    """Folders in which includes are looked up, each with its place in a package.
+    """Folders in which includes are looked up, each with its path in a package.
 
     Attributes:
-        roots: folder -> where its files go in the package.
-        operators: files of users' own operators, by their path in their repository, as includes say it.
-        found: file of the package -> where it comes from.
+        roots: folder -> path of its files in the package.
+        operators: files of users' own operators, by their path in their repository, as in includes.
+        found: file of the package -> its source.
     """
 
     roots: Mapping[Path, str]
@@ -51,10 +52,10 @@ class Tree:
     found: dict[str, Path] = field(default_factory=dict)
 
     def add(self, sources: Sequence[str]) -> None:
-        """Adds sources, by their path in one of the roots or among the operators, with all that they need.
+        """Adds sources, by their path in one of the roots or among the operators, with everything that they need.
 
-        A header brings along the source of the same name, in which its functions are. What no root has is the
-        compiler's own.
+        A header brings along the source of the same name, which defines its functions. Headers outside of the roots are
+        the compiler's own.
 
         Raises:
             UserError: no root has a header of this project.
@@ -79,7 +80,7 @@ class Tree:
                 pending += [implementation] if implementation is not None else []
 
     def text(self, name: str) -> str:
-        """A file of the package; of a user's operator with includes as the package has the files."""
+        """Returns a file of the package; includes in users' operators are adapted to the paths in the package."""
         text = self.found[name].read_text(encoding="utf-8")
         if not is_users(name):
             return text
@@ -87,7 +88,9 @@ class Tree:
         return self.with_operators(text, _Source(None, path, self.found[name]))
 
     def with_operators(self, text: str, source: _Source | None = None) -> str:
-        """A source's text, which includes users' operators where the package has them; None: one that is generated."""
+        """Returns a source's text with includes of users' operators by their paths in the package; None: it is
+        generated.
+        """
 
         def replaced(match: re.Match[str]) -> str:
             path = posixpath.normpath(match[1])
@@ -100,20 +103,20 @@ class Tree:
         return _INCLUDE.sub(replaced, text)
 
     def _place(self, source: _Source) -> str:
-        """Where a file goes. Not every build system takes .cc for C++."""
+        """Returns the path of a file in the package. Not every build system treats .cc as C++."""
         if source.root is not None:
             return f"{self.roots[source.root]}/{source.path}"
         return f"src/{_OPERATORS}/{re.sub('[.]cc$', '.cpp', source.path)}"
 
     def _beside(self, source: _Source, include: str) -> _Source | None:
-        """What a source includes from where it lies itself."""
+        """Returns the file that a source includes relative to its own folder."""
         path = posixpath.normpath(posixpath.join(posixpath.dirname(source.path), include))
         if source.root is None:
             return _Source(None, path, self.operators[path]) if path in self.operators else None
         return _Source(source.root, path, source.root / path) if (source.root / path).is_file() else None
 
     def _locate(self, path: str, source: _Source | None = None) -> _Source | None:
-        """What a path is in one of the roots; for others than this project's sources first among the operators."""
+        """Looks up a path in the roots; sources of other projects look among the operators first."""
         normal = posixpath.normpath(path)
         if (source is None or source.root is None) and normal in self.operators:
             return _Source(None, normal, self.operators[normal])

@@ -31,7 +31,7 @@ def _cmake(*arguments: object) -> subprocess.CompletedProcess[str]:
 
 
 def _compile(*arguments: object, output: str | Path = os.devnull) -> None:
-    """By GCC for a Cortex-M4."""
+    """Compiles with GCC for a Cortex-M4."""
     command = [_GCC / "bin/arm-none-eabi-g++", *_FLAGS.split()[:-1], *arguments, "-o", output]
     result = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr
@@ -64,7 +64,7 @@ def _write_package(folder: Path, name: str, archives: Sequence[str] = ()) -> Non
 
 
 def _write_application(folder: Path, find: str, packages: str) -> None:
-    """A project whose application runs sine, without start-up code."""
+    """Writes a project whose application runs sine, without start-up code."""
     folder.mkdir()
     (folder / "main.c").write_text(
         '#include "sine.h"\nsine_model_t model;\nint main(void) { return sine_run(&model); }\n', encoding="utf-8"
@@ -93,7 +93,7 @@ def _build(folder: Path, *settings: str) -> None:
 
 @pytest.fixture(name="prefix", scope="module")
 def _prefix(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder that a package was installed to, whose own folder is gone."""
+    """A folder with an installed package whose own folder is deleted."""
     package, prefix = tmp_path_factory.mktemp("packages") / "networks", tmp_path_factory.mktemp("prefix")
     _write_package(package, "networks")
     (package / "LICENSE").write_text("Of the test.\n", encoding="utf-8")
@@ -195,7 +195,7 @@ def test_weights_lie_in_the_users_section(tmp_path: Path) -> None:
 
 
 def test_a_project_for_mbed_gives_its_flags(tmp_path: Path) -> None:
-    """Also if it adds mbed-os behind the package. A frame pointer that it asks for would not leave kernels enough."""
+    """Also if it adds mbed-os after the package. A frame pointer would leave too few registers for kernels."""
     _write_package(tmp_path / "networks", "networks")
     find = f"""\
 add_subdirectory({tmp_path / "networks"} networks)

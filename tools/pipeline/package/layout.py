@@ -1,11 +1,11 @@
-"""What a layout is, and what all of them have."""
+"""Defines layouts, and their common parts."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-# The first line of each C++ source of a package: nothing else has to be said to the compiler than where headers are.
+# The first line of each C++ source of a package: compilers then need no other options than the include path.
 SETTINGS_HEADER = "torch_fusion_settings.h"
 SETTINGS = """\
 #pragma once
@@ -32,7 +32,7 @@ SETTINGS = """\
 #endif
 """
 
-# PlatformIO takes no more characters.
+# The limit of characters in PlatformIO.
 _LONGEST_SENTENCE = 255
 
 
@@ -42,16 +42,16 @@ class Package:
 
     Attributes:
         name: its name, a C identifier.
-        core: the core that it is for, `host` for any: its models are portable.
+        core: the core that it is for, or `host` for any: its models are portable.
         models: names of its models.
-        sources: C and C++ sources in it.
+        sources: its C and C++ sources.
         version: its version, of three numbers.
-        author: who publishes it.
-        url: where it is described; empty: nowhere.
-        archives: cores and float ABIs, such as `cortex_m4-softfp`, that it has archives for in place of sources.
-        fingerprint: of what it has in common with other packages, see fingerprint.py.
-        model_fingerprints: of each model's code and weights.
-        content_fingerprint: of all that it has but what its build system reads.
+        author: the publisher.
+        url: the address of its description; empty: none.
+        archives: cores and float ABIs, such as `cortex_m4-softfp`, of its archives; empty: it has sources.
+        fingerprint: the fingerprint of the parts shared with other packages, see fingerprint.py.
+        model_fingerprints: the fingerprint of each model's code and weights.
+        content_fingerprint: the fingerprint of everything but the build system's files.
     """
 
     name: str
@@ -68,7 +68,7 @@ class Package:
 
     @property
     def sentence(self) -> str:
-        """What it is, in one sentence, which has all models' names if that is no more than build systems take."""
+        """Describes the package in one sentence, with all models' names if that fits into build systems' limits."""
         target = "any processor" if self.core == "host" else self.core
         for count in range(len(self.models), 0, -1):
             more = [] if count == len(self.models) else [f"and {len(self.models) - count} more"]
@@ -80,14 +80,14 @@ class Package:
 
 @dataclass(frozen=True)
 class Layout:
-    """How a build system wants a package.
+    """A build system's requirements for a package.
 
     Attributes:
-        files: path -> text of what it reads, examples included.
-        use: what a user writes, as Markdown.
+        files: path -> text of the build system's files, including examples.
+        use: the code that a user writes, as Markdown.
         headers: the folder of the models' headers.
-        archive: where a package has an archive, by the package's name and the core with its float ABI; None: nowhere.
-        check: refuses a package whose name the build system does not take, with a UserError; None: it takes any.
+        archive: the path of an archive, by the package's name and the core with its float ABI; None: it has none.
+        check: raises UserError if the build system refuses the package's name; None: it accepts any.
     """
 
     files: Callable[[Package], Mapping[str, str]]
@@ -98,12 +98,12 @@ class Layout:
 
 
 def archive_path(name: str, identity: str) -> str:
-    """Where most packages have an archive."""
+    """Returns the usual path of an archive."""
     return f"lib/{identity}/lib{name}.a"
 
 
 def main_c(package: Package) -> str:
-    """A program that runs the self-tests: its exit status says whether they passed."""
+    """Returns a program that runs the self-tests and reports success by its exit status."""
     includes = "\n".join(f'#include "{model}_selftest.h"' for model in package.models)
     calls = reports(package, '  failed |= report("{name}", {result});')
     return f"""\
@@ -128,13 +128,13 @@ int main(void) {{
 
 
 def instances(package: Package) -> str:
-    """Includes and instances of the models, for an example."""
+    """Returns includes and instances of the models, for an example."""
     includes = "\n".join(f"#include <{model}_selftest.h>" for model in package.models)
     return f"{includes}\n\n{_variables(package)}"
 
 
 def reports(package: Package, statement: str) -> str:
-    """A statement for each model, of its name and the result of its self-test.
+    """Returns a statement for each model, with its name and the result of its self-test.
 
     Args:
         package: the package.
@@ -144,7 +144,9 @@ def reports(package: Package, statement: str) -> str:
 
 
 def _variables(package: Package) -> str:
-    """An instance of each model. Its name is not the model's, which may be that of a function, such as `exp`."""
+    """Defines an instance of each model. Its name differs from the model's, which may be that of a function, such as
+    `exp`.
+    """
     return "\n".join(f"static {model}_model_t {model}_instance;" for model in package.models)
 
 
@@ -153,5 +155,5 @@ def _selftest(model: str) -> str:
 
 
 def lines(items: Sequence[str], indent: str = "  ") -> str:
-    """Items below each other."""
+    """Joins items, one per line."""
     return "\n".join(f"{indent}{item}" for item in items)

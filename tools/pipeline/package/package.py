@@ -2,7 +2,7 @@
 
 `sources` writes a folder: src/ with the models, kernels and the public headers of ExecuTorch that they need, the
 models' headers, an example, licence texts, and the files of the build system. `archive` compiles it for a core.
-`folder` makes the package of both: with SIZES.md, with archives in place of sources if there are any; and a .zip.
+`folder` makes the package from both, with SIZES.md, and with archives instead of sources if there are any; and a .zip.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ from tools.pipeline.package.selftest import selftest_header, selftest_source
 from tools.quiet.console import UserError
 from tools.quiet.tool import run_tool
 
-# A file's time in the .zip: the earliest that the format has, so that the bytes depend on the contents alone.
+# A file's time in the .zip: the earliest that the format supports, so that the bytes only depend on the contents.
 _TIME = (1980, 1, 1, 0, 0, 0)
-# How many samples the self-test of a model that keeps state has at most, and of how many bytes, if more than two.
+# The limits for samples in the self-test of a model that keeps state: their number, and their bytes if more than two.
 _STEPS = 8
 _STEPS_SIZE = 8192
-# Before a header of others: their warnings are not the user's, and not every build system has -isystem.
+# Marks headers of other projects: their warnings are not the user's, and not every build system has -isystem.
 _FOREIGN = "#pragma GCC system_header\n"
-# What each model's header includes.
+# The include in each model's header.
 _COMMON = '#include "torch_fusion.h"\n'
-# What inline functions of ExecuTorch's headers call.
+# The sources that inline functions of ExecuTorch's headers need.
 _RUNTIME = (
     "runtime/compiled/constant_data.cpp",
     "runtime/core/evalue.cpp",
@@ -71,7 +71,7 @@ class Model:
 
 @dataclass(frozen=True)
 class Publication:
-    """What a package says of itself: its version, of three numbers, who publishes it, and where it is described."""
+    """A package's metadata: its version, of three numbers, publisher, and the address of its description."""
 
     version: str = Package.version
     author: str = Package.author
@@ -83,8 +83,8 @@ class Operators:
     """Users' own operators.
 
     Attributes:
-        catalogs: files that describe their kernels, as kernels/*/operators.yaml does.
-        files: their sources and headers, by the path in their repository, as includes say it.
+        catalogs: files that describe their kernels, in the format of kernels/*/operators.yaml.
+        files: their sources and headers, by the path in their repository, as in includes.
     """
 
     catalogs: Sequence[Path] = ()
@@ -104,24 +104,24 @@ def pack(
     npu_device: Path | None = None,
     shared: Sequence[Path] = (),
 ) -> dict[str, str]:
-    """The files of a package: path -> text.
+    """Returns the files of a package: path -> text.
 
     Args:
         name: its name, a C identifier.
         core: the core that it is for.
         layout: a key of LAYOUTS.
-        models: its models, of different names.
-        roots: folders with kernels, runtime and headers, and where in the package their files go.
+        models: its models, with different names.
+        roots: folders with kernels, runtime and headers, and their paths in the package.
         licences: path in the package -> file.
-        operators: those of users that its models have; None: none.
-        publication: what it says of itself; None: that of any.
-        archives: what it has archives for, each a core's name and a float ABI, such as `cortex_m4-softfp`; none: it has
-          sources.
-        npu_device: the source that says where the NPU is which computes models; None: none does.
-        shared: all that packages take of `roots`: packages of one application must be made of the same.
+        operators: the users' own operators of its models; None: none.
+        publication: its metadata; None: the defaults.
+        archives: the cores and float ABIs of its archives, such as `cortex_m4-softfp`; empty: it has sources.
+        npu_device: the source with the address of the NPU that computes models; None: there is none.
+        shared: all files of `roots` that packages use: packages of one application must be made from the same ones.
 
     Raises:
-        UserError: a model can't be compiled for the core, two have one name, or the build system takes no such package.
+        UserError: a model can't be compiled for the core, two have the same name, or the build system refuses the
+          package.
     """
     publication = publication or Publication()
     operators = operators or Operators()
@@ -147,7 +147,7 @@ def pack(
         texts[compiled] = f'#include "{VERSION_HEADER}"\n\n{tree.with_operators(texts[compiled])}'
         if archives:
             texts[header] = texts[header].replace(_COMMON, f'{_COMMON}#include "{name}_archive.h"\n')
-        # By file names: where headers are depends on the layout.
+        # By file names, because the layout determines the folder of headers.
         fingerprints[model.name] = fingerprint_of({Path(path).name: text for path, text in texts.items()})
         texts[header], texts[compiled] = with_identity(
             model.name, fingerprints[model.name], texts[header], texts[compiled]
@@ -193,7 +193,7 @@ def pack(
 
 
 def _package_header(name: str, version: str, content: str) -> str:
-    """NAME_package.h: what the package is, for a console or a log."""
+    """Returns NAME_package.h, which describes the package for a console or a log."""
     macro = f"{name.upper()}_PACKAGE"
     major, minor, patch = version.split(".")
     return f"""\
@@ -214,7 +214,7 @@ def _package_header(name: str, version: str, content: str) -> str:
 
 
 def _model_files(model: Model, core: str, headers: str, catalogs: Sequence[Path]) -> dict[str, str]:
-    """The files of a model: its compiled method, and its self-test."""
+    """Returns the files of a model: its compiled method, and its self-test."""
     texts = compile_method(model.program, core, model.method, model.name, model.manifest, catalogs)
     interface = interface_of(model.program, find_method(load(model.program), model.method))
     steps = _STEPS if read_manifest(model.manifest).keeps_state else 1
@@ -231,7 +231,7 @@ def _model_files(model: Model, core: str, headers: str, catalogs: Sequence[Path]
 
 
 def _tree_files(tree: Tree, headers: str) -> dict[str, str]:
-    """The files of kernels and runtime; the interface that all models share is among the headers."""
+    """Returns the files of kernels and runtime; the interface that all models share is among the headers."""
     files = {}
     for path in tree.found:
         to = f"{headers}/torch_fusion.h" if path == "src/runtime/compiled/torch_fusion.h" else path
@@ -368,7 +368,7 @@ def _write_sources(arguments: argparse.Namespace) -> None:
         Model(Path(program), method, name, Path(manifest), Path(golden))
         for program, method, name, manifest, golden in arguments.model
     ]
-    # One folder to look for headers in: Arduino has no more.
+    # A single include folder: Arduino supports no more.
     roots = {
         arguments.sources: "src",
         arguments.executorch: "src",
@@ -391,7 +391,7 @@ def _write_sources(arguments: argparse.Namespace) -> None:
 
 
 def _operator_files(operators: Sequence[tuple[str, str]]) -> dict[str, Path]:
-    """Files of users' operators by their path in a repository, of which there may be several."""
+    """Returns files of users' operators by their path in a repository, of which there may be several."""
     files: dict[str, Path] = {}
     for path, file in operators:
         if files.setdefault(path, Path(file)) != Path(file):

@@ -1,4 +1,4 @@
-"""What is in a package and what is refused; //tests/compiled compiles one."""
+"""Tests the contents of packages and refused ones; //tests/compiled compiles one."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_models_refer_to_the_version_of_what_packages_share(tmp_path: Path) -> N
 
 
 def test_make_builds_anew_what_another_zip_has(tmp_path: Path) -> None:
-    """Whose files are older than what was made of the last one's: all are of 1980."""
+    """The files of both are from 1980, and so older than the outputs of the first one."""
     roots = _tree(tmp_path)
     libraries = []
     for text in ("", "// Mended.", ""):
@@ -126,7 +126,7 @@ def _operator(folder: Path) -> dict[str, Path]:
 
 
 def test_operators_of_users_are_in_a_folder_of_their_own(tmp_path: Path) -> None:
-    """What includes them finds them there, whatever else has their names."""
+    """Includes find them there, even if other files have the same names."""
     files = _operator(tmp_path / "user")
     roots = _tree(tmp_path / "tree")
     (tmp_path / "tree/executorch").mkdir()
@@ -223,7 +223,7 @@ def test_gcc_for_arm_has_nothing_to_remark(layout: str) -> None:
 
 
 def test_an_application_in_c_alone_is_told_to_enable_cpp() -> None:
-    """Before project() enables it for the package's folder only; archives need no compiler."""
+    """The error must precede project(), which enables it for the package's folder only; archives need no compiler."""
     text, _, _ = LAYOUTS["cmake"].files(DEMO)["CMakeLists.txt"].partition("project(demo ")
     assert "NOT CMAKE_CXX_COMPILER_LOADED" in text
     archives = LAYOUTS["cmake"].files(replace(DEMO, archives=("cortex_m4-hard",)))["CMakeLists.txt"]
@@ -232,13 +232,13 @@ def test_an_application_in_c_alone_is_told_to_enable_cpp() -> None:
 
 @pytest.mark.parametrize("layout", ["cmake", "make", "mbed", "platformio", "zephyr"])
 def test_clang_for_arm_keeps_no_register_from_int8_layers(layout: str) -> None:
-    """Its frame pointer would take one of eight, and their loops not compile."""
+    """Clang's frame pointer would take one of eight registers, and the loops would not compile."""
     assert any("-fomit-frame-pointer" in text for text in LAYOUTS[layout].files(DEMO).values())
 
 
 @pytest.mark.parametrize("layout", sorted(LAYOUTS))
 def test_an_example_compiles_whatever_its_models_are_called(layout: str) -> None:
-    """As its own functions and variables, or a function of the C library."""
+    """A model may have the name of the example's own functions and variables, or of a function of the C library."""
     names = ("exp", "failed", "main", "report", "setup")
     texts = LAYOUTS[layout].files(replace(DEMO, models=names)).values()
     declared = [name for text in texts for name in re.findall(r"^static \w+_model_t (\w+);", text, re.MULTILINE)]
@@ -247,7 +247,7 @@ def test_an_example_compiles_whatever_its_models_are_called(layout: str) -> None
 
 
 def test_arduino_takes_the_properties() -> None:
-    """https://docs.arduino.cc/arduino-cli/library-specification: what must be there, and the values allowed."""
+    """https://docs.arduino.cc/arduino-cli/library-specification lists the required properties and permitted values."""
     files = LAYOUTS["arduino"].files(DEMO)
     properties = dict(line.split("=", 1) for line in files["library.properties"].splitlines())
     required = ["name", "version", "author", "maintainer", "sentence", "paragraph", "category", "url", "architectures"]
@@ -365,7 +365,7 @@ def test_a_model_is_not_called_as_what_frameworks_have(name: str, layout: str, p
 
 
 def _json5(text: str) -> dict[str, object]:
-    """JSON with commas after last elements: what of JSON5 packages use."""
+    """Parses JSON with trailing commas, the only part of JSON5 that packages use."""
     loaded = json.loads(re.sub(r",(\s*})", r"\1", text))
     assert isinstance(loaded, dict)
     return loaded

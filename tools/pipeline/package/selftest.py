@@ -1,4 +1,4 @@
-"""NAME_selftest.c: examples of a model, and a function that runs it and compares."""
+"""Writes NAME_selftest.c: examples of a model, and a function that runs it and compares the results."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from tools.artifacts.program.program import ELEMENT_SIZES
 from tools.pipeline.compile.values import array, data_array
 from tools.pipeline.link.interface import Example, Interface
 
-# How far from PyTorch's a number may be.
+# The largest difference from PyTorch's numbers.
 _TOLERANCE = "1e-4f"
 
 
 def selftest_header(name: str) -> str:
-    """The text of NAME_selftest.h."""
+    """Returns the text of NAME_selftest.h."""
     return f"""\
 #ifndef {name.upper()}_SELFTEST_H
 #define {name.upper()}_SELFTEST_H
@@ -42,12 +42,12 @@ int {name}_selftest({name}_model_t* model);
 
 
 def selftest_source(name: str, interface: Interface, examples: Sequence[Example]) -> str:
-    """The text of NAME_selftest.c.
+    """Returns the text of NAME_selftest.c.
 
     Args:
-        name: the model's.
+        name: the model's name.
         interface: its inputs and outputs.
-        examples: what it is run on, one after another, and gives then.
+        examples: its successive inputs and expected outputs.
     """
     lines = [f'#include "{name}_selftest.h"', "", "#include <string.h>", "", f"enum {{ STEPS = {len(examples)} }};", ""]
     for kind, specs in (("input", interface.inputs), ("output", interface.outputs)):
@@ -93,7 +93,7 @@ def _array(name: str, dtype: str, data: bytes) -> list[str]:
 
 
 def _comparison(name: str, place: int, dtype: str, size: int) -> list[str]:
-    """The function that compares an output of `size` bytes with that of a step."""
+    """Returns the function that compares an output of `size` bytes with that of a step."""
     count = size // ELEMENT_SIZES[dtype]
     head = [
         f"static int equals_{place}(const {name}_model_t* model, size_t step) {{",
@@ -124,7 +124,7 @@ def _comparison(name: str, place: int, dtype: str, size: int) -> list[str]:
             "",
         ]
     if dtype in ("CHAR", "BYTE", "SHORT"):
-        # Quantized by PyTorch's floats, which round otherwise now and then.
+        # Quantized from PyTorch's floats, which are sometimes rounded differently.
         c_type = {"CHAR": "signed char", "BYTE": "unsigned char", "SHORT": "short"}[dtype]
         return [
             *head,

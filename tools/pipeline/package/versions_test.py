@@ -20,7 +20,7 @@ from tools.pipeline.package.layouts import LAYOUTS
 from tools.pipeline.package.package import Model, pack
 
 _CORE_FLAGS = ("-mthumb", "-mcpu=cortex-m4", "-mfloat-abi=hard", "-mfpu=fpv4-sp-d16")
-# What an altered version differs in, which both models' packages have.
+# The file that differs in an altered version; both models' packages have it.
 _ALTERED = "runtime/compiled/constant_data.cpp"
 _FLOAT_ABIS = ("hard", "soft", "softfp")
 _ERROR = "torch_fusion_packages_of_one_application_must_be_made_by_one_version"
@@ -39,13 +39,13 @@ def _toolchain() -> Toolchain:
 
 
 def _package(folder: Path, variable: str, sources: Path, name: str = "") -> Path:
-    """The folder of a package of one model, of which it has the name.
+    """Makes the folder of a package with one model, and returns it. The package has the model's name.
 
     Args:
-        folder: where it is made.
-        variable: of the environment, with the model's files.
-        sources: what kernels and runtime are taken of.
-        name: what the model is called; empty: as its program is.
+        folder: the folder for it.
+        variable: the environment variable with the model's files.
+        sources: the sources of kernels and runtime.
+        name: the model's name; empty: the program's.
     """
     headers = Path(os.environ["HEADERS"].split(" ", 1)[0].partition("/executorch/")[0])
     roots = {sources: "src", headers: "src", headers / "executorch/runtime/core/portable_type/c10": "src"}
@@ -60,7 +60,7 @@ def _package(folder: Path, variable: str, sources: Path, name: str = "") -> Path
 
 
 def _archive(folder: Path, variable: str, sources: Path, name: str = "") -> Path:
-    """The archive of a package, without kernels: what is refused is so before they are looked for."""
+    """Makes the archive of a package, without kernels: the linker refuses it before it looks for these."""
     package = _package(folder, variable, sources, name)
     toolchain = _toolchain()
     objects = []
@@ -128,7 +128,7 @@ def test_the_linker_refuses_packages_of_two_versions_and_names_them(
 
 
 def _caller(folder: Path, archive: Path) -> Path:
-    """What an application's source is compiled to that runs the model of an archive."""
+    """Compiles an application's source that runs the model of an archive."""
     source, code = folder / f"{archive.parents[1].name}.c", folder / f"{archive.parents[1].name}.o"
     source.write_text(
         f'#include "sine.h"\nint run_{source.stem}(sine_model_t* model) {{ return sine_run(model); }}\n',
@@ -139,7 +139,7 @@ def _caller(folder: Path, archive: Path) -> Path:
 
 
 def _two_models(folder: Path, sources: Path, other: str) -> tuple[list[Path], list[Path]]:
-    """Archives of two models that are called sine, each in a folder of its own, and what calls them."""
+    """Makes archives of two models that are called sine, each in a folder of its own, and their callers."""
     archives = []
     for name, variable in (("first", "PROGRAM"), ("second", other)):
         (folder / name).mkdir()
@@ -151,7 +151,7 @@ def _two_models(folder: Path, sources: Path, other: str) -> tuple[list[Path], li
 def test_the_linker_refuses_two_models_of_one_name_and_names_them(
     versions: dict[str, Path], tmp_path: Path, order: tuple[int, int]
 ) -> None:
-    """In whatever order their archives are: it would take the first one's functions for both."""
+    """In any order of the archives: the linker would use the first one's functions for both."""
     archives, callers = _two_models(tmp_path, versions["one"], "OTHER_PROGRAM")
     result = _link(tmp_path / "image.elf", *callers, *(archives[place] for place in order))
     assert result.returncode != 0
@@ -161,7 +161,8 @@ def test_the_linker_refuses_two_models_of_one_name_and_names_them(
 
 
 def test_the_linker_takes_no_model_for_another_of_its_name(versions: dict[str, Path], tmp_path: Path) -> None:
-    """Of which the application has the header: that of the archive that comes first is of another size."""
+    """The application includes one model's header, but the archive that comes first has another model of another size.
+    """
     archives, callers = _two_models(tmp_path, versions["one"], "OTHER_PROGRAM")
     result = _link(tmp_path / "image.elf", callers[1], *archives)
     assert result.returncode != 0

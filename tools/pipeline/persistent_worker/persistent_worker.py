@@ -1,11 +1,11 @@
-"""A tool as Bazel's persistent worker: one process imports what takes long, and a fork of it does each request.
+"""Runs a tool as Bazel's persistent worker: one process imports slow modules, and a fork of it handles each request.
 
 Importing torch and ExecuTorch takes as long as exporting a small model. So the worker imports them once, and each
-request gets a process of its own, which starts where a new one would be after its imports: nothing that a request does
-is seen by another one, and the results are those of the tool without a worker.
+request gets its own process, which begins in the state of a new one after its imports: requests don't see each other's
+effects, and the results are those of the tool without a worker.
 
-Requests and responses are lines of JSON (Bazel, "Creating persistent workers", work request protocol); several
-requests are worked on at once (multiplex workers), and can be cancelled.
+Requests and responses are lines of JSON (Bazel, "Creating persistent workers", work request protocol). Several requests
+run concurrently (multiplex workers), and can be cancelled.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typing import IO, Any, NoReturn
 
 from tools.quiet.console import flush_all
 
-# What Bazel starts a worker with.
+# The option with which Bazel starts a worker.
 FLAG = "--persistent_worker"
 
 _PR_SET_PDEATHSIG = 1
@@ -32,7 +32,7 @@ _PR_SET_PDEATHSIG = 1
 
 @dataclass
 class _Request:
-    """A request that is worked on: its number, and what its process prints."""
+    """A running request: its number, and the output of its process."""
 
     id: int
     output: IO[bytes]
@@ -43,16 +43,17 @@ def serve(main: Callable[[list[str]], int], prepare: Callable[[], None]) -> int:
     """Answers Bazel's requests on stdin until it ends; returns the exit status.
 
     Args:
-      main: does a request: gets its arguments, returns the exit status. What it prints is shown by Bazel.
-      prepare: called once before, to import what all requests need. It must start no thread, which a fork would lose.
+      main: handles a request: takes its arguments, returns the exit status. Bazel shows its output.
+      prepare: called once before, to import the modules of all requests. It must not start a thread, which a fork would
+        lose.
     """
     responses = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    # Bazel has a log for what a worker says of itself; stdout is for responses alone.
+    # Bazel logs a worker's own output; stdout is for responses only.
     os.dup2(2, 1)
     prepare()
-    # What is left in buffers would be printed by every fork.
+    # Every fork would print the contents of buffers.
     flush_all()
-    # Otherwise each fork would copy all pages that hold an object, for the counts in them.
+    # Otherwise each fork would copy all pages with objects, because of their reference counts.
     gc.collect()
     gc.freeze()
     return _Server(main, responses).run()
@@ -64,7 +65,7 @@ class _Server:
     def __init__(self, main: Callable[[list[str]], int], responses: IO[str]) -> None:
         self._main = main
         self._responses = responses
-        # By the process that works on them.
+        # By the process that runs them.
         self._requests: dict[int, _Request] = {}
         self._parent = os.getpid()
 
@@ -95,7 +96,7 @@ class _Server:
 
     def _take(self, message: dict[str, Any]) -> None:
         """Begins a request, or cancels one."""
-        # JSON leaves out what has its default.
+        # JSON omits fields with default values.
         number = message.get("requestId", 0)
         if message.get("cancel"):
             for process, request in self._requests.items():
@@ -110,12 +111,12 @@ class _Server:
         self._requests[process] = _Request(number, output)
 
     def _work(self, arguments: list[str], output: int) -> NoReturn:
-        """Does a request in a process of its own."""
+        """Handles a request in a separate process."""
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         status = 1
         try:
-            # Bazel stops a worker that it needs no more; what that began must not go on.
+            # When Bazel stops a worker that it no longer needs, its requests must end, too.
             ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
             if os.getppid() != self._parent:
                 os._exit(1)
@@ -131,7 +132,7 @@ class _Server:
             traceback.print_exc()
         finally:
             flush_all()
-            # Not the end of the worker, whose exit handlers and buffers this process has copies of.
+            # Ends this process without the exit handlers and buffers that are copies of the worker's.
             os._exit(status)
 
     def _answer_ended(self) -> None:

@@ -23,7 +23,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = parser.parse_args(argv)
 
     def step(console: Console) -> None:
-        # Imported here: torch and ExecuTorch print while they are.
+        # Imported here: torch and ExecuTorch print on import.
         from tools.pipeline.pte.pte import take
 
         npu = read_npu(arguments.npu) if arguments.npu else None

@@ -1,6 +1,6 @@
-"""Delegates for an Ethos-U in a program that was exported elsewhere.
+"""Checks delegates for an Ethos-U in a program that was exported elsewhere.
 
-They are held to the board's NPU, and executed on the model of it, so that a program has outputs to compare with.
+They are checked against the board's NPU, and executed on the model of it, which gives outputs to compare with.
 """
 
 from __future__ import annotations
@@ -16,15 +16,14 @@ from npu.device import Device, engine_of
 from npu.fault import NpuFault
 from npu.memory import Segments
 from tools.artifacts.ethos_u.npu import Npu
-from tools.artifacts.ethos_u.payload import Payload, PayloadError, parse, parse_commands
+from tools.artifacts.ethos_u.payload import BACKEND, Payload, PayloadError, parse, parse_commands
 from tools.artifacts.program.program import ProgramFile, Tensor
 from tools.artifacts.program.program_schema import DelegateCall
 from tools.pipeline.export.backends.ethos_u.addresses import execute_checked
-from tools.pipeline.link.in_place import BACKEND
 from tools.quiet.console import UserError
 
-# As firmware/ethos_u/driver.cpp compares them: of CONFIG product, internal memory and multipliers, of ID the version of
-# the architecture.
+# The bits that firmware/ethos_u/driver.cpp compares: product, internal memory and multipliers in CONFIG, and the
+# version of the architecture in ID.
 _CONFIG, _ARCHITECTURE = 0xF000FF0F, 0xFFFF0000
 _ID = 0
 
@@ -35,14 +34,14 @@ class Delegates:
     Args:
         file: the program.
         plan: the method.
-        npu: the board's.
+        npu: the board's NPU.
 
     Attributes:
-        notes: what could not be checked, one sentence each.
+        notes: unchecked aspects, one sentence each.
 
     Raises:
         UserError: there is none, or one is corrupted, is for another NPU or memory mode, needs more memory than the
-          board's NPU has, or reaches beyond its memory.
+          board's NPU has, or accesses addresses beyond its memory.
     """
 
     def __init__(self, file: ProgramFile, plan: Any, npu: Npu) -> None:
@@ -71,10 +70,10 @@ class Delegates:
             self.notes += [note] if note else []
 
     def output_count(self, index: int) -> int:
-        """How many of a delegate's arguments, the last ones, it writes to.
+        """Returns the number of a delegate's arguments that it writes to, which are the last ones.
 
         Raises:
-            UserError: it is none for the NPU.
+            UserError: the delegate is not for the NPU.
         """
         self._check_backend(index)
         return len(self._payloads[index].outputs)
@@ -83,14 +82,14 @@ class Delegates:
         """Executes a delegate on the model of the NPU.
 
         Args:
-            index: the delegate's in the method.
-            inputs: their bytes.
+            index: the delegate's index in the method.
+            inputs: the bytes of the inputs.
 
         Returns:
             the bytes of its outputs.
 
         Raises:
-            UserError: it is none for the NPU, or the model can't execute it.
+            UserError: the delegate is not for the NPU, or the model can't execute it.
         """
         self._check_backend(index)
         given = [data.tobytes() for data in inputs]
@@ -107,7 +106,8 @@ class Delegates:
             )
 
     def _check(self, index: int, payload: Payload) -> None:
-        """Raises UserError for a payload that is for another NPU, memory mode or more memory than the board has."""
+        """Raises UserError for a payload that is for another NPU or memory mode, or for more memory than the board has.
+        """
         commands = parse_commands(payload.commands)
         config, _ = engine_of(self._npu.accelerator, Segments())
         architecture = Device(self._npu.accelerator, Segments()).read(_ID)
@@ -135,7 +135,7 @@ class Delegates:
             )
 
     def _check_places(self, index: int, plan: Any, call: DelegateCall, payload: Payload) -> None:
-        """Raises UserError for tensors that don't lie as the NPU reads and writes them."""
+        """Raises UserError for tensors whose layout differs from the NPU's."""
         places = (*payload.inputs, *payload.outputs)
         tensors = [plan.values[value].val for value in call.args or []]
         if len(tensors) != len(places) or not all(isinstance(tensor, Tensor) for tensor in tensors):
@@ -167,7 +167,7 @@ def _significant(sizes: Sequence[int]) -> list[int]:
 
 
 def _accelerator(config: int) -> str:
-    """The configuration that commands are for, as `ethos-u55-128`."""
+    """Returns the configuration that commands are for, such as `ethos-u55-128`."""
     for name in (*ethos_u55.CONFIGURATIONS, *ethos_u85.CONFIGURATIONS):
         if (engine_of(name, Segments())[0] ^ config) & _CONFIG == 0:
             return name

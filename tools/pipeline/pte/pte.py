@@ -1,7 +1,7 @@
-"""Takes a program that was exported elsewhere: writes what a torch_program has beside its .pte.
+"""Imports a program that was exported elsewhere: writes the files that a torch_program has beside its .pte.
 
-That is a manifest, with what the file itself tells, and golden inputs and outputs: the user's, or what ExecuTorch's own
-runtime, or with delegates for an NPU the model of that, computes of numbers that are made here.
+These are a manifest, with information from the file itself, and golden inputs and outputs. They are the user's, or
+generated inputs with the outputs of ExecuTorch's own runtime, or of the NPU's model for programs with delegates.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ import numpy as np
 import torch
 
 from tools.artifacts.ethos_u.npu import Npu
+from tools.artifacts.ethos_u.payload import BACKEND
 from tools.artifacts.manifest.manifest import manifest_json
 from tools.artifacts.program.program import ProgramFile, load, operator_name
 from tools.pipeline.export.capture.golden import serialize
-from tools.pipeline.link.in_place import BACKEND
 from tools.pipeline.link.interface import Interface, TensorSpec, find_method, interface_of
 from tools.pipeline.pte.delegates import Delegates
 from tools.pipeline.pte.reference import DTYPES, compute
@@ -30,21 +30,21 @@ _ADVICE = "docs/models.md says what examples are"
 
 
 def take(path: Path, name: str, examples: Path | None, npu: Npu | None = None) -> tuple[str, bytes, list[str]]:
-    """The manifest and the golden file of a program.
+    """Returns the manifest and the golden file of a program.
 
     Args:
         path: the program.
-        name: what it is called.
-        examples: a file of NumPy's with the arrays input_0, input_1, ... of one sample, and output_0, ... if there are
-          outputs to compare with; None: inputs are made.
+        name: its name.
+        examples: a NumPy file with the arrays input_0, input_1, ... of one sample, and optionally output_0, ... to
+          compare with; None: inputs are generated.
         npu: the board's NPU, which the program has delegates for; None: it has none.
 
     Returns:
         The manifest, the golden file, and notes for the user.
 
     Raises:
-        UserError: the file is no program, or one that needs the tool which made it; the examples don't fit; there
-          are no outputs, and nothing here can compute them; or its delegates are not for the NPU.
+        UserError: the file is no program, or one that needs the tool which made it; the examples don't fit; there are
+          no outputs, and nothing here can compute them; or its delegates are not for the NPU.
     """
     file = load(path)
     plan = find_method(file)
@@ -75,7 +75,7 @@ def take(path: Path, name: str, examples: Path | None, npu: Npu | None = None) -
 
 
 def _check_operators(file: ProgramFile, plan: Any) -> None:
-    """Refuses int8 layers in the layout of one kind of core: which that is, the file doesn't say."""
+    """Refuses packed int8 layers, because the file doesn't tell which kind of core they are for."""
     catalog = read_catalog()
     for operator in plan.operators or []:
         kernel = catalog.get(operator_name(operator.name, operator.overload))
@@ -109,7 +109,7 @@ def _example(path: Path | None, given: dict[str, np.ndarray], key: str, spec: Te
 
 
 def _made(place: int, spec: TensorSpec) -> torch.Tensor:
-    """Numbers between 0 and 1; zeros where they may be indices."""
+    """Generates numbers between 0 and 1, or zeros where they may be indices."""
     dtype = DTYPES[spec.dtype.name]
     if not dtype.is_floating_point:
         return _ordered(torch.zeros(spec.sizes, dtype=dtype), spec)
@@ -117,16 +117,16 @@ def _made(place: int, spec: TensorSpec) -> torch.Tensor:
 
 
 def _ordered(tensor: torch.Tensor, spec: TensorSpec) -> torch.Tensor:
-    """The same numbers in the order of dimensions that the program has."""
+    """Returns a tensor in the program's order of dimensions."""
     order = list(spec.dim_order)
     return tensor.permute(order).contiguous().permute([order.index(dim) for dim in range(len(order))])
 
 
 def _compute(path: Path, program: bytes, interface: Interface, inputs: list[torch.Tensor]) -> list[torch.Tensor]:
-    """What ExecuTorch's runtime computes, in a process of its own: it ends the one that it is in when it fails."""
+    """Runs ExecuTorch's runtime in a separate process, which it ends when it fails."""
     with tempfile.TemporaryDirectory() as folder:
         results, log = Path(folder, "results"), Path(folder, "log")
-        # Imported here: it costs seconds, and who gives outputs doesn't need it.
+        # Imported here: it takes seconds, and isn't needed if the user provides outputs.
         from tools.pipeline.export.upstream.loaded_program import LoadedProgram
 
         child = os.fork()
@@ -182,11 +182,11 @@ def _manifest(name: str, plan: Any, interface: Interface, backend: str) -> dict[
             {"name": operator.name, "overload": operator.overload or "", "origin": [], "calls": calls.count(index)}
             for index, operator in enumerate(plan.operators)
         ],
-        # The file doesn't say where in a model they are from.
+        # The file doesn't contain the locations in the model.
         "instructions": [{"operator": index, "origin": "", "macs": 0} for index in calls],
         "inputs": [{"name": ""} for _ in interface.inputs],
         "outputs": [{"name": ""} for _ in interface.outputs],
-        # Memory that begins with something, or that is written in place, is state.
+        # Memory with initial contents, or that is written in place, is state.
         "keeps_state": any(tensor.data_buffer_idx and tensor.allocation_info is not None for tensor in tensors)
         or any(operator.name.endswith("_") for operator in plan.operators),
     }

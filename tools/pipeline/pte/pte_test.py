@@ -62,7 +62,7 @@ def test_the_users_examples_count(tmp_path: Path) -> None:
     other = read_golden(tmp_path / "net.golden.npz")
     assert np.array_equal(other.inputs[0][0], x)
     assert not np.array_equal(other.outputs[0][0], y)
-    # What the user says comes out is what is compared with.
+    # The user's outputs become the expected ones.
     assert _take(tmp_path, CNN, input_0=x, output_0=y) == 0
     assert np.array_equal(read_golden(tmp_path / "net.golden.npz").outputs[0][0], y)
 
@@ -130,7 +130,7 @@ def test_delegates_for_the_boards_npu_are_computed_by_its_model(tmp_path: Path) 
     examples = np.load(STOCK_EXAMPLES)
     assert _take(tmp_path, STOCK_U55, NPU, input_0=examples["input_0"]) == 0
     assert (tmp_path / "net.pte").read_bytes() == STOCK_U55.read_bytes()
-    # In floating point PyTorch's quantized module rounds elsewhere than integers do: by a step.
+    # PyTorch's quantized module in floating point rounds differently from integers, by one step.
     output = read_golden(tmp_path / "net.golden.npz").outputs[0][0]
     method = find_method(load(STOCK_U55))
     dequantize = method.chains[0].instructions[-1].instr_args
@@ -138,7 +138,7 @@ def test_delegates_for_the_boards_npu_are_computed_by_its_model(tmp_path: Path) 
     assert 1e-4 < step < 0.02
     assert np.abs(output - examples["output_0"]).max() <= 1.01 * step
     assert np.ptp(output) > 10 * step
-    # With outputs of the user's nothing is computed.
+    # With the user's outputs, nothing is computed.
     assert _take(tmp_path, STOCK_U55, NPU, **examples) == 0
     assert np.array_equal(read_golden(tmp_path / "net.golden.npz").outputs[0][0], examples["output_0"])
 
@@ -157,7 +157,7 @@ def _changed(folder: Path, change: Callable[[bytearray, bytes], None]) -> Path:
 
 
 def _set_output_base(changed: bytearray, content: bytes) -> None:
-    """A command that places a tensor far behind the memory."""
+    """Makes a command place a tensor far beyond the memory."""
     struct.pack_into("<I", changed, content.index(struct.pack("<I", _OFM_BASE0)) + 4, 0x00F0_0000)
 
 
@@ -167,7 +167,7 @@ def _misname_block(changed: bytearray, content: bytes) -> None:
 
 
 def _set_shape(changed: bytearray, content: bytes) -> None:
-    """Rows of pixels, as programs of older releases have them, whose runtime moves the elements there."""
+    """Sets the shape to rows of pixels, as in programs of older releases, whose runtime reorders the elements."""
     at = content.index(struct.pack("<6i", 1, 1, 1, 3, 8, 8))
     struct.pack_into("<6i", changed, at, 1, 1, 1, 8, 8, 3)
 

@@ -1,6 +1,6 @@
 """Computes a method of a program instruction by instruction: kernels by PyTorch, delegates by the model of an NPU.
 
-ExecuTorch's own runtime has no backend for an Ethos-U on this machine.
+ExecuTorch's own runtime has no Ethos-U backend on this machine.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ DTYPES = {
 }
 
 _ADVICE = 'give examples = "NAME.npz" with input_0, ... and what the model computes of them, output_0, ...'
-# Of 32 bits in programs, where PyTorch's own implementation takes 64.
+# 32-bit operands in programs, for which PyTorch's own implementation needs 64 bits.
 _LONG = {"quantized_decomposed::dequantize_per_channel.out": (2,)}
 
 
 def compute(file: ProgramFile, plan: Any, delegates: Delegates, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    """What a method returns.
+    """Returns the results of a method.
 
     Args:
         file: the program.
         plan: the method.
-        delegates: those of the method.
-        inputs: of the dtypes, sizes and dim orders that the method has.
+        delegates: the method's delegates.
+        inputs: inputs with the method's dtypes, sizes and dim orders.
 
     Raises:
         UserError: an instruction can't be computed here; the message names it.
@@ -78,12 +78,12 @@ def compute(file: ProgramFile, plan: Any, delegates: Delegates, inputs: Sequence
 
 
 class _Memory:
-    """The values of a method: tensors lie where the program has planned them, some in one place."""
+    """The values of a method. Tensors are at their planned addresses, which some share."""
 
     def __init__(self, file: ProgramFile, plan: Any) -> None:
         self._values = [value.val for value in plan.values]
         self._planned = [numpy.zeros(size, numpy.uint8) for size in plan.non_const_buffer_sizes]
-        # Of constants, and of what the caller has memory for.
+        # The bytes of constants, and of tensors in the caller's memory.
         self._own: dict[int, npt.NDArray[numpy.uint8]] = {}
         for index, value in enumerate(self._values):
             if not isinstance(value, Tensor):
@@ -101,7 +101,7 @@ class _Memory:
         return math.prod(tensor.sizes or ()) * DTYPES[tensor.scalar_type.name].itemsize
 
     def bytes_of(self, index: int) -> npt.NDArray[numpy.uint8]:
-        """The bytes of a tensor, which may be written to."""
+        """Returns the bytes of a tensor, which may be modified."""
         tensor = self._values[index]
         place = tensor.allocation_info
         if place is None:
@@ -110,7 +110,7 @@ class _Memory:
         return self._planned[place.memory_id][start : start + self._size(tensor)]
 
     def tensor(self, index: int, ordered: bool = False) -> torch.Tensor:
-        """A copy of a tensor, contiguous, or `ordered` as its elements lie in memory."""
+        """Returns a copy of a tensor: contiguous, or `ordered` as its elements are in memory."""
         tensor = self._values[index]
         order = list(tensor.dim_order or ())
         sizes = [(tensor.sizes or ())[dim] for dim in order]
@@ -125,7 +125,7 @@ class _Memory:
         self.bytes_of(index)[:] = flat.numpy()
 
     def value(self, index: int) -> Any:
-        """A value as PyTorch's operators take it."""
+        """Converts a value for PyTorch's operators."""
         if index < 0:
             return None
         value = self._values[index]
@@ -139,7 +139,7 @@ class _Memory:
         return value.items if kind in ("BoolList", "DoubleList") else None
 
     def items(self, index: int) -> list[int]:
-        """The tensors that a value has: itself, or those of a list."""
+        """Returns the tensors of a value: itself, or those of a list."""
         value = self._values[index]
         return [index] if isinstance(value, Tensor) else list(value.items or [])
 
@@ -174,7 +174,7 @@ def _run_kernel(file: ProgramFile, name: str, indices: Sequence[int], memory: _M
         for index, value in written:
             for item, tensor in zip(memory.items(index), value if isinstance(value, list) else [value], strict=True):
                 memory.write(item, tensor)
-    # Whatever an operator of some library meets.
+    # An operator of any library may raise anything.
     except Exception as error:
         message = str(error).strip().partition("\n")[0]
         raise UserError(f"{file.path}: operator {name} can't be computed here ({message}); {_ADVICE}") from error

@@ -16,15 +16,17 @@ from tools.artifacts.quantization_report.quantization_report import (
 from tools.quiet.table import text_table
 from tools.quiet.tool import run_tool
 
-# Colours that people with any colour vision tell apart (Okabe and Ito, 2008).
+# Colours that are distinct with any colour vision (Okabe and Ito, 2008).
 _COLORS = {"int8": "#0072B2", "float32": "#D55E00", "view": "#999999"}
 
-# Above, a layer is as good as exact, and the bar ends.
+# Layers above this are practically exact; the bar ends here.
 _MOST_DECIBELS = 80.0
 
 
 def text(report: QuantizationReport) -> str:
-    """A table with a line per layer, then accuracy, then what stayed in floating point and why."""
+    """Returns a table with a line per layer, then accuracy, then the layers that stayed in floating point with the
+    reasons.
+    """
     rows = [("layer", "operator", "scheme", "weight", "scale", "zero", "SNR dB")]
     for layer in report.layers:
         output, weight = layer.output, layer.weight
@@ -60,9 +62,9 @@ def text(report: QuantizationReport) -> str:
 
 def picture(report: QuantizationReport, path: Path) -> None:
     """Draws a bar per layer, as long as its signal-to-noise ratio, into a PNG; the same report gives the same bytes."""
-    # It warns that it caches in another place than the home folder, to which an action cannot write.
+    # It warns that its cache is not in the home folder, to which an action cannot write.
     logging.getLogger("matplotlib").setLevel(logging.ERROR)
-    # Imported here: it costs a second, and only the picture needs it.
+    # Imported here: it takes a second, and only the picture needs it.
     import matplotlib
 
     matplotlib.use("Agg")

@@ -8,14 +8,12 @@ import operator
 import sys
 from pathlib import Path
 
-from tools.artifacts.kernel_table.kernel_table import kernel_table_json
 from tools.artifacts.manifest.manifest import read_manifest
 from tools.artifacts.program import read
 from tools.pipeline.registry.calls import operator_uses
 from tools.pipeline.registry.catalog import read_catalog
 from tools.pipeline.registry.parts import ALL_PARTS, Part, needed_parts
 from tools.pipeline.registry.registry import (
-    kernel_table,
     origins_of,
     registry_source,
     select,
@@ -39,8 +37,7 @@ def _run(options: argparse.Namespace) -> None:
             {str(entry.id) for program in programs for plan in program.execution_plan for entry in plan.delegates or []}
         )
     backends = None if options.all else select_backends(needed, options.backend)
-    options.output.write_text(registry_source(selected, None if options.prelinked else parts, backends))
-    options.kernels.write_text(kernel_table_json(kernel_table(selected)))
+    options.output.write_text(registry_source(selected, parts, backends))
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -49,9 +46,6 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--program", type=Path, action="append", default=[], help="a program (.pte); repeatable")
     parser.add_argument("--manifest", type=Path, action="append", default=[], help="a program's manifest (.json)")
     parser.add_argument("--all", action="store_true", help="every kernel with every dtype")
-    parser.add_argument(
-        "--prelinked", action="store_true", help="for programs that are linked at build time, not loaded as .pte"
-    )
     parser.add_argument(
         "--catalog", type=Path, action="append", default=[], help="kernels of users' own operators (.yaml); repeatable"
     )
@@ -64,7 +58,6 @@ def main(arguments: list[str] | None = None) -> int:
         help="a backend for delegates: its name in programs, its header and its object; repeatable",
     )
     parser.add_argument("--output", type=Path, required=True, help="where the C++ source goes")
-    parser.add_argument("--kernels", type=Path, required=True, help="where the table of kernels (.json) goes")
     options = parser.parse_args(arguments)
     if options.all == bool(options.program):
         parser.error("give either --all or --program")

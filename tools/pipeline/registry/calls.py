@@ -1,4 +1,4 @@
-"""The operators of programs and what each call hands them."""
+"""Reads the operators of programs and the arguments of each call."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ SCALAR_TYPES = {
 
 @dataclass(frozen=True)
 class TensorUse:
-    """A tensor as an argument: what kernel selection depends on."""
+    """A tensor argument, with the properties that kernel selection depends on."""
 
     dtype: str
     sizes: tuple[int, ...]
@@ -52,7 +52,7 @@ class TensorUse:
 
     @property
     def is_contiguous(self) -> bool:
-        """Whether the dims lie in memory in their own order; one of size 1 has none."""
+        """Whether the dims are in their own order in memory; dims of size 1 don't matter."""
         single = {dim for dim, size in enumerate(self.sizes) if size == 1}
         order = [dim for dim in self.dim_order if dim not in single]
         return order == sorted(order)
@@ -63,11 +63,11 @@ class Call:
     """One kernel call.
 
     Attributes:
-      arguments: per argument its tensors: none, one, or a list's.
-      constants: per argument the number it holds: NaN for one that the program computes in floating point, and None
-        for another that it computes, or what is no number.
-      modes: per argument the string it holds, if it is one.
-      is_read: per argument whether another instruction, or the program's caller, uses its value.
+      arguments: for each argument its tensors: none, one, or a list's.
+      constants: for each argument its number: NaN if the program computes it in floating point, and None if the program
+        computes another number, or if it isn't a number.
+      modes: for each argument its string, if it is one.
+      is_read: for each argument whether another instruction, or the program's caller, uses its value.
     """
 
     arguments: tuple[tuple[TensorUse, ...], ...]
@@ -85,7 +85,7 @@ class OperatorUse:
 
 
 def operator_uses(program: Program) -> list[OperatorUse]:
-    """The operators of a program's methods, in the order of their tables, each with its calls."""
+    """Returns the operators of a program's methods with their calls, in the order of their tables."""
     uses: dict[str, OperatorUse] = {}
     for plan in program.execution_plan or []:
         names = [operator_name(operator.name, operator.overload) for operator in plan.operators or []]
@@ -102,7 +102,7 @@ def operator_uses(program: Program) -> list[OperatorUse]:
 
 
 def _call(plan: Any, arguments: list[int], readers: list[int], computed: dict[int, float | None]) -> Call:
-    # The exporter appends the result: the out argument once more, or a list of the out arguments.
+    # The exporter appends the result: the out argument again, or a list of the out arguments.
     result = arguments[-1:]
     if result and isinstance(plan.values[result[0]].val, TensorList):
         result = list(plan.values[result[0]].val.items or [])
@@ -130,9 +130,9 @@ _LIKE_OPERANDS = {
 
 
 def _computed_numbers(plan: Any, names: list[str]) -> dict[int, float | None]:
-    """The values that hold numbers which the program computes: NaN where those are floating-point, otherwise None.
+    """Returns the values that are numbers which the program computes: NaN for floating-point numbers, otherwise None.
 
-    The program doesn't say so: whatever they are going to be, the exporter writes integers.
+    The program doesn't tell: the exporter writes integers in either case.
     """
     computed: dict[int, float | None] = {}
 
@@ -143,7 +143,7 @@ def _computed_numbers(plan: Any, names: list[str]) -> dict[int, float | None]:
         return isinstance(value, Double) or computed.get(index) is not None
 
     instructions = [i.instr_args for chain in plan.chains or [] for i in chain.instructions or []]
-    # Once more as long as what is computed earlier, but stands later in a loop, changes.
+    # Repeated because a value may be computed later in the order of a loop's instructions than it is read.
     changes = True
     while changes:
         before = dict(computed)
@@ -170,7 +170,7 @@ def _computed_numbers(plan: Any, names: list[str]) -> dict[int, float | None]:
 
 
 def _readers(plan: Any) -> list[int]:
-    """How often each value is an argument, an element of a list, or an output of the method."""
+    """Counts how often each value is an argument, an element of a list, or an output of the method."""
     counts = [0] * len(plan.values)
     for index in plan.outputs or []:
         counts[index] += 1

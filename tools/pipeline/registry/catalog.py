@@ -1,4 +1,4 @@
-"""The kernels there are: kernels/*/operators.yaml."""
+"""Reads the catalog of kernels: kernels/*/operators.yaml."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ KERNELS = Path(__file__).absolute().parents[3] / "kernels"
 
 _INTEGRAL = ("Byte", "Char", "Short", "Int", "Long")
 _FLOATING = ("Half", "Float", "Double", "BFloat16")
-# What operators.yaml calls sets of dtypes; "any" is whatever a program may hold.
+# The names of sets of dtypes in operators.yaml; "any" are all dtypes of a program.
 DTYPE_SETS = {
     "any": tuple(SCALAR_TYPES.values()),
     "all": (*_INTEGRAL, *_FLOATING, "Bool"),
@@ -29,29 +29,29 @@ DTYPE_SETS = {
 
 @dataclass(frozen=True)
 class Kernel:
-    """A kernel as operators.yaml describes it.
+    """A kernel, as described in operators.yaml.
 
     Attributes:
       operator: e.g. aten::add.out.
       function: C++ name of the kernel: a template on its Selection, or a boxed function.
-      header: where it is declared, from the repository's root.
+      header: the header that declares it, from the repository's root.
       dtypes: the dtypes its tensors may have, by ScalarType's names.
-      variants: names of those variants that it handles and could be left out; in lower case.
+      variants: names of the optional variants that it supports, in lower case.
       is_boxed: whether it takes its arguments boxed, as the registry calls it.
       is_template: whether it is a template on its Selection; boxed kernels are if they have dtypes or variants.
       is_limited: whether calls with other dtypes and variants than these can be refused.
       writes: positions of the arguments that the operator writes to; empty if that is the last one.
       constants: positions of the arguments that must be constants of the program.
       packed: positions of those of the constants that are packed layers.
-      views: positions of the arguments that the operator makes views, giving them other memory.
+      views: positions of the arguments that the operator turns into views by giving them other memory.
       results: positions of the arguments that are numbers, whose value the operator replaces.
-      fixed_dtypes: positions of arguments whose dtype is their own, with what they may be.
-      factors: positions of Scalars for which 1 means that they need no code.
-      operands: positions of Scalars that take part in type promotion where the result's dtype doesn't show it.
+      fixed_dtypes: positions of arguments whose dtype is independent of the others, with the permitted ones.
+      factors: positions of Scalars that need no code if they are 1.
+      operands: positions of Scalars that take part in type promotion without affecting the result's dtype.
       index_outputs: positions of outputs that need no code unless they are read.
-      options: positions of Bools that need no code where they are false.
-      masks: positions of lists of tensors where those of Bool or Byte need code.
-      modes: positions of strings with those, or None, that are code of their own.
+      options: positions of Bools that need no code if they are false.
+      masks: positions of lists of tensors in which Bool or Byte tensors need code.
+      modes: positions of strings with the values, or None, that need code of their own.
     """
 
     operator: str
@@ -77,7 +77,7 @@ class Kernel:
 
 
 def read_catalog(folder: Path = KERNELS, own: Iterable[Path] = ()) -> dict[str, Kernel]:
-    """All kernels by operator, in the order of the files' names and of the entries in them.
+    """Returns all kernels by operator, in the order of the files' names and of the entries in them.
 
     Args:
       own: files with kernels of users' own operators.
@@ -93,7 +93,7 @@ def read_catalog(folder: Path = KERNELS, own: Iterable[Path] = ()) -> dict[str, 
 
 @functools.cache
 def _read_folder(folder: Path) -> Mapping[str, Kernel]:
-    """The kernels of a folder, which don't change while a tool runs that compiles many methods."""
+    """Returns the kernels of a folder, which don't change while a tool that compiles many methods runs."""
     kernels: dict[str, Kernel] = {}
     for path in sorted(folder.glob("*/operators.yaml")):
         _read_file(path, kernels)
@@ -104,7 +104,7 @@ def _read_file(path: Path, kernels: dict[str, Kernel]) -> None:
     """Adds the kernels of a file to others."""
     with reading("table of kernels", path, "kernels/README.md says what an entry is"):
         try:
-            # In C: the other loader takes seven times as long, in each build of a program.
+            # The loader in C: the other one takes seven times as long, in each build of a program.
             entries = yaml.load(path.read_text(encoding="utf-8"), Loader=yaml.CSafeLoader)
         except yaml.YAMLError as error:
             raise ValueError(str(error)) from error
@@ -116,7 +116,7 @@ def _read_file(path: Path, kernels: dict[str, Kernel]) -> None:
 
 
 def _dtypes(given: str | list[str]) -> tuple[str, ...]:
-    """The dtypes of a list, or of a set by its name."""
+    """Returns the dtypes of a list, or of a set by its name."""
     return DTYPE_SETS[given] if isinstance(given, str) else tuple(given)
 
 

@@ -1,4 +1,4 @@
-"""Parts of the runtime that programs need: runtime/executor/optional_parts.h."""
+"""Determines the optional parts of the runtime that programs need: runtime/executor/optional_parts.h."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _FUNCTIONS = {
 
 
 def needed_parts(program: Program) -> Part:
-    """The parts that a program needs."""
+    """Returns the parts that a program needs."""
     parts = Part(0)
     segment = program.constant_segment
     # The first entry is a placeholder.
@@ -56,12 +56,12 @@ def needed_parts(program: Program) -> Part:
 
 @dataclass(frozen=True)
 class CheckedArgument:
-    """CheckedArgument of runtime/executor/optional_parts.h: an argument that the loader checks.
+    """An argument that the loader checks: CheckedArgument of runtime/executor/optional_parts.h.
 
     Attributes:
-      function: C++ that is the kernel's function.
-      position: among the call's arguments.
-      mark: what it has to be, or what the kernel makes of it: Constant, Packed, Relocated or Replaced.
+      function: the C++ expression of the kernel's function.
+      position: its position among the call's arguments.
+      mark: what it must be, or becomes: Constant, Packed, Relocated or Replaced.
     """
 
     function: str
@@ -70,7 +70,7 @@ class CheckedArgument:
 
 
 def checked_arguments(function: str, kernel: Kernel) -> list[CheckedArgument]:
-    """What is checked of a kernel's arguments, whose function is `function` in C++."""
+    """Returns the checked arguments of a kernel, whose C++ function is `function`."""
     marks = {
         **dict.fromkeys(kernel.constants, "Constant"),
         **dict.fromkeys(kernel.packed, "Packed"),
@@ -81,11 +81,11 @@ def checked_arguments(function: str, kernel: Kernel) -> list[CheckedArgument]:
 
 
 def parts_source(parts: Part, checked: Sequence[CheckedArgument]) -> list[str]:
-    """The lines of C++ that define kOptionalParts.
+    """Returns the lines of C++ that define kOptionalParts.
 
     Args:
-      parts: the functions that are not left out.
-      checked: what is checked of the kernels' arguments.
+      parts: the included functions.
+      checked: the checked arguments of kernels.
     """
     table = [f"    {{{entry.function}, {entry.position}, Mark::{entry.mark}}}," for entry in checked]
     arguments = ["namespace {", "constexpr CheckedArgument kCheckedArguments[] = {", *table, "};", "} // namespace"]

@@ -1,4 +1,4 @@
-"""Selects the kernels that programs use and writes the table that the runtime looks them up in."""
+"""Selects the kernels that programs use and writes the table in which the runtime looks them up."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from tools.abi.layouts.layouts import Variant
-from tools.artifacts.kernel_table import kernel_table as kernel_tables
 from tools.artifacts.manifest.manifest import Manifest
 from tools.artifacts.program.program import operator_name
 from tools.pipeline.registry.calls import SCALAR_TYPES, OperatorUse
@@ -21,21 +20,20 @@ _VALUES = {name: value for value, name in SCALAR_TYPES.items()}
 
 
 class UnsupportedError(UserError):
-    """A program needs what no kernel does."""
+    """No kernel supports an operator or its use in a program."""
 
 
 @dataclass
 class Selected:
-    """A kernel with what is used of it; None stands for all."""
+    """A kernel with its used dtypes and variants; None means all."""
 
     kernel: Kernel
     dtypes: set[str] | None
     variants: Variant | None
-    calls: int = 0
 
 
 def select_all(catalog: dict[str, Kernel]) -> list[Selected]:
-    """Every kernel with every dtype and variant."""
+    """Selects every kernel with every dtype and variant."""
     return [Selected(kernel, None, None) for kernel in catalog.values()]
 
 
@@ -44,10 +42,10 @@ def select(
     catalog: dict[str, Kernel],
     origins: dict[str, list[str]],
 ) -> list[Selected]:
-    """The kernels of programs: the union of their dtypes and variants, operators in the first program's order.
+    """Selects the kernels of programs: the union of their dtypes and variants, operators in the first program's order.
 
     Args:
-      origins: places in the user's model by operator, from the manifests.
+      origins: locations in the user's model by operator, from the manifests.
 
     Raises:
       UnsupportedError: names every operator that has no kernel, or none for its dtypes or variants.
@@ -63,14 +61,13 @@ def select(
             entry = selected.setdefault(use.name, Selected(kernel, set(), Variant(0)))
             assert entry.dtypes is not None and entry.variants is not None
             problems: list[str] = []
+            names, listed = argument_names(kernel), _listed(kernel)
             for call in use.calls:
-                entry.calls += 1
                 needed = needed_variants(kernel, call)
-                entry.variants |= needed & _listed(kernel)
+                entry.variants |= needed & listed
                 entry.dtypes |= computing_dtypes(kernel, call)
-                problems += [REFUSED_UNLESS_LISTED[v] for v in REFUSED_UNLESS_LISTED if v in needed & ~_listed(kernel)]
-                names = argument_names(kernel)
-                # The exporter appends the result: where it is a list of tensors, the list once more.
+                problems += [REFUSED_UNLESS_LISTED[v] for v in REFUSED_UNLESS_LISTED if v in needed & ~listed]
+                # The exporter appends the result; if that is a list of tensors, it appends the list.
                 is_repeated = call.arguments[-2:-1] == call.arguments[-1:]
                 if names and len(call.arguments) not in (len(names), len(names) + is_repeated):
                     errors.append(_other_schema(use, kernel, len(call.arguments), names, origins))
@@ -151,7 +148,7 @@ def _places(name: str, origins: dict[str, list[str]]) -> list[str]:
 
 
 def origins_of(manifests: Iterable[Manifest]) -> dict[str, list[str]]:
-    """Places in the user's models by operator."""
+    """Returns the locations in the user's models by operator."""
     origins: dict[str, list[str]] = {}
     for manifest in manifests:
         for operator in manifest.operators:
@@ -171,11 +168,11 @@ class Backend:
 
 
 def select_backends(needed: Iterable[str], given: Iterable[Sequence[str]]) -> list[Backend]:
-    """The backends that programs have delegates of.
+    """Selects the backends of programs' delegates.
 
     Args:
       needed: their names in the programs.
-      given: the image's, as the fields of Backend.
+      given: the image's backends, as the fields of Backend.
 
     Raises:
       UnsupportedError: names those that are missing.
@@ -190,19 +187,18 @@ def select_backends(needed: Iterable[str], given: Iterable[Sequence[str]]) -> li
     return [backends[name] for name in sorted(set(needed))]
 
 
-def registry_source(selected: Sequence[Selected], parts: Part | None, backends: Sequence[Backend] | None = ()) -> str:
+def registry_source(selected: Sequence[Selected], parts: Part, backends: Sequence[Backend] | None = ()) -> str:
     """The C++ source of the kernel table.
 
     Args:
       selected: the kernels.
-      parts: the parts of the runtime that load the programs; None if these are linked at build time, and call
-        kernels by their index.
+      parts: the parts of the runtime that load the programs.
       backends: what runs delegates; None: any that is registered when the image runs.
     """
     headers = sorted({entry.kernel.header for entry in selected} | {backend.header for backend in backends or ()})
     lines = [
         "// Generated by //tools/pipeline/registry.",
-        *([] if parts is None else ['#include "runtime/executor/optional_parts.h"']),
+        '#include "runtime/executor/optional_parts.h"',
         '#include "runtime/backend/static_backends.h"',
         '#include "runtime/kernel/static_kernels.h"',
         "",
@@ -220,21 +216,14 @@ def registry_source(selected: Sequence[Selected], parts: Part | None, backends: 
         lines += ["namespace {", "constexpr OpFunction kFunctions[] = {", *map(_function, selected), "};"]
         lines += ["constexpr Kernel kKernels[] = {", *kernels, "};", "} // namespace", ""]
     checked = [
-        checked
-        for i, entry in enumerate(selected)
-        for checked in checked_arguments(f"kFunctions[{i}]", entry.kernel)
+        checked for i, entry in enumerate(selected) for checked in checked_arguments(f"kFunctions[{i}]", entry.kernel)
     ]
     table = "(kKernels)" if selected else ""
-    functions = ", ".join(f"kFunctions[{i}]" for i in range(len(selected))) or "nullptr"
-    static_functions = [
-        "extern const OpFunction kStaticFunctions[];",
-        f"const OpFunction kStaticFunctions[] = {{{functions}}};",
-    ]
     lines += [
         "extern const Span<const Kernel> kStaticKernels;",
         f"const Span<const Kernel> kStaticKernels{table};",
         "",
-        *(static_functions if parts is None else parts_source(parts, checked)),
+        *parts_source(parts, checked),
         "",
         *_backends_source(backends),
         "",
@@ -263,7 +252,7 @@ def _function(entry: Selected) -> str:
     native = "torch::executor::native"
     writes = f", {sum(1 << position for position in kernel.writes):#x}" if kernel.writes else ""
     if not kernel.is_template:
-        # A user's own operator: what its schema says is not in the description that the build writes.
+        # A user's own operator, whose schema is not in the description that the build writes.
         own = f"    {native}::boxed<&{kernel.function}, {native}::internal::kAsTaken>,"
         return f"    &{kernel.function}," if kernel.is_boxed else own
     comment = ""
@@ -284,21 +273,3 @@ def _function(entry: Selected) -> str:
 
 def _names(variants: Variant) -> list[str]:
     return [str(variant.name) for variant in Variant if variant in variants]
-
-
-def kernel_table(selected: Sequence[Selected]) -> list[kernel_tables.Kernel]:
-    """The table of registry_source() as a file says it."""
-    return [
-        kernel_tables.Kernel(
-            operator=entry.kernel.operator,
-            function=entry.kernel.function,
-            dtypes=tuple(sorted(entry.kernel.dtypes if entry.dtypes is None else entry.dtypes)),
-            variants=None if entry.variants is None else tuple(name.lower() for name in _names(entry.variants)),
-            calls=entry.calls,
-            writes=entry.kernel.writes,
-            constants=entry.kernel.constants,
-            packed=entry.kernel.packed,
-            results=entry.kernel.results,
-        )
-        for entry in selected
-    ]

@@ -1,9 +1,10 @@
-"""Selection of kernels: what a table holds, and what a user reads when a kernel is missing."""
+"""Tests the selection of kernels, and the error for a missing kernel."""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -11,7 +12,6 @@ from typing import Any, TypeVar
 import pytest
 
 from tools.abi.layouts.layouts import Variant
-from tools.artifacts.kernel_table.kernel_table import read_kernel_table
 from tools.artifacts.manifest import manifest as manifests
 from tools.artifacts.program import read
 from tools.artifacts.program.program_schema import (
@@ -108,7 +108,7 @@ def test_only_the_dtypes_and_variants_in_use_are_selected() -> None:
     assert selection(add(bound, bound, bound)) == ({"Float"}, {"DYNAMIC_SHAPE"})
     last = tensor(FLOAT, 1, 2, 3, 4, order=[0, 2, 3, 1])
     assert selection(add(last, last, last)) == ({"Float"}, {"DIM_ORDER"})
-    # With one channel both orders are one.
+    # With one channel, both orders are the same.
     grey = tensor(FLOAT, 1, 1, 3, 4, order=[0, 2, 3, 1])
     assert selection(add(grey, grey, grey)) == ({"Float"}, set())
 
@@ -116,7 +116,7 @@ def test_only_the_dtypes_and_variants_in_use_are_selected() -> None:
 def test_halves_are_computed_with_in_float() -> None:
     x = tensor(HALF, 2, 3)
     assert selection(add(x, x, x)) == ({"Half", "Float"}, {"MIXED_DTYPES"})
-    # What only moves elements needs no other dtype.
+    # Operators that only move elements need no other dtype.
     copy = uses(("aten::clone", "out"), [x, None, x], [0, 1, 2, 2], (2,))
     assert selection(copy) == ({"Half"}, set())
 
@@ -259,7 +259,7 @@ def test_a_kernel_of_a_users_own_is_called_as_it_is(tmp_path: Path) -> None:
     catalog = read_catalog(own=[catalog_file])
     x = tensor(FLOAT, 2, 3)
     program = uses(("mine::smooth", "out"), [x, Double(0.5), x], [0, 1, 2, 2], (2,))
-    source = registry_source(select([program], catalog, {}), None)
+    source = registry_source(select([program], catalog, {}), Part(0))
     assert '#include "dsp/smooth.h"' in source
     assert "boxed<&mine::smooth_out, torch::executor::native::internal::kAsTaken>," in source
     image = tensor(LONG, 2, 3)
@@ -284,10 +284,10 @@ def test_a_real_program(tmp_path: Path) -> None:
     content = {"name": "sine", "core": "portable", "operators": [], "instructions": [], "inputs": [], "outputs": []}
     content["keeps_state"] = False
     manifest.write_text(manifests.manifest_json(content))
-    source, kernels = tmp_path / "registry.cpp", tmp_path / "kernels.json"
-    arguments = ["--program", program, "--manifest", manifest, "--output", source, "--kernels", kernels]
+    source = tmp_path / "registry.cpp"
+    arguments = ["--program", program, "--manifest", manifest, "--output", source]
     assert command.main([str(argument) for argument in arguments]) == 0
-    assert [kernel.operator for kernel in read_kernel_table(kernels)] == ["aten::linear.out", "aten::relu.out"]
+    assert re.findall(r'Kernel\("(.*?)"', source.read_text()) == ["aten::linear.out", "aten::relu.out"]
     assert "linear_out<torch::executor::native::Selection<0x40, 0x0>>" in source.read_text()
 
 
@@ -295,9 +295,9 @@ def test_backends_are_those_that_programs_have_delegates_of() -> None:
     given = [("Mine", "mine.h", "mine::backend"), ("Other", "other.h", "other::backend")]
     backends = select_backends(["Mine", "Mine"], given)
     assert backends == [Backend("Mine", "mine.h", "mine::backend")]
-    source = registry_source([], None, backends)
+    source = registry_source([], Part(0), backends)
     assert '#include "mine.h"' in source and '{"Mine", &mine::backend},' in source and "other" not in source
-    assert "kStaticBackends;" in registry_source([], None, [])
+    assert "kStaticBackends;" in registry_source([], Part(0), [])
     # Of an image with every kernel, whose backends are registered when it runs.
     assert "kStaticBackends" not in registry_source([], Part(0), None)
 
@@ -310,7 +310,7 @@ def test_a_missing_backend_is_named_with_those_that_there_are() -> None:
 def test_what_is_no_program_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     broken = tmp_path / "broken.pte"
     broken.write_bytes(b"no program")
-    arguments = ["--program", broken, "--output", tmp_path / "out.cpp", "--kernels", tmp_path / "out.json"]
+    arguments = ["--program", broken, "--output", tmp_path / "out.cpp"]
     assert command.main([str(argument) for argument in arguments]) == 1
     assert "broken.pte" in capsys.readouterr().err
 
@@ -320,12 +320,12 @@ def test_what_is_no_manifest_is_refused_and_nothing_written(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], content: str
 ) -> None:
     (program,) = [path for path in os.environ["PROGRAM"].split() if path.endswith(".pte")]
-    manifest, source, kernels = (tmp_path / name for name in ("manifest.json", "registry.cpp", "kernels.json"))
+    manifest, source = (tmp_path / name for name in ("manifest.json", "registry.cpp"))
     manifest.write_text(content)
-    arguments = ["--program", program, "--manifest", manifest, "--output", source, "--kernels", kernels]
+    arguments = ["--program", program, "--manifest", manifest, "--output", source]
     assert command.main([str(argument) for argument in arguments]) == 1
     assert "manifest.json is no manifest" in capsys.readouterr().err
-    assert not source.exists() and not kernels.exists()
+    assert not source.exists()
 
 
 def test_the_runtime_keeps_only_the_parts_that_a_program_needs() -> None:

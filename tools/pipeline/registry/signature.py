@@ -1,4 +1,4 @@
-"""What the arguments of kernels' outer functions are called, from their headers."""
+"""Reads the names of the arguments of kernels' outer functions from their headers."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from tools.pipeline.registry.catalog import KERNELS, Kernel
 
 
 def argument_names(kernel: Kernel, root: Path = KERNELS.parent) -> tuple[str, ...]:
-    """The names of a kernel's arguments after the context, in their order.
+    """Returns the names of a kernel's arguments after the context, in order.
 
-    None of a function that takes them boxed, that a macro declares, or that is a user's own, whose header is not here.
+    Returns none for a function that takes them boxed, that a macro declares, or that is a user's own, whose header is
+    not here.
 
     Args:
         kernel: the kernel.
-        root: the folder that headers are named from.
+        root: the folder that headers are relative to.
     """
     return () if kernel.is_boxed else _names(root / kernel.header, kernel.function.rpartition("::")[2])
 
@@ -30,7 +31,7 @@ def _names(header: Path, function: str) -> tuple[str, ...]:
     )
     if declared is None:
         return ()
-    # An argument that a kernel has no use for has its name in a comment.
+    # The name of an unused argument is in a comment.
     arguments = re.sub(r"/\*|\*/|=[^,]*", " ", declared[1])
     while (without := re.sub(r"<[^<>]*>", " ", arguments)) != arguments:
         arguments = without

@@ -1,4 +1,4 @@
-"""When a program needs a variant of a kernel."""
+"""Determines the variants of a kernel that a program needs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tools.pipeline.registry.catalog import Kernel
 MODES = (Variant.FIRST_MODE, Variant.SECOND_MODE, Variant.THIRD_MODE)
 
 
-# What a kernel that does not list them refuses at run time, so that the build can say it first.
+# Features that a kernel refuses at run time unless it lists them, so that the build can report them first.
 REFUSED_UNLESS_LISTED = {
     Variant.MIXED_DTYPES: "tensors of different dtypes in one call",
     Variant.DIM_ORDER: "tensors that are not contiguous (a memory format such as channels_last)",
@@ -22,7 +22,7 @@ _FLOATING = {*_REDUCED, "Float", "Double"}
 
 
 def computing_dtypes(kernel: Kernel, call: Call) -> set[str]:
-    """The dtypes of a call's tensors, and those that the call computes in though no tensor has them."""
+    """Returns the dtypes of a call's tensors, and further ones in which the call computes."""
     dtypes = {t.dtype for i, argument in enumerate(call.arguments) if i not in kernel.fixed_dtypes for t in argument}
     promoted = set()
     if {"Byte", "Char"} <= dtypes:
@@ -39,7 +39,7 @@ def computing_dtypes(kernel: Kernel, call: Call) -> set[str]:
 
 
 def needed_variants(kernel: Kernel, call: Call) -> Variant:
-    """The variants that one call needs of a kernel."""
+    """Returns the variants that a call needs of a kernel."""
     needed = Variant(0)
     tensors = [tensor for argument in call.arguments for tensor in argument]
     if len({tensor.sizes for tensor in tensors}) > 1:
@@ -50,7 +50,7 @@ def needed_variants(kernel: Kernel, call: Call) -> Variant:
         needed |= Variant.DIM_ORDER
     if any(tensor.is_dynamic for tensor in tensors):
         needed |= Variant.DYNAMIC_SHAPE
-    # A factor that the program computes has no constant and may be anything.
+    # A factor that the program computes has no constant and may be any number.
     if any(call.constants[i] != 1 for i in kernel.factors if i < len(call.constants)):
         needed |= Variant.ALPHA
     if any(call.is_read[i] for i in kernel.index_outputs if i < len(call.is_read)):
@@ -62,7 +62,7 @@ def needed_variants(kernel: Kernel, call: Call) -> Variant:
     if any(tensor.dtype in _MASKS for i in kernel.masks if i < len(call.arguments) for tensor in call.arguments[i]):
         needed |= Variant.MASKS
     for position, modes in kernel.modes.items():
-        # What is not listed is for the kernel to refuse.
+        # The kernel itself refuses modes that are not listed.
         if position < len(call.modes) and call.modes[position] in modes:
             needed |= MODES[modes.index(call.modes[position])]
     return needed

@@ -1,4 +1,4 @@
-"""Who takes how much of an image's flash and RAM, from the ELF file and the linker's map."""
+"""Attributes an image's flash and RAM to its parts, from the ELF file and the linker's map."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tools.artifacts.size_report.size_report import Memory
 from tools.pipeline.report.npu import NpuBytes
 from tools.quiet.console import UserError
 
-# Libraries of the toolchain; all that the C and C++ languages and arithmetic need.
+# Libraries of the toolchain: everything that the C and C++ languages and arithmetic need.
 _LIBC_ARCHIVES = re.compile(
     r"lib(c|c_nano|g|g_nano|m|gcc|stdc\+\+|stdc\+\+_nano|supc\+\+|supc\+\+_nano|nosys|rdimon)\.a$"
 )
@@ -37,10 +37,10 @@ _MODEL_DATA = re.compile(r"\._ZN\d+\w+_modelL\d+")
 # Prefix of the linker script's arenas.
 _ARENA = ".arena."
 
-# In place of a folder: strings, which the optimiser merges, are nobody's.
+# Replaces a folder: strings, which the optimiser merges, belong to no source.
 _STRINGS = "strings"
 
-# What the link-time optimiser makes of all sources.
+# The objects that the link-time optimiser makes of all sources.
 _LTO_OBJECT = re.compile(r"\.ltrans\d*(\.ltrans)?\.o$|\.lto\.o$")
 
 _INPUT_SECTION = re.compile(r"^ (\S+)\s+0x([0-9a-f]+)\s+0x([0-9a-f]+)\s+(\S.*)$")
@@ -50,7 +50,7 @@ _OUTPUT_SECTION = re.compile(r"^([.\w/]\S*)(\s|$)")
 
 @dataclass(frozen=True)
 class Piece:
-    """One input section: its name, the output section it went to, its size in bytes, object file and address."""
+    """One input section: its name, its output section, its size in bytes, object file and address."""
 
     name: str
     output: str
@@ -60,7 +60,7 @@ class Piece:
 
 
 def owner(piece: Piece) -> str:
-    """The part of the image that a piece of flash counts to."""
+    """Returns the part of the image that a piece of flash belongs to."""
     if _MODEL_DATA.search(piece.name):
         return "program"
     if piece.name.startswith(_PROGRAM):
@@ -79,7 +79,7 @@ def owner(piece: Piece) -> str:
         return "board"
     if "/runtime/" in path or "/executorch/" in path:
         return "runtime"
-    # The registry is generated for each image; its object lies beside the application's.
+    # The registry is generated for each image; its object is in the application's folder.
     if "/kernels/" in path or re.search(r"registry(\.pic)?\.o$", piece.source.rstrip(")")):
         return "kernels"
     return "application"
@@ -105,7 +105,7 @@ def _pieces(body: str) -> Iterator[Piece]:
     output = ""
     name_before = ""
     for line in body.splitlines():
-        # A name of 16 characters or more stands on a line of its own.
+        # A name of 16 characters or more has its own line.
         if long_name := _LONG_NAME.match(line):
             name_before = long_name[1]
             continue
@@ -121,7 +121,7 @@ def _pieces(body: str) -> Iterator[Piece]:
 
 
 def _data_folder(section: str) -> str:
-    """The folder of what a section of data holds, by the namespace in its mangled name; "" if it tells none."""
+    """Returns the folder of a data section by the namespace in its mangled name; "" if there is none."""
     if re.search(r"\.str\d+\.\d+$", section):
         return _STRINGS
     if "5torch8executor6native" in section:
@@ -130,19 +130,25 @@ def _data_folder(section: str) -> str:
 
 
 class SourceFiles:
-    """Source files of an image's code, from its debug information.
+    """The source files of an image's code, from its debug information.
 
-    Link-time optimisation makes one object of all: the map no longer says where its sections come from.
+    Link-time optimisation makes one object of all sources, so that the map no longer tells where its sections come
+    from.
     """
 
     def __init__(self, places: dict[int, str]) -> None:
-        """`places`: the file of the code from each address on."""
+        """`places` maps start addresses of code to its file."""
         self._addresses = sorted(places)
         self._files = [places[address] for address in self._addresses]
 
+    @property
+    def files(self) -> set[str]:
+        """The files that the image has code of."""
+        return set(self._files)
+
     @classmethod
     def read(cls, image: ELFFile) -> SourceFiles:
-        """Those of an image; none without debug information."""
+        """Reads the source files of an image; empty without debug information."""
         places: dict[int, str] = {}
         if image.has_dwarf_info():
             dwarf = image.get_dwarf_info()
@@ -153,7 +159,9 @@ class SourceFiles:
         return cls(places)
 
     def split(self, piece: Piece) -> Iterator[Piece]:
-        """The piece by the source files that its code is written in, inlined functions by their own; others whole."""
+        """Splits a piece by the source files of its code, including those of inlined functions; other pieces stay
+        whole.
+        """
         if not _LTO_OBJECT.search(piece.source):
             yield piece
             return
@@ -165,18 +173,20 @@ class SourceFiles:
             yield dataclasses.replace(piece, source=file, address=start, size=stop - start)
 
     def ranges(self, start: int, end: int) -> Iterator[tuple[str, int, int]]:
-        """The files of the code in [start, end), each with where its code begins and ends; none without lines."""
+        """Yields the files of the code in [start, end), each with the bounds of its code; none without line
+        information.
+        """
         first = bisect.bisect_left(self._addresses, start)
         last = bisect.bisect_left(self._addresses, end)
         if first < last:
-            # What stands before the first line belongs to it.
+            # Code before the first line belongs to it.
             starts = [start, *self._addresses[first + 1 : last], end]
             for file, (begin, stop) in zip(self._files[first:last], itertools.pairwise(starts), strict=True):
                 yield file, begin, stop
 
 
 def _line_places(program: LineProgram) -> Iterator[tuple[int, str]]:
-    """Addresses of a line table with the path of their file."""
+    """Yields addresses of a line table with the path of their file."""
     version = program.header["version"]
     files, folders = program.header["file_entry"], program.header["include_directory"]
     paths = []
@@ -197,9 +207,9 @@ def _text(value: bytes | str) -> str:
 
 
 def _without_overlap(pieces: Iterable[Piece]) -> Iterator[Piece]:
-    """The pieces, each up to where the next one of its output section begins.
+    """Yields the pieces, each truncated at the start of the next one in its output section.
 
-    Of strings that the linker merges, the map has the sizes before that.
+    The map has the sizes of strings before the linker merges them.
     """
     ordered = sorted(pieces, key=lambda piece: (piece.output, piece.address))
     for piece, following in itertools.zip_longest(ordered, ordered[1:]):
@@ -211,19 +221,19 @@ def _without_overlap(pieces: Iterable[Piece]) -> Iterator[Piece]:
 
 
 def _memory(used: int, limit: int, parts: Counter[str]) -> Memory:
-    # What alignment leaves over is nobody's.
+    # Padding belongs to no part.
     parts["alignment"] = max(0, used - parts.total())
     return Memory(used, limit, {name: size for name, size in parts.most_common() if size})
 
 
 def _memory_of(address: int, regions: Iterable[Region]) -> Region | None:
-    """The memory that an address counts to: that which begins last before it, however far it reaches."""
+    """Returns the memory region that an address belongs to: the last one that begins before it, whatever its length."""
     before = [region for region in regions if region.origin <= address]
     return max(before, key=lambda region: region.origin, default=None)
 
 
 def program_parts(size: int, constants: int | None, npu: NpuBytes) -> dict[str, int]:
-    """What the data of programs is.
+    """Splits the data of programs.
 
     Args:
         size: its bytes.
@@ -242,11 +252,11 @@ def program_parts(size: int, constants: int | None, npu: NpuBytes) -> dict[str, 
 def measure(
     elf: Path, map_file: Path, board: Board, constants: int | None, npu: NpuBytes
 ) -> tuple[Memory, Memory, Memory | None]:
-    """Measures an image: returns its flash, its RAM, and the NPU's if that is another.
+    """Measures an image: returns its flash, its RAM, and the NPU's memory if that is another one.
 
     Args:
-        elf, map_file: what the linker wrote.
-        board: whose memories they are; what starts in one counts to it, however far it reaches.
+        elf, map_file: the linker's outputs.
+        board: the board of the memories; a section belongs to the memory that it starts in, whatever its length.
         constants: bytes of constant tensors in the program; None if no program is known.
         npu: bytes of its delegates for an NPU.
 
@@ -278,7 +288,7 @@ def measure(
     memories = {name: _memory_of(section["sh_addr"], regions) for name, section in allocated.items()}
     flash_parts: Counter[str] = Counter()
     for piece in _without_overlap(pieces):
-        # .data takes flash too: its initial values.
+        # .data also takes flash, for its initial values.
         if piece.output in allocated and (memories[piece.output] in (flash, None) or piece.output == ".data"):
             for part in sources.split(piece):
                 flash_parts[owner(part)] += part.size
@@ -288,7 +298,7 @@ def measure(
         return _written(region, [section for name, section in allocated.items() if memories[name] == region])
 
     arena_used, arena_parts = written(board.arena)
-    # A program that the NPU computes as a whole works in its planned memory, tools/pipeline/link/in_place.py.
+    # A program that the NPU computes as a whole works in its planned memory, tools/pipeline/compile/in_place.py.
     holder = "arena temp" if arena_parts["arena temp"] >= npu.scratch else "arena planned"
     arena_parts["NPU scratch"] = min(npu.scratch, arena_parts[holder])
     arena_parts[holder] -= arena_parts["NPU scratch"]
@@ -301,7 +311,7 @@ def measure(
 
 
 def _written(region: Region, sections: Iterable[Section]) -> tuple[int, Counter[str]]:
-    """Bytes of a memory up to the end of sections of variables, and what takes them."""
+    """Returns the bytes of a memory up to the end of the sections of variables, and the parts of these."""
     parts: Counter[str] = Counter()
     end = region.origin
     for section in sections:

@@ -1,4 +1,4 @@
-"""What an NPU's delegates take of an image."""
+"""Measures the sizes of an NPU's delegates in an image."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _BACKEND = "EthosUBackend"
 
 @dataclass(frozen=True)
 class NpuBytes:
-    """Bytes of the delegates in programs.
+    """The bytes of the delegates in programs.
 
     Attributes:
       commands: command streams, in flash.
-      weights: weights and scales as the NPU reads them, in flash.
+      weights: weights and scales in the NPU's format, in flash.
       scratch: the memory that the NPU works in, the largest of all: one delegate runs at a time.
     """
 
@@ -28,7 +28,7 @@ class NpuBytes:
 
 
 def npu_bytes(programs: Iterable[Path]) -> NpuBytes:
-    """Bytes of the Ethos-U delegates of all methods of some programs.
+    """Returns the bytes of the Ethos-U delegates of all methods of some programs.
 
     Raises:
       ProgramError: a program can't be read, or a delegate's content is corrupted.

@@ -1,4 +1,5 @@
-"""What takes images' flash and RAM, as text: of one image, of several side by side, and of one that doesn't fit."""
+"""Formats images' use of flash and RAM as text: for one image, for several side by side, and for one that doesn't fit.
+"""
 
 from __future__ import annotations
 
@@ -30,10 +31,10 @@ def _bar(used: int, limit: int) -> str:
 
 
 def summary(report: SizeReport, elf: Path, engine: str = "") -> str:
-    """The report in four lines, and one that says where the image's files are; before it what runs the model, if that
-    is given with a reason.
+    """Returns the report in four lines, one with the location of the image's files, and before them the engine that
+    runs the model, if it is given with a reason.
 
-    Building images for two boards at once leaves no `bazel-bin` that has both.
+    The location is needed because building images for two boards at once leaves no `bazel-bin` that has both.
     """
     lines = []
     width = max(5, *map(len, report.memories))
@@ -48,7 +49,7 @@ def summary(report: SizeReport, elf: Path, engine: str = "") -> str:
 
 
 def full_text(report: SizeReport, engine: str = "") -> str:
-    """The report with one line per part, and one of what runs the model, if that is given."""
+    """Returns the report with one line per part, and one with the engine that runs the model, if it is given."""
     lines = [_title(report), *([f"engine: {engine}"] if engine else [])]
     for name, memory in report.memories.items():
         used = max(memory.used, 1)
@@ -58,7 +59,7 @@ def full_text(report: SizeReport, engine: str = "") -> str:
 
 
 def over_limits(report: SizeReport) -> Iterator[str]:
-    """A message per memory that the image does not fit into: by how much, and what takes it."""
+    """Yields a message for each memory that the image does not fit into: by how many bytes, and its parts."""
     for name, memory in report.memories.items():
         if memory.used > memory.limit:
             parts = ", ".join(f"{part} {size:,}" for part, size in memory.parts.items())
@@ -69,8 +70,8 @@ def over_limits(report: SizeReport) -> Iterator[str]:
 
 
 def comparison(reports: Sequence[SizeReport]) -> str:
-    """Several reports side by side: a row per image, a column per part."""
-    # All parts that occur, in the order of first occurrence.
+    """Compares several reports: a row per image, a column per part."""
+    # All parts, in the order of first occurrence.
     columns = {
         name: list(dict.fromkeys(part for memory in memories for part in memory.parts))
         for name in _ADVICE
@@ -91,7 +92,7 @@ def _run(arguments: argparse.Namespace) -> None:
     text = comparison(reports)
     arguments.text.write_text(text, encoding="utf-8")
     arguments.json.write_text(size_reports_json(reports), encoding="utf-8")
-    # Standard output of a build action is shown by Bazel as it is; the table belongs there.
+    # Bazel shows the standard output of a build action unchanged, so the table goes there.
     print(text, end="")
 
 

@@ -84,7 +84,7 @@ def test_owner_by_path(source: str, part: str) -> None:
 
 
 def test_data_of_models_without_a_program_is_weights() -> None:
-    """As in an image of CMake's that has them of a package."""
+    """For example, an image of CMake has models from a package."""
     assert program_parts(1000, None, NpuBytes()) == {"weights": 1000}
     parts = program_parts(1000, 900, NpuBytes(commands=10, weights=20))
     assert parts == {"weights": 900, "NPU weights": 20, "NPU commands": 10, "program metadata": 70}
@@ -189,6 +189,6 @@ def test_what_the_link_time_optimiser_made_counts_to_its_sources() -> None:
     ):
         (piece,) = sources.split(Piece(name, ".text", 8, made, 0x200))
         assert owner(piece) == part
-    # Objects that took no part stay what they are.
+    # Objects outside of link-time optimisation stay unchanged.
     whole = Piece(".text.memcpy", ".text", 8, "bazel-out/bin/firmware/libc/libstring.lo(memcpy.o)", 0x110)
     assert list(sources.split(whole)) == [whole]

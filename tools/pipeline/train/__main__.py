@@ -27,15 +27,15 @@ def main(arguments: list[str] | None = None) -> int:
         "--packages", type=Path, action="append", default=[], help="a folder of installed packages; repeatable"
     )
     options = parser.parse_args(arguments)
-    # They are part of the environment, as this tool's own are, none of which they hide.
+    # They are part of the environment, like this tool's own packages, which they must not shadow.
     sys.path += [str(folder.absolute()) for folder in options.packages]
 
     def step(console: Console) -> None:
-        # Imported here: torch prints warnings when it is imported.
+        # Imported here: torch prints warnings on import.
         from tools.pipeline.train.train import train
 
         declared = [options.model, *options.data]
-        # What is called with arguments is part of another program.
+        # When called with arguments, the process belongs to another program.
         if arguments is None:
             confine_process(declared)
         with declared_reads(declared):

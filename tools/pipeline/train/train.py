@@ -1,6 +1,6 @@
-"""Trains a model: runs the model file's train() the same way every time and writes the weights.
+"""Trains a model: runs the model file's train() reproducibly and writes the weights.
 
-The weights file is what `torch.save` makes of the state_dict; equal weights give equal bytes.
+The weights file is the state_dict from `torch.save`; equal weights give equal bytes.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from tools.quiet.console import Console, UserError
 
 
 def train(path: Path, console: Console, folders: Iterable[Path] = (), entry: str = "") -> bytes:
-    """The trained state_dict of the model in the file `path`, serialized.
+    """Returns the trained state_dict of the model in the file `path`, serialized.
 
     Args:
-      folders: what the model file imports from, besides its own folder and the workspace.
-      entry: which of the models that the file describes; empty: it describes one.
+      folders: the folders that the model file imports from, besides its own folder and the workspace.
+      entry: the model in a file that describes several; empty: it describes one.
 
-    Raises UserError if the file has no train(), if train() fails or returns a module that is not the one of model(),
-    or if a trained weight is not finite.
+    Raises UserError if the file has no train(), if train() fails or returns a module that is not the one of model(), or
+    if a trained weight is not finite.
     """
     make_deterministic()
     file = ModelFile(path, folders, entry)
@@ -41,7 +41,7 @@ def train(path: Path, console: Console, folders: Iterable[Path] = (), entry: str
 
 
 def serialize(weights: dict[str, torch.Tensor]) -> bytes:
-    """`torch.save` into memory: into a file, its name would be part of the bytes."""
+    """Serializes with `torch.save` into memory: in a file, its name would be part of the bytes."""
     buffer = io.BytesIO()
     torch.save(weights, buffer)
     return buffer.getvalue()

@@ -1,6 +1,6 @@
 """The `runner_index` rule: where run_pte finds its runner images."""
 
-load("//rules:board_binary.bzl", "BoardBinaryInfo")
+load("//rules:providers.bzl", "BoardBinaryInfo")
 
 def _runner_index_impl(ctx):
     runners = {}

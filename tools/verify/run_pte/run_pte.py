@@ -18,7 +18,7 @@ import numpy as np
 
 from tools.abi.layouts.layouts import RUNNER_MAX_DIM
 from tools.artifacts.program.program import ProgramError, Tensor, load, read, with_first_method
-from tools.quiet.console import UserError, user_path
+from tools.quiet.console import UserError, printable, user_path
 from tools.quiet.tool import run_tool
 from tools.verify.environment.hosted import EmulationError
 from tools.verify.run_pte import vulkan
@@ -408,7 +408,7 @@ def _run(arguments: argparse.Namespace) -> int | None:
         if arguments.json:
             print(json.dumps(as_json(result, files), indent=2))
         else:
-            print(_text(result, files, note_of_methods(arguments.program, arguments.method)))
+            print(printable(_text(result, files, note_of_methods(arguments.program, arguments.method))))
     except RunError as error:
         if arguments.json:
             print(json.dumps(error_json(error), indent=2))

@@ -23,7 +23,7 @@ from tools.quiet.console import Console, UserError
 
 
 def lower_model(asked: LoweringRequest) -> LoweredModel:
-    """The program in the model's own dtypes."""
+    """Returns the program in the model's own dtypes."""
     return LoweredModel(lower_method(asked.file, asked.eager, asked.console), asked.eager.samples, asked.eager.outputs)
 
 
@@ -40,7 +40,7 @@ def lower_method(file: ModelFile, eager: Eager, console: Console | None) -> Emit
         found = branches(captured, file.path)
         if not found:
             raise
-        # What ExecuTorch writes no jumps for: loops on a condition, and maps of several tensors or results.
+        # ExecuTorch can't emit loops on a condition, and maps of several tensors or results.
         raise UserError(
             f"{file.path}: ExecuTorch has no form of {', '.join(found)}, as it is written; scan a function over a "
             "fixed number of steps, or write the steps one after another."
@@ -48,8 +48,8 @@ def lower_method(file: ModelFile, eager: Eager, console: Console | None) -> Emit
 
 
 def to_edge(program: ExportedProgram) -> ExportedProgram:
-    """ExecuTorch's edge dialect, with attention decomposed, batch normalization folded, recurrent layers whole and
-    constants propagated.
+    """Returns ExecuTorch's edge program, with attention decomposed, batch normalization folded, recurrent layers whole
+    and constants propagated.
     """
     whole = PORTABLE.run(program)
     with known_results_of(whole):

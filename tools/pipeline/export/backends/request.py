@@ -1,4 +1,4 @@
-"""What a backend is asked to lower, and what it makes of it."""
+"""Defines the request to a backend for lowering a model, and its result."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from tools.quiet.console import Console
 
 @dataclass(frozen=True)
 class LoweringRequest:
-    """What a backend is asked to lower.
+    """A request to a backend for lowering a model.
 
     Attributes:
       file: the model file.
-      name: the program's.
+      name: the program's name.
       eager: the method and its golden data.
     """
 
@@ -35,16 +35,16 @@ class LoweringRequest:
 
 @dataclass
 class LoweredModel:
-    """What a backend makes of a model.
+    """The lowered model.
 
     Attributes:
       emitted: the program.
-      samples: the golden inputs as the program takes them.
-      outputs: what the program must return for them.
-      quantization: of a quantized program.
-      report: of a quantized program.
-      npu: what the NPU's compiler estimates, for people and for programs.
-      vgf: the .vgf of each delegate.
+      samples: the golden inputs in the program's dtypes.
+      outputs: the expected outputs for them.
+      quantization: the quantization of a quantized program.
+      report: the report of a quantized program.
+      npu: the estimates of the NPU's compiler, as text and as JSON.
+      vgf: the .vgf files of the delegates.
     """
 
     emitted: EmittedProgram

@@ -36,7 +36,7 @@ _EMPTY = (
 )
 
 
-# Operators with graphs of their own, and what a model calls.
+# The names that users know for operators with graphs of their own.
 _BRANCHES = {
     "cond": "torch.cond()",
     "map_impl": "map of a function",
@@ -49,7 +49,7 @@ def capture_model(file: ModelFile, eager: Eager, console: Console | None) -> Exp
     """Captures a model.
 
     Args:
-      console: None if what there is to say about it has been said.
+      console: None if the notes about this model were printed before.
     """
     try:
         captured = capture(eager.module, eager.inputs, file.dynamic_shapes())
@@ -69,7 +69,7 @@ def capture_model(file: ModelFile, eager: Eager, console: Console | None) -> Exp
 
 
 def capture(model: torch.nn.Module, inputs: tuple[torch.Tensor, ...], dynamic_shapes: Any = None) -> ExportedProgram:
-    """torch.export, which runs the model's code once with tensors that have shapes but no values.
+    """Runs torch.export, which runs the model's code once with tensors that have shapes but no values.
 
     Args:
       dynamic_shapes: which sizes of the inputs vary, as torch.export takes it.
@@ -82,8 +82,8 @@ def capture(model: torch.nn.Module, inputs: tuple[torch.Tensor, ...], dynamic_sh
 
 @contextlib.contextmanager
 def _functions_compiled() -> Iterator[None]:
-    """Lets PyTorch compile the functions of control flow, by which their weights become operands, with the sizes that
-    their operands have: of sizes that might vary it can't tell that two branches return the same strides.
+    """Lets PyTorch compile the functions of control flow, which makes their weights operands, for fixed sizes. With
+    sizes that may vary, it can't tell that two branches return the same strides.
     """
     static = dataclasses.replace(_trace.DEFAULT_EXPORT_DYNAMO_CONFIG, assume_static_by_default=True)
     with (
@@ -95,7 +95,7 @@ def _functions_compiled() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _distributions_unchecked() -> Iterator[None]:
-    """torch.distributions without the checks of their arguments, which depend on values."""
+    """Disables the argument checks of torch.distributions, which depend on values."""
     before = torch.distributions.Distribution._validate_args
     torch.distributions.Distribution.set_default_validate_args(False)
     try:
@@ -105,9 +105,9 @@ def _distributions_unchecked() -> Iterator[None]:
 
 
 def _masks_unread() -> contextlib.AbstractContextManager[None]:
-    """Lets PyTorch's transformer layers take masks as they are, without a look at whether their values are causal ones.
+    """Makes PyTorch's transformer layers accept masks without checking whether their values are causal.
 
-    torch.export has no values; the hint that this gives is for kernels that need no mask then.
+    torch.export has no values, and the result of the check only helps kernels that then need no mask.
     """
 
     def is_causal_by_name(mask: torch.Tensor | None, is_causal: bool | None = None, size: int | None = None) -> bool:
@@ -117,8 +117,8 @@ def _masks_unread() -> contextlib.AbstractContextManager[None]:
 
 
 def rename_inputs(program: ExportedProgram) -> ExportedProgram:
-    """Gives inputs that the model calls as Python or torch call something else, such as `input`, names that they keep
-    in copies of the graph, in place: the program's signature knows them by name, and a copy would call them otherwise.
+    """Renames inputs that share a name with a builtin of Python or torch, such as `input`, in place. Copies of the
+    graph would rename them, and the program's signature refers to them by name.
     """
     signature = program.graph_signature
     for node in program.graph.find_nodes(op="placeholder"):
@@ -133,8 +133,8 @@ def rename_inputs(program: ExportedProgram) -> ExportedProgram:
 
 
 def fill_memory(program: ExportedProgram) -> ExportedProgram:
-    """Lets memory that the model takes to write into begin with zeros, in place: of other numbers, which may be NaN or
-    infinity, calibration would take ranges.
+    """Fills memory that the model allocates without values with zeros, in place. Arbitrary values, which may be NaN or
+    infinity, would spoil the ranges of the calibration.
     """
     for node in list(program.graph.nodes):
         value = node.meta.get("val")
@@ -151,7 +151,7 @@ def fill_memory(program: ExportedProgram) -> ExportedProgram:
 
 
 def branches(program: ExportedProgram, path: Path) -> list[str]:
-    """The branches and loops of a captured model, and where they are."""
+    """Lists the branches and loops of a captured model with their source locations."""
     return [
         f"{_BRANCHES[node.target.__name__]} ({origin(node, path)})"
         for node in program.graph.nodes

@@ -1,4 +1,4 @@
-"""Says in the user's terms what is wrong with a model that torch refuses."""
+"""Explains in the user's terms why torch refuses a model."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tools.pipeline.model_file.describe import describe
 from tools.pipeline.model_file.model_file import ModelFile, brief
 from tools.quiet.console import UserError
 
-# Of a dim in a program: SizesType of ExecuTorch.
+# The largest size of a dimension: ExecuTorch's SizesType is an int32.
 _LARGEST_SIZE = 2**31 - 1
 _ON_DATA = "use torch.where or torch.cond, which are part of the model, instead of Python"
 
@@ -33,7 +33,7 @@ _ON_DATA = "use torch.where or torch.cond, which are part of the model, instead 
 def explain_forward(
     file: ModelFile, model: torch.nn.Module, inputs: tuple[torch.Tensor, ...], error: Exception
 ) -> UserError:
-    """Why the model fails in eager mode: the module inside it that fails and what that got."""
+    """Explains why the model fails in eager mode: names the innermost module that fails, and its inputs."""
     place = file.place_of(error)
     where = _failing_module(model, inputs)
     shown = ", ".join(describe(tensor) for tensor in inputs)
@@ -42,7 +42,7 @@ def explain_forward(
 
 
 def explain_capture(file: ModelFile, error: Exception) -> UserError:
-    """Why torch.export cannot capture the model."""
+    """Explains why torch.export cannot capture the model."""
     place = file.place_of(error)
     line = source_line(place)
     if isinstance(error, GuardOnDataDependentSymNode):
@@ -63,7 +63,9 @@ def explain_capture(file: ModelFile, error: Exception) -> UserError:
 
 
 def places_behind(error: BaseException, path: Path) -> Iterator[str]:
-    """Where in the model the operators come from that were looked at as something failed, the innermost first."""
+    """Yields the source locations of the operators that were being processed when the error was raised, innermost
+    first.
+    """
     behind: BaseException | None = error
     while behind is not None:
         frames = [frame for frame, _ in traceback.walk_tb(behind.__traceback__)]
@@ -77,12 +79,12 @@ def places_behind(error: BaseException, path: Path) -> Iterator[str]:
 
 
 def random_operators(program: ExportedProgram, path: Path) -> list[str]:
-    """Where the model draws random numbers."""
+    """Lists the source locations where the model draws random numbers."""
     return list(dict.fromkeys(written(node, path) for node in program.graph.nodes if _draws(node)))
 
 
 def _draws(node: Node) -> bool:
-    """Whether a node draws random numbers; what does in training alone is no such node in a model that infers."""
+    """Whether a node draws random numbers. Nodes that only do so in training don't count."""
     if torch.Tag.nondeterministic_seeded not in getattr(node.target, "tags", ()):
         return False
     given = named_arguments(node)
@@ -90,12 +92,12 @@ def _draws(node: Node) -> bool:
     return not infers and not any(given.get(name) == 0 for name in ("p", "dropout", "dropout_p"))
 
 
-# Numbers that most cores have no instructions for.
+# Most cores have no instructions for these dtypes.
 _SLOW = {torch.float16: "float16", torch.bfloat16: "bfloat16", torch.float64: "float64"}
 
 
 def slow_dtypes(program: ExportedProgram, path: Path) -> dict[str, list[str]]:
-    """Dtypes of floating point other than float32 that the model computes in, and where."""
+    """Finds floating-point dtypes other than float32 that the model computes in, with their source locations."""
     found: dict[str, list[str]] = {}
     for node, value in _values(program):
         if node.op == "call_function" and isinstance(value, torch.Tensor) and value.dtype in _SLOW:
@@ -132,7 +134,7 @@ def check_captured(program: ExportedProgram, path: Path) -> None:
 
 
 def check_examples(inputs: Sequence[torch.Tensor], program: Program, path: Path) -> None:
-    """Raises UserError for example inputs that do not have the largest shapes of a program with dynamic ones."""
+    """Raises UserError for example inputs whose shapes are not the largest ones of a program with dynamic shapes."""
     plan = program.execution_plan[0]
     for index, (tensor, value) in enumerate(zip(inputs, plan.inputs, strict=True)):
         largest = list(plan.values[value].val.sizes)
@@ -144,7 +146,8 @@ def check_examples(inputs: Sequence[torch.Tensor], program: Program, path: Path)
 
 
 def explain_lowering(program: ExportedProgram, path: Path, error: Exception) -> Exception:
-    """Why a captured program has no ExecuTorch form: operators outside its operator set. Else `error` itself."""
+    """Names the operators without an ExecuTorch form as the reason of a lowering error; returns other errors unchanged.
+    """
     names = {f"{space}::{name}" for space, name in re.findall(r"torch\._ops\.(\w+)\.(\w+)\.\w+ is not in", str(error))}
     decomposed = run_decompositions(program, torch.export.default_decompositions())
     nodes = [node for node in decomposed.graph.nodes if _operator(node) in names]
@@ -176,25 +179,26 @@ def _unsupported(nodes: list[Node], path: Path) -> UserError:
 
 
 def written(node: Node, path: Path) -> str:
-    """Where a node comes from, with the line as the user wrote it: `layer (Class) at file:line (the line's text)`."""
+    """Returns where a node comes from, with the source line: `layer (Class) at file:line (the line's text)`."""
     place = origin(node, path)
     name = place.rpartition(" at ")[2]
-    # Of an absolute path a place has the name alone.
+    # origin() reports only the file name of an absolute path.
     return place + (source_line(name) or source_line(str(path.parent / name)))
 
 
 _PLACE = re.compile(r"(?P<layer>\S+) \((?P<kind>[^)]*)\)(?: at (?P<line>.*))?")
 _LINE = re.compile(r"(?P<file>.+):(?P<number>\d+)")
-# How many lines or layers of a class are named.
+# The number of lines or layers that a message names for each class.
 _NAMED = 3
 
 
 def in_floating_point(places: Iterable[str], reasons: Mapping[str, str], model: str = "the model") -> list[str]:
-    """Says what of a model stays in floating point, in a line for each class of layers that the user wrote.
+    """Lists the layers of a model that stay in floating point, one line for each class of layers in the user's code.
 
     Args:
-      places: as origin() has them.
-      reasons: why, by place, of those of them that have an int8 form: `for fewer instructions`.
+      places: source locations, as origin() returns them.
+      reasons: maps a location to the reason why an operator with an int8 form stays in floating point: `for fewer
+        instructions`.
       model: the class of the model itself, whose own lines belong to none of its layers.
     """
     found: dict[str, list[str]] = {}
@@ -223,7 +227,7 @@ def in_floating_point(places: Iterable[str], reasons: Mapping[str, str], model: 
 
 
 def _at(lines: list[str]) -> str:
-    """` at file:line, line` of lines as places have them."""
+    """Formats source lines as ` at file:line, line`."""
     numbers: dict[str, list[str]] = {}
     for line in lines[:_NAMED]:
         file, _, number = line.rpartition(":")
@@ -234,23 +238,23 @@ def _at(lines: list[str]) -> str:
 
 
 def some_of(names: Sequence[str]) -> str:
-    """The first names of a list, and how many more there are."""
+    """Returns the first names of a list, and the number of the others."""
     more = len(names) - _NAMED
     return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
-# What has no names that a user has written.
+# Namespaces of operators that users don't write by name.
 _INSIDE = ("aten", "dim_order_ops", "prims", "quantized_decomposed", "torch_fusion")
 
 
 def _named(node: Node) -> str:
-    """`namespace::name from ` of an operator that is none of PyTorch's."""
+    """Returns `namespace::name from ` for an operator that isn't PyTorch's, and an empty string for the others."""
     name = _operator(node)
     return "" if name.partition("::")[0] in _INSIDE or "::" not in name else f"{name} from "
 
 
 def _failing_module(model: torch.nn.Module, inputs: tuple[torch.Tensor, ...]) -> tuple[str, str] | None:
-    """Name and inputs of the innermost module that raises, None if that is the model itself."""
+    """Returns the name and inputs of the innermost module that raises, or None if that is the model itself."""
     running: list[tuple[str, str]] = []
     named = ((name.removeprefix(f"{CALLED}."), module) for name, module in model.named_modules() if name != CALLED)
     names = {module: f"{name} ({type(module).__name__})" for name, module in named if name}
@@ -283,13 +287,13 @@ def _values(program: ExportedProgram) -> Iterator[tuple[Node, Any]]:
 
 
 def _operator(node: Node) -> str:
-    """`aten::add` of a call, the node's name of anything else."""
+    """Returns the name of the called operator, such as `aten::add`, or the name of a node that calls none."""
     schema = getattr(node.target, "_schema", None)
     return schema.name if schema is not None else node.name
 
 
 def source_line(place: str) -> str:
-    """` (the line's text)` of `file:line`; empty if there is no such file here."""
+    """Returns ` (the line's text)` for `file:line`, or an empty string if the file doesn't exist here."""
     name, _, number = place.rpartition(":")
     if not number.isdigit() or not Path(name).is_file():
         return ""

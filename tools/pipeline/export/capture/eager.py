@@ -21,15 +21,15 @@ from tools.quiet.console import UserError
 
 @dataclass(frozen=True)
 class Eager:
-    """A method of the user's module, and what it returns in eager mode.
+    """A method of the user's module, with its results in eager mode.
 
     Attributes:
-      module: takes tensors, one after another.
-      names: of its inputs and of its outputs.
+      module: takes tensors as positional arguments.
+      names: the names of the inputs and of the outputs.
       inputs: the example inputs.
       samples: the golden inputs.
-      outputs: what it returns for them.
-      labels: the evaluation set's, if there is one.
+      outputs: the results for the samples.
+      labels: the labels of the evaluation set, if there is one.
     """
 
     module: torch.nn.Module
@@ -41,7 +41,7 @@ class Eager:
 
     @property
     def written(self) -> torch.nn.Module:
-        """The module as the user wrote it."""
+        """Returns the module as the user wrote it."""
         return getattr(self.module, CALLED, self.module)
 
 
@@ -53,7 +53,7 @@ def load_weights(model: torch.nn.Module, weights: Path, path: Path) -> None:
 
 
 def keep_weights(model: torch.nn.Module) -> None:
-    """Makes weights that parametrizations compute (spectral or weight normalization, orthogonal ones) plain ones."""
+    """Replaces parametrized weights (spectral or weight normalization, orthogonal ones) by their computed values."""
     for module in list(model.modules()):
         if parametrize.is_parametrized(module):
             for name in list(module.parametrizations):
@@ -78,7 +78,8 @@ def run_eager(file: ModelFile, model: torch.nn.Module, method: str = "") -> Eage
         module = called(model, call, input_names)
     else:
         module = model
-    # A program takes its inputs in the default order of dimensions, whatever views the example inputs are.
+    # A program takes its inputs in the default order of dimensions, even if the example inputs are views in another
+    # one.
     inputs = tuple(tensor.contiguous() for tensor in call.tensors)
     golden.check_dtypes(inputs, f"{place}: example input")
     samples, labels = file.evaluation_set() if not method and file.has("evaluation_set") else ([inputs], None)
@@ -95,10 +96,10 @@ def run_eager(file: ModelFile, model: torch.nn.Module, method: str = "") -> Eage
 
 
 def parameter_names(constants: dict[str, str], eager: Eager) -> dict[str, str]:
-    """What the user calls parameters and buffers, by their nodes.
+    """Maps the nodes of parameters and buffers to the names in the user's model.
 
     Args:
-      constants: what the captured program calls its constants, by their nodes.
+      constants: maps nodes to the names of constants in the captured program.
     """
     own = dict(itertools.chain(eager.module.named_parameters(), eager.module.named_buffers()))
     return {node: name.removeprefix(f"{CALLED}.") for node, name in constants.items() if name in own}

@@ -9,7 +9,7 @@ import pytest
 
 from tools.pipeline.export.capture.diagnosis import in_floating_point
 from tools.pipeline.export.capture.words import in_words
-from tools.pipeline.export.testing import export_source, model_source, run_tool
+from tools.pipeline.export.testing import export_file, export_source, model_source, run_tool
 from tools.quiet.console import UserError
 
 _X = "(torch.ones(2, 4),)"
@@ -195,17 +195,6 @@ def test_an_error_is_one_message_that_names_the_log(tmp_path: Path) -> None:
     assert not (tmp_path / "m.pte").exists()
 
 
-def test_what_torch_prints_goes_to_the_log(tmp_path: Path) -> None:
-    noise = "import os, sys, warnings\nprint('noise 1')\nos.write(2, b'noise 2\\n')\nwarnings.warn('noise 3')\n"
-    (tmp_path / "my_model.py").write_text(noise + _MODEL + _EXAMPLE, encoding="utf-8")
-    result = run_tool("tools.pipeline.export", *arguments(tmp_path))
-    assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
-    log = (tmp_path / "m.log").read_text(encoding="utf-8")
-    assert all(f"noise {number}" in log for number in (1, 2, 3))
-    manifest = json.loads((tmp_path / "m.json").read_text(encoding="utf-8"))
-    assert (manifest["name"], manifest["core"], manifest["backend"]) == ("m", "cortex-m4", "portable")
-
-
 @pytest.mark.parametrize(
     ("option", "expected"),
     [
@@ -214,7 +203,6 @@ def test_what_torch_prints_goes_to_the_log(tmp_path: Path) -> None:
             "--core 'cortex-m9' is unknown; it must be one of portable, cortex-m0, cortex-m0plus, cortex-m1,",
         ),
         ({"backend": "xnnpack"}, "--backend 'xnnpack' is unknown; it must be one of portable, cortex_m, ethos_u, vgf."),
-        ({"model": "nowhere.py"}, "nowhere.py: there is no such model file."),
     ],
 )
 def test_options(option: dict[str, object], expected: str, tmp_path: Path) -> None:
@@ -222,6 +210,11 @@ def test_options(option: dict[str, object], expected: str, tmp_path: Path) -> No
     assert result.returncode == 1
     assert f"export: error: {expected}" in result.stderr
     assert "Traceback" not in result.stderr
+
+
+def test_no_model_file(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"nowhere.py: there is no such model file\."):
+        export_file(tmp_path / "nowhere.py")
 
 
 def run_export(folder: Path, source: str) -> subprocess.CompletedProcess[str]:
@@ -235,22 +228,27 @@ def run_export(folder: Path, source: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_what_a_model_file_does_besides(tmp_path: Path) -> None:
-    # A thread for ever, output, and another working directory.
+    # A thread for ever, output of each kind, and another working directory.
     source = (
         _MODEL
         + _EXAMPLE
         + (
-            "import os, threading\n"
+            "import os, threading, warnings\n"
             "os.chdir('/')\n"
             "threading.Thread(target=threading.Event().wait, name='mine').start()\n"
-            "print('on stdout')\n"
+            "print('noise 1')\n"
+            "os.write(2, b'noise 2\\n')\n"
+            "warnings.warn('noise 3')\n"
         )
     )
     result = run_export(tmp_path, source)
     assert (result.returncode, result.stdout) == (0, "")
     assert result.stderr == "note: ended with threads of the model file still running: mine\n"
-    assert all((tmp_path / name).stat().st_size for name in ("p", "g", "m"))
-    assert "on stdout" in (tmp_path / "log").read_text(encoding="utf-8")
+    assert all((tmp_path / name).stat().st_size for name in ("p", "g"))
+    manifest = json.loads((tmp_path / "m").read_text(encoding="utf-8"))
+    assert (manifest["name"], manifest["core"], manifest["backend"]) == ("net", "portable", "portable")
+    log = (tmp_path / "log").read_text(encoding="utf-8")
+    assert all(f"noise {number}" in log for number in (1, 2, 3))
 
 
 def test_what_stays_in_floating_point_is_a_line_for_each_class_that_the_user_wrote() -> None:
@@ -267,13 +265,6 @@ def test_what_stays_in_floating_point_is_a_line_for_each_class_that_the_user_wro
         "Gpt at gpt.py:40, 41 stays in floating point, for fewer instructions",
         "in floating point are operators that no line of the model has written, too: 1",
     ]
-
-
-def test_an_exit_in_forward_is_an_error(tmp_path: Path) -> None:
-    result = run_export(tmp_path, model_source("import sys\nsys.exit(0)", _X))
-    assert result.returncode == 1
-    assert result.stderr.startswith("export: error: a call of sys.exit(0) ended it; let the model raise an error")
-    assert not (tmp_path / "p").exists()
 
 
 def test_random_numbers_of_forward_are_noted(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Golden data: inputs and what the original model makes of them in eager mode."""
+"""Writes golden data: inputs, and the outputs of the original model in eager mode."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ Sample = tuple[torch.Tensor, ...]
 
 
 def run_eager(model: torch.nn.Module, samples: list[Sample]) -> tuple[list[list[torch.Tensor]], list[str], bool]:
-    """The outputs of each sample, flattened to tensors as the program returns them, their names, and whether they are
-    plain.
+    """Returns the outputs of each sample as flat lists of tensors, their names, and whether the model returned them
+    flat.
 
-    Raises UserError if the model returns something else than tensors.
+    Raises UserError if the model returns anything but tensors.
     """
-    # The model may change its own state; what is exported is the state it starts with.
+    # Running the model may change its state, but the export must contain the initial state.
     model = copy.deepcopy(model)
     outputs = []
     names: list[str] = []
@@ -74,12 +74,12 @@ def serialize(
     eager: list[list[torch.Tensor]] | None = None,
     dim_orders: tuple[list[list[int]], list[list[int]]] = ([], []),
 ) -> bytes:
-    """The golden file of a program.
+    """Writes the golden file of a program.
 
     Args:
-      outputs: what the program must return.
-      eager: what the module that the user wrote returns, where that is something else.
-      dim_orders: dim orders of inputs and outputs.
+      outputs: the expected outputs of the program.
+      eager: the outputs of the user's module, where they differ from the expected ones.
+      dim_orders: the dim orders of inputs and outputs.
     """
 
     def stacked(lists: list[Sample] | list[list[torch.Tensor]]) -> tuple[numpy.ndarray, ...]:
@@ -100,5 +100,5 @@ def serialize(
 
 def _stack(tensors: list[torch.Tensor]) -> numpy.ndarray:
     stacked = torch.stack([tensor.detach().contiguous() for tensor in tensors])
-    # numpy has no bfloat16; its bits are kept.
+    # numpy has no bfloat16, so its bits are stored.
     return (stacked.view(torch.uint16) if stacked.dtype == torch.bfloat16 else stacked).numpy()

@@ -1,4 +1,4 @@
-"""Copies where a captured program would write into its inputs, or return what is given to a branch or a loop."""
+"""Adds copies where a captured program would write into its inputs, or return an operand of a branch or a loop."""
 
 from __future__ import annotations
 
@@ -10,28 +10,26 @@ from torch.export import ExportedProgram
 from torch.fx import Graph, Node
 
 from tools.pipeline.export.ir.control_flow import graphs_inside
+from tools.pipeline.export.ir.operators import DROPOUTS
 from tools.pipeline.export.ir.rewriting import place_of, rename_output
 from tools.pipeline.export.ir.signature import user_inputs
 
 _aten = torch.ops.aten
 
-# Operators that return their operand itself where nothing is trained, which their schemas do not say.
-_IDENTITIES = (_aten.dropout.default, _aten.feature_dropout.default, _aten.alpha_dropout.default)
-
 
 def memory_of(node: Node) -> Node:
-    """What has the memory that a tensor may lie in: the tensor itself, or the one that it is a view of."""
+    """Returns the node that owns a tensor's memory: the node itself, or the one that it is a view of."""
     while node.op == "call_function":
         schema = getattr(node.target, "_schema", None)
         is_view = schema is not None and any(result.alias_info is not None for result in schema.returns)
-        if not (is_view or node.target is operator.getitem or node.target in _IDENTITIES) or not node.all_input_nodes:
+        if not (is_view or node.target is operator.getitem or node.target in DROPOUTS) or not node.all_input_nodes:
             break
         node = node.all_input_nodes[0]
     return node
 
 
 def _written(node: Node) -> Iterator[Node]:
-    """The operands that an operator writes into."""
+    """Yields the operands that an operator writes to."""
     schema = getattr(node.target, "_schema", None)
     if schema is None or not schema.is_mutable:
         return
@@ -44,8 +42,8 @@ def _written(node: Node) -> Iterator[Node]:
 
 
 def copy_changed_inputs(program: ExportedProgram) -> ExportedProgram:
-    """Lets a model that changes an input in place change a copy of it, in place: nobody reads inputs afterwards, and
-    who runs the program on a sample has the sample as it was.
+    """Makes a model that changes an input change a copy of it, in place. No caller reads an input after the call, and a
+    sample stays unchanged for further runs.
     """
     graph = program.graph
     changed = {memory_of(operand) for node in graph.nodes for operand in _written(node)}
@@ -63,9 +61,9 @@ def copy_changed_inputs(program: ExportedProgram) -> ExportedProgram:
 
 
 def copy_operands_returned(program: ExportedProgram) -> ExportedProgram:
-    """Lets branches and loops return copies of their operands and of what they return twice, in place.
+    """Makes branches and loops return copies of operands, and of results that they return twice, in place.
 
-    PyTorch captures those that return such a tensor itself, or a view of it, and takes them nowhere afterwards.
+    PyTorch captures branches that return an operand or a view of one, but rejects them in later steps.
     """
     for _, inner in graphs_inside(program.graph_module):
         graph: Graph = inner.graph

@@ -1,8 +1,8 @@
-"""Models that keep state: while they are quantized, what they keep is an input and an output.
+"""Turns the state of a model into inputs and outputs while the model is quantized.
 
-Quantization and lowering know pure functions. Buffers that a model changes become inputs before it, and their new
-values outputs; the lowered program gets them back as buffers. They stay in floating point, as does what is computed
-element by element for them: a sum over many calls would not move by less than a step of int8.
+Quantization and lowering handle pure functions. Buffers that a model changes become inputs before it, and their new
+values outputs; the lowered program gets them back as buffers. They stay in floating point, as do the elementwise
+operators that compute them: a sum over many calls would not move by less than one int8 quantization step.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ from tools.pipeline.export.rewrite.batch_norm import fold_batch_norm
 
 @dataclass(frozen=True)
 class State:
-    """Buffers that a model changes, in the order in which they are the first inputs and outputs.
+    """The buffers that a model changes, in the order of the inputs and outputs that represent them.
 
     Attributes:
-      buffers: their names and the values they start with.
+      buffers: maps their names to their initial values.
     """
 
     buffers: dict[str, torch.Tensor]
 
     def start(self) -> tuple[torch.Tensor, ...]:
-        """The state before the first call."""
+        """Returns the state before the first call."""
         return tuple(value.clone() for value in self.buffers.values())
 
 
 def state_to_inputs(program: ExportedProgram) -> tuple[ExportedProgram, State]:
-    """The program with the buffers that it changes as its first inputs, and their new values as its first outputs."""
+    """Returns the program with its changed buffers as the first inputs, and their new values as the first outputs."""
     if not any(getattr(getattr(node.target, "_schema", None), "is_mutable", False) for node in program.graph.nodes):
         return program, State({})
-    # Batch normalization is folded before, as it would be decomposed, too.
+    # Batch normalization is folded first, because run_decompositions() would decompose it, too.
     functional = run_decompositions(fold_batch_norm(program), {})
     signature = functional.graph_signature
     changed = set(signature.buffers_to_mutate.values())
@@ -52,7 +52,7 @@ def state_to_inputs(program: ExportedProgram) -> tuple[ExportedProgram, State]:
             assert value is not None
             buffers[spec.target] = value
             signature.input_specs[index] = InputSpec(InputKind.USER_INPUT, spec.arg, None)
-    # Outputs in the order of the inputs, before all others.
+    # State outputs precede all others, in the order of the inputs.
     output = program.graph.output_node()
     pairs = list(zip(signature.output_specs, output.args[0], strict=True))
     by_target = {spec.target: (spec, node) for spec, node in pairs if spec.kind == OutputKind.BUFFER_MUTATION}
@@ -71,7 +71,7 @@ def state_to_inputs(program: ExportedProgram) -> tuple[ExportedProgram, State]:
 
 
 def _set_call(program: ExportedProgram, examples: tuple[torch.Tensor, ...]) -> None:
-    """Lets a program be called with its inputs, one after another, and return its outputs as a tuple."""
+    """Sets the program's calling convention: positional inputs, and a tuple of outputs."""
     call = program.module_call_graph[0].signature
     assert call is not None
     call.in_spec = pytree.tree_structure((examples, {}))
@@ -82,10 +82,10 @@ def _set_call(program: ExportedProgram, examples: tuple[torch.Tensor, ...]) -> N
 
 
 def inputs_to_state(program: ExportedProgram, state: State, examples: tuple[torch.Tensor, ...]) -> None:
-    """Makes the first inputs of a lowered program buffers, which its first outputs change, in place.
+    """Turns the first inputs of a lowered program into buffers, which its first outputs update, in place.
 
     Args:
-      examples: of the other inputs.
+      examples: examples of the other inputs.
     """
     if not state.buffers:
         return

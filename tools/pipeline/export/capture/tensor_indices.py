@@ -1,7 +1,7 @@
-"""Indices that the program computes: `path[-1]` as an index of a Viterbi decoder's table, a sequence's last step.
+"""Keeps computed indices as tensors: `path[-1]` as an index of a Viterbi decoder's table, the last step of a sequence.
 
-PyTorch makes a number of an index without dimensions, as which no later step takes it. As a tensor it is one of any
-indexing operator's.
+PyTorch turns an index tensor without dimensions into a number, which no later step accepts. As a tensor, any indexing
+operator accepts it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _aten = torch.ops.aten
 
 
 def keep_tensor_indices(program: ExportedProgram) -> ExportedProgram:
-    """Puts indexing by tensors in place of indexing by numbers that come of them, in place."""
+    """Replaces indexing by a number that is read from a tensor with indexing by that tensor, in place."""
     graph = program.graph
     for number in graph.find_nodes(op="call_function", target=_aten.item.default):
         for selection in list(number.users):

@@ -1,4 +1,4 @@
-"""What the export says, in words of the user's model: without the names that PyTorch has inside."""
+"""Rewords messages of the export in terms of the user's model, without PyTorch's internal names."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from tools.quiet.console import Console
 
 _SPACES = "aten|dim_order_ops|prims|quantized_decomposed"
 _RETURNED = r"-> (?:\([^()]*\)|[\w\[\]!]+)"
-# Text, and what stands in its place; in this order.
+# Patterns and their replacements, applied in this order.
 _REPLACED: tuple[tuple[str, str], ...] = (
     # `<EdgeOpOverload: aten.where.self>: schema = aten::where.self(Tensor condition, ...) -> Tensor`
     (rf"<EdgeOpOverload: (?:{_SPACES})\.(\w+)(?:\.\w+)?>(?:: schema = [^>]*{_RETURNED})?", r"\1"),
     (rf"\b(?:{_SPACES})::(\w+)(?:\.\w+)?\([^()]*(?:\([^()]*\)[^()]*)*\) {_RETURNED}", r"\1"),
     (r"\bdim_order_ops(?:::|\.)\w+(?:\.\w+)?", "copy"),
     (rf"(?:torch\.ops\.)?\b(?:{_SPACES})(?:::|\.)_*(\w+?)(?:_copy)?(?:\.\w+)?(?![\w.])", r"\1"),
-    # A node that has no place in the model.
+    # A node without a source location in the model.
     (rf"\b(?:{_SPACES})_\w+\b", "an operator that no line of the model has written"),
     (r"\s*Use tlparse to see full graph\.?(?: \([^)]*\))?", ""),
     (r"\s*While executing %?\w+(?: : .*)?$", ""),
@@ -27,17 +27,17 @@ _REPLACED: tuple[tuple[str, str], ...] = (
 
 
 def in_words(text: str) -> str:
-    """A message without names of operators and graphs that no user has written."""
+    """Removes the names of operators and graphs that users have not written from a message."""
     for pattern, meaning in _REPLACED:
         text = re.sub(pattern, meaning, text, flags=re.MULTILINE)
     return text
 
 
 class WordedConsole(Console):
-    """A console that says all in words of the model.
+    """A console that rewords all messages in terms of the model.
 
     Args:
-      console: where it says it.
+      console: prints the messages.
     """
 
     def __init__(self, console: Console) -> None:

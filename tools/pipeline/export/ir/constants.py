@@ -1,4 +1,4 @@
-"""What nodes of a captured program are whatever its inputs are, and new constants."""
+"""Evaluates the nodes of a captured program that don't depend on its inputs, and adds constants."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from torch.fx import Node
 
 
 class Constants:
-    """The constants of a program, computed when they are asked for."""
+    """The constants of a program, which are computed on demand."""
 
     def __init__(self, program: ExportedProgram) -> None:
         self._program = program
         self._values: dict[Node, torch.Tensor | None] = {}
 
     def value(self, node: Node) -> torch.Tensor | None:
-        """What a node always is; None if that depends on an input, on chance, or on state."""
+        """Returns a node's constant value, or None if it depends on an input, on random numbers, or on state."""
         if node not in self._values:
             self._values[node] = self._placeholder(node) if node.op == "placeholder" else self._call(node)
         return self._values[node]
@@ -40,7 +40,7 @@ class Constants:
         is_random = torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
         if schema is None or schema.is_mutable or is_random or not isinstance(node.meta.get("val"), torch.Tensor):
             return None
-        # What is written into later is not yet what its readers see.
+        # Its readers may see a value that is written to it later.
         if any(getattr(getattr(user.target, "_schema", None), "is_mutable", False) for user in node.users):
             return None
         values = {}
@@ -54,13 +54,13 @@ class Constants:
             return node.target(*args, **kwargs)
 
 
-# Key in a placeholder's meta: whether it is an input that a user gives, or state.
+# Key in a placeholder's meta: True for user inputs and state.
 _VARIES = "varies"
 
 
 def mark_inputs(program: ExportedProgram) -> None:
-    """Notes by the program's signature, in place, which placeholders vary, whatever their names; all others, and those
-    that passes add, are constants.
+    """Marks the placeholders that vary, by the program's signature and regardless of their names, in place. All others,
+    and those that passes add, are constants.
     """
     signature = program.graph_signature
     changed = set(signature.buffers_to_mutate.values())
@@ -70,7 +70,7 @@ def mark_inputs(program: ExportedProgram) -> None:
 
 
 def is_constant(node: Node) -> bool:
-    """Whether a node is a parameter, buffer or constant, or computed from such alone, by what mark_inputs() noted."""
+    """Whether a node is a constant, or computed from constants only, according to the marks of mark_inputs()."""
     if node.op == "placeholder":
         return not node.meta.get(_VARIES, False)
     if node.op != "call_function" or torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ()):
@@ -79,7 +79,7 @@ def is_constant(node: Node) -> bool:
 
 
 def add_constant(program: ExportedProgram, name: str, value: torch.Tensor) -> Node:
-    """Gives a program a constant, before its inputs."""
+    """Adds a constant to a program, before its inputs."""
     first_input = next(node for node in program.graph.nodes if node.op == "placeholder")
     with program.graph.inserting_before(first_input):
         return create_constant_placeholder(program, program.graph, name, InputKind.PARAMETER, value)

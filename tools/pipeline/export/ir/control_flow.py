@@ -1,4 +1,4 @@
-"""Graphs inside of graphs: what branches and loops compute."""
+"""Visits the graphs of branches and loops."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def has_control_flow(program: ExportedProgram) -> bool:
 
 
 def graphs_inside(module: GraphModule) -> Iterator[tuple[Node, GraphModule]]:
-    """Every graph that is a part of a branch or a loop of a module, after the operator that it is an operand of."""
+    """Yields each graph that is an operand of a branch or a loop of a module, after the node of that branch or loop."""
     for node in module.graph.nodes:
         if isinstance(node.target, torch._ops.HigherOrderOperator):
             for operand in node.all_input_nodes:

@@ -1,6 +1,6 @@
-"""Tensors in the order of dimensions that kernels take.
+"""Gives tensors the order of dimensions that kernels accept.
 
-Kernels work on tensors of any order where it costs little; the others take the default order only.
+Kernels accept any order where that costs little; the others only accept the default order.
 """
 
 from __future__ import annotations
@@ -21,12 +21,11 @@ from tools.pipeline.export.ir.rewriting import rename_output, replace_node
 _COPY = exir_ops.edge.dim_order_ops._to_dim_order_copy.default
 _VIEW = "aten::view_copy"
 
-# The dimensions of an image in the order in which it lies channels-last, and where each of them is then, which permutes
-# it back.
+# The permutation of an image's dimensions to channels-last order, and its inverse.
 PIXELS = [0, 2, 3, 1]
 IMAGE = [0, 3, 1, 2]
 
-# Operators on images whose kernels refuse other orders; in kernels/*/operators.yaml without the variant dim_order.
+# Image operators whose kernels refuse other orders: those without the variant dim_order in kernels/*/operators.yaml.
 CONTIGUOUS_ONLY = frozenset(
     {
         "aten::_cdist_forward",
@@ -52,14 +51,15 @@ CONTIGUOUS_ONLY = frozenset(
     }
 )
 
-# Their kernels take any order, but compute others than the default one product after another: a copy costs less.
+# The kernels of these accept any order, but compute orders other than the default element by element, which costs more
+# than a copy.
 _FAST_IN_DEFAULT_ORDER = frozenset({"aten::convolution"})
 
-# Emission would copy images to the default order before poolings, means and sums, whose kernels take any order, and not
-# back for what reads their results.
+# Emission would copy images to the default order before poolings, means and sums, whose kernels accept any order, and
+# would not restore the order for their readers.
 LegalizePortableDimOrderPass._target_ops = frozenset()
 
-# Where operators come from that this project has kernels for.
+# The namespaces of operators that this project has kernels for.
 _KNOWN_NAMESPACES = frozenset(
     {
         "aten",
@@ -75,42 +75,43 @@ _KNOWN_NAMESPACES = frozenset(
 
 
 def takes_any_order(name: str) -> bool:
-    """Whether an operator's kernel is as good on images of any order; those of a user's own take the default one."""
+    """Whether an operator's kernel is as fast on images of any order. Custom operators of users take the default order.
+    """
     is_ordered = name in CONTIGUOUS_ONLY or name in _FAST_IN_DEFAULT_ORDER
     return not is_ordered and name.partition("::")[0] in _KNOWN_NAMESPACES
 
 
 def takes_any_order_as_emitted(name: str) -> bool:
-    """As takes_any_order, where ExecuTorch emits the program: it lets a view have the memory of what it is of."""
+    """Like takes_any_order, for emission by ExecuTorch, which lets a view share the memory of its source."""
     return name != _VIEW and takes_any_order(name)
 
 
 def takes_any_order_upstream(name: str) -> bool:
-    """Whether ExecuTorch's own kernel takes images of any order; most want one that all of their tensors have."""
+    """Whether ExecuTorch's own kernel accepts images of any order. Most need the same order in all tensors."""
     return name.startswith("dim_order_ops::")
 
 
 def default_order(tensor: torch.Tensor) -> list[int]:
-    """The order of dimensions of contiguous tensors."""
+    """Returns the order of dimensions of contiguous tensors."""
     return list(range(tensor.dim()))
 
 
 def has_default_order(tensor: torch.Tensor) -> bool:
-    """Whether a tensor's elements lie as in a contiguous one; dimensions of size 1 have no order."""
+    """Whether a tensor's elements are ordered as in a contiguous one; dimensions of size 1 have no order."""
     order = [dim for dim in tensor.dim_order() if tensor.shape[dim] != 1]
     return order == sorted(order)
 
 
 def _is_ambiguous(tensor: torch.Tensor) -> bool:
-    """Whether a tensor lies in the default order, but its strides say another one, which results would take over."""
+    """Whether a tensor has the default order, but strides that indicate another one, which results would inherit."""
     return tensor.dim() == 4 and tensor.stride() != torch.empty(tensor.shape, device="meta").stride()
 
 
 def copy_to_order(program: ExportedProgram, source: Node, order: list[int], meta: dict[str, Any]) -> Node:
-    """Adds a copy of a tensor in another order at the place where the graph inserts.
+    """Adds a copy of a tensor in another order at the graph's insertion point.
 
     Args:
-      meta: of the operator that the copy belongs to: where in the model it is from.
+      meta: the meta of the operator that the copy belongs to, which tells its source location.
     """
     copy = program.graph.call_function(_COPY, (source,), {"dim_order": order})
     value = source.meta["val"]
@@ -122,10 +123,11 @@ def copy_to_order(program: ExportedProgram, source: Node, order: list[int], meta
 
 
 def order_for_kernels(program: ExportedProgram, takes_any: Callable[[str], bool] = takes_any_order) -> ExportedProgram:
-    """Copies images to the default order before operators that take no other, and their results back, in place.
+    """Copies images to the default order before operators that require it, and restores the order of their results, in
+    place.
 
     Args:
-      takes_any: whether operators with a name take any order.
+      takes_any: whether the operator of a name accepts any order.
     """
     graph = program.graph
     copies: dict[Node, Node] = {}
@@ -137,7 +139,7 @@ def order_for_kernels(program: ExportedProgram, takes_any: Callable[[str], bool]
             value = source.meta.get("val")
             if not isinstance(value, torch.Tensor):
                 continue
-            # A view has no strides to take over.
+            # A view inherits no strides.
             if has_default_order(value) and (name == _VIEW or not _is_ambiguous(value)):
                 continue
             if _order_constant(program, source):
@@ -148,7 +150,7 @@ def order_for_kernels(program: ExportedProgram, takes_any: Callable[[str], bool]
                 copies[source].meta["val"] = value.new_empty(value.shape)
             node.replace_input_with(source, copies[source])
         if node.meta["val"] is None:
-            # A check of a size.
+            # The node only checks a size.
             continue
         if isinstance(node.meta["val"], torch.Tensor):
             _order_result(program, node, name in _FAST_IN_DEFAULT_ORDER)
@@ -162,7 +164,7 @@ def order_for_kernels(program: ExportedProgram, takes_any: Callable[[str], bool]
 
 
 def drop_round_trips(program: ExportedProgram) -> None:
-    """Lets operators read what was copied to another order and back as it was before, in place."""
+    """Removes pairs of copies to another order and back, in place."""
     graph = program.graph
     for node in list(graph.nodes):
         source = node.args[0] if node.target == _COPY else None
@@ -176,7 +178,7 @@ def drop_round_trips(program: ExportedProgram) -> None:
 
 
 def _order_constant(program: ExportedProgram, node: Node) -> bool:
-    """Lays a weight out in the default order, if nothing else reads it than operators that compute faster with it."""
+    """Stores a weight in the default order if all operators that read it compute faster with it."""
     signature = program.graph_signature
     name = signature.inputs_to_parameters.get(node.name)
     if name is None or any(
@@ -190,10 +192,10 @@ def _order_constant(program: ExportedProgram, node: Node) -> bool:
 
 
 def _order_result(program: ExportedProgram, node: Node, is_ambiguity_ordered: bool = False) -> None:
-    """Gives a result the default order, and what reads it a copy in the order that it had.
+    """Gives a result the default order, and its readers a copy in the original order.
 
     Args:
-      is_ambiguity_ordered: whether a result that lies in both orders is such a one, too.
+      is_ambiguity_ordered: whether to treat a result that has both orders in the same way.
     """
     value = node.meta["val"]
     if has_default_order(value) and not (is_ambiguity_ordered and _is_ambiguous(value)):
@@ -208,7 +210,7 @@ def _order_result(program: ExportedProgram, node: Node, is_ambiguity_ordered: bo
 
 
 def order_outputs(program: ExportedProgram) -> ExportedProgram:
-    """Gives every output the default order of dimensions, as callers expect it."""
+    """Gives every output the default order of dimensions, which callers expect."""
     output = program.graph.output_node()
     results = list(output.args[0])
     for index, (node, spec) in enumerate(zip(results, program.graph_signature.output_specs, strict=True)):

@@ -1,4 +1,4 @@
-"""Which operators the edge dialect keeps whole."""
+"""Lists the operators that the edge dialect does not decompose."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from executorch.exir import (
     EdgeCompileConfig,
 )
 
-# Operators that are kept whole. The kernel of linear reads the weight as the module stores it, [out, in]; decomposed, a
-# transposition of the weight and a matrix product would be left. The others are one pass over their elements instead
-# of two to six. The exceptions have portable kernels, but are not among the operators that all backends know.
+# These operators are not decomposed. The kernel of linear reads the weight as the module stores it, [out, in];
+# decomposition would leave a transposition of the weight and a matrix product. The others are one pass over their
+# elements instead of two to six. The exceptions have portable kernels, but don't belong to the operators that all
+# backends know.
 EDGE = EdgeCompileConfig(
     _core_aten_ops_exception_list=[
         torch.ops.aten._upsample_bilinear2d_aa.default,

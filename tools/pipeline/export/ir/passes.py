@@ -1,7 +1,7 @@
-"""What a pass is, and how a pipeline of passes runs.
+"""Defines passes, and how a pipeline runs them.
 
-The passes themselves are functions in the rooms of this package; pipelines.py is the table that says in which order
-each backend runs them. A pass is named there and imported when it runs: the table costs nothing to import.
+The passes themselves are functions in the subpackages; the table in pipelines.py lists them in the order in which each
+backend runs them. A pass is named there and imported when it runs, so that importing the table costs nothing.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _PACKAGE = "tools.pipeline.export"
 
 
 class Property(enum.Enum):
-    """What can hold of a program between passes; properties.py has the check of each."""
+    """Properties of a program between passes; properties.py checks them."""
 
     FUNCTIONAL = "no operator changes a tensor in place"
     ATTENTION_DECOMPOSED = "attention is matrix products and a softmax, where every query sees something"
@@ -35,16 +35,16 @@ class Property(enum.Enum):
 
 @dataclass(frozen=True)
 class Pass:
-    """A step from one program to the next.
+    """A transformation of a program.
 
     Attributes:
-      function: the module below this package and the function, `rewrite.batch_norm:fold_batch_norm`. It takes the
-        program, and what else its parameters name from what the pipeline is given; it returns the program, or None if
-        it changes it in place.
-      needs: what must hold before.
-      gives: what holds afterwards.
-      breaks: what need not hold any more afterwards.
-      not_for: the NPUs that a program goes without this pass for.
+      function: the module below this package and the function, `rewrite.batch_norm:fold_batch_norm`. The function takes
+        the program, and arguments of the pipeline by the names of its other parameters. It returns a program, or None
+        if it changes the program in place.
+      needs: the properties that must hold before.
+      gives: the properties that hold afterwards.
+      breaks: the properties that may no longer hold afterwards.
+      not_for: the NPUs for which the pass is skipped.
     """
 
     function: str
@@ -58,7 +58,7 @@ class Pass:
         return self.function.partition(":")[2]
 
     def resolve(self) -> Callable[..., ExportedProgram | None]:
-        """The function."""
+        """Imports and returns the function."""
         module, _, name = self.function.partition(":")
         return getattr(importlib.import_module(f"{_PACKAGE}.{module}"), name)
 
@@ -68,10 +68,10 @@ class Pipeline:
     """Passes in order.
 
     Attributes:
-      name: the backend and the part of its way.
-      passes: in the order in which they run.
-      begins: what holds before the first one.
-      then: what happens to the program afterwards, for readers.
+      name: the backend and the stage.
+      passes: the passes, in the order in which they run.
+      begins: the properties that hold before the first pass.
+      then: describes what happens to the program afterwards, for docs/passes.md.
     """
 
     name: str
@@ -89,12 +89,12 @@ class Pipeline:
             holds = holds - each.breaks | each.gives
 
     def run(self, program: ExportedProgram, **given: Any) -> ExportedProgram:
-        """The program that all passes make of this one, which may be changed in place.
+        """Runs all passes and returns the result. They may change the given program in place.
 
         Args:
-          given: what passes take besides the program, by the names of their parameters.
+          given: arguments of the passes besides the program, by the names of their parameters.
         """
-        # Imported here: it costs seconds, and the table alone needs none.
+        # Imported here, because it takes seconds and the table doesn't need it.
         from tools.pipeline.export.ir.constants import mark_inputs
 
         npu = given.get("npu")

@@ -1,4 +1,4 @@
-"""Checks what holds of a program: for each property of passes.py, the nodes that it does not hold of."""
+"""Checks the properties of passes.py: finds the nodes of a program that violate one."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _is_dynamic(node: Node) -> bool:
 
 
 def _has_kernel(node: Node) -> bool:
-    """Whether a recurrent layer is one that the kernels compute."""
+    """Whether the kernels can compute a recurrent layer."""
     tensors = [operand.meta["val"] for operand in node.all_input_nodes if hasattr(operand.meta.get("val"), "dtype")]
     layers, directions = node.args[4], 1 + node.args[7]
     is_plain = len(node.args[2]) == layers * directions * (4 if node.args[3] else 2)
@@ -36,7 +36,7 @@ def _has_kernel(node: Node) -> bool:
 
 _HOLDS: dict[Property, Callable[[Node], bool]] = {
     Property.FUNCTIONAL: lambda node: not node.target._schema.is_mutable,
-    # Where a query may see nothing, PyTorch's attention is more than its formula.
+    # PyTorch's attention differs from its formula where all keys of a query are masked.
     Property.ATTENTION_DECOMPOSED: lambda node: (
         node.target != _aten.scaled_dot_product_attention.default or len(node.args) + len(node.kwargs) > 3
     ),
@@ -53,5 +53,5 @@ _HOLDS: dict[Property, Callable[[Node], bool]] = {
 
 
 def violations(program: ExportedProgram, wanted: Property) -> list[str]:
-    """The operators of a program that a property does not hold of, as text."""
+    """Lists the operators of a program that violate a property."""
     return [str(node.target) for node in _calls(program) if not _HOLDS[wanted](node)]

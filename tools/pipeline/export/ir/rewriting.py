@@ -1,4 +1,4 @@
-"""What passes over an exported program have in common: calls' arguments, new nodes, what takes the place of others."""
+"""Helpers of passes over an exported program: arguments of calls, new nodes, and replacement of nodes."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from torch._ops import OpOverload
 from torch.export import ExportedProgram
 from torch.fx import Graph, Node
 
-# Where in the user's model a node is from.
+# The keys of a node's meta that tell its source location.
 _PLACE = ("stack_trace", "nn_module_stack", "source_fn_stack", "torch_fn", "from_node")
 
-# Elementwise, though PyTorch does not say so.
+# PyTorch does not tag these elementwise operators as such.
 _UNTAGGED = frozenset((
     torch.ops.aten.hardswish.default, torch.ops.aten.where.Scalar, torch.ops.aten.where.ScalarSelf,
     torch.ops.aten.where.ScalarOther,
@@ -21,21 +21,22 @@ _UNTAGGED = frozenset((
 
 
 def run_decompositions(program: ExportedProgram, table: dict[OpOverload, Callable[..., Any]]) -> ExportedProgram:
-    """program.run_decompositions(table), without a check of the inputs before.
+    """Calls program.run_decompositions(table) without checks of the inputs.
 
-    PyTorch gathers its conditions while shapes are inferred, of tensors inside the program, too, which no check knows.
+    PyTorch collects the conditions to check during shape inference, including conditions on intermediate tensors, which
+    no check of inputs can evaluate.
     """
     program._guards_code = []
     return program.run_decompositions(table)
 
 
 def place_of(node: Node) -> dict[str, Any]:
-    """What of a node's meta says where in the user's model it is from."""
+    """Returns the part of a node's meta that tells its source location."""
     return {key: node.meta[key] for key in _PLACE if key in node.meta}
 
 
 def named_arguments(node: Node) -> dict[str, Any]:
-    """The arguments of a call of an operator, by the names in its schema, with the defaults of those not given."""
+    """Returns the arguments of a call by the names in the operator's schema, with defaults for the missing ones."""
     given = {argument.name: argument.default_value for argument in node.target._schema.arguments}
     given.update(zip(given, node.args, strict=False))
     given.update(node.kwargs)
@@ -43,7 +44,7 @@ def named_arguments(node: Node) -> dict[str, Any]:
 
 
 def is_elementwise(operator: Any) -> bool:
-    """Whether each element of an operator's result depends on the elements at its place alone."""
+    """Whether each element of an operator's result depends only on the operands' elements at the same index."""
     if operator in _UNTAGGED:
         return True
     is_pointwise = isinstance(operator, OpOverload) and torch.Tag.pointwise in operator.tags
@@ -51,18 +52,18 @@ def is_elementwise(operator: Any) -> bool:
 
 
 def for_each(argument: int | Sequence[int], dims: int = 2) -> list[int]:
-    """An argument for each dimension of an image, where it may stand for all of them at once."""
+    """Expands an argument that may be one number for all dimensions of an image into one number per dimension."""
     values = as_list(argument)
     return values * dims if len(values) == 1 else values
 
 
 def as_list(argument: int | Sequence[int]) -> list[int]:
-    """An argument that is a number, or several."""
+    """Returns an argument that is a number or several as a list."""
     return [argument] if isinstance(argument, int) else list(argument)
 
 
 def emit(graph: Graph, origin: Node, operator: Callable[..., Any], *args: Any, **options: Any) -> Node:
-    """A call that says it comes from where `origin` came from, with its result's shape and layout.
+    """Adds a call with the source location of `origin`, and computes its result's shape and layout.
 
     Args:
       args: nodes and constants.
@@ -75,16 +76,16 @@ def emit(graph: Graph, origin: Node, operator: Callable[..., Any], *args: Any, *
 
 
 def replace_node(program: ExportedProgram, node: Node, result: Node) -> None:
-    """Lets all that reads a node read another one, among them the program's outputs, which are known by name.
+    """Replaces all uses of a node by another one, including program outputs, which are referred to by name.
 
-    The node itself stays in the graph, with nothing that reads it.
+    The node itself stays in the graph without uses.
     """
     node.replace_all_uses_with(result)
     rename_output(program, node, result)
 
 
 def rename_output(program: ExportedProgram, node: Node, result: Node) -> None:
-    """Gives outputs of a program that have a node's name that of another one."""
+    """Makes the program outputs that refer to a node by name refer to another one."""
     for spec in program.graph_signature.output_specs:
         if spec.arg.name == node.name:
             spec.arg.name = result.name

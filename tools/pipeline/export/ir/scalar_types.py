@@ -1,4 +1,4 @@
-"""ExecuTorch's scalar types: names, sizes and torch's dtypes of them."""
+"""Maps ExecuTorch's scalar types to names, sizes and torch's dtypes."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _NAMES = {dtype: name for name, dtype in _TYPES.values()}
 
 
 def itemsize(scalar_type: ScalarType) -> int:
-    """Bytes per element."""
+    """Returns the bytes per element."""
     return _TYPES[scalar_type][1].itemsize
 
 
 def type_name(scalar_type: ScalarType) -> str:
-    """ExecuTorch's name, as in C++: Float, Int, Char, ..."""
+    """Returns ExecuTorch's C++ name of a type: Float, Int, Char, ..."""
     return _TYPES[scalar_type][0]
 
 
@@ -36,5 +36,5 @@ def is_supported(dtype: torch.dtype) -> bool:
 
 
 def supported_names() -> str:
-    """All supported dtypes in torch's words."""
+    """Lists all supported dtypes by torch's names."""
     return ", ".join(str(dtype).removeprefix("torch.") for dtype in _NAMES)

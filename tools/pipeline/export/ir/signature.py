@@ -1,4 +1,4 @@
-"""What a program's inputs, outputs and constants are, by its signature."""
+"""Finds a program's inputs, outputs and constants by its signature."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ from torch.fx import Node
 
 
 def user_inputs(program: ExportedProgram) -> list[Node]:
-    """The nodes of the inputs that a user gives, in order."""
-    # By their places: in a copied graph torch renames a placeholder whose name is one of Python's own, such as `input`.
+    """Returns the nodes of the user's inputs, in order."""
+    # The names of specs may differ: torch renames a placeholder of a copied graph if its name is a Python builtin, such
+    # as `input`.
     placeholders = [node for node in program.graph.nodes if node.op == "placeholder"]
     specs = program.graph_signature.input_specs
     return [node for node, spec in zip(placeholders, specs, strict=True) if spec.kind == InputKind.USER_INPUT]
 
 
 def varying(program: ExportedProgram) -> set[Node]:
-    """What depends on the program's inputs; all else are constants, once they are folded."""
+    """Returns the nodes that depend on the program's inputs. Constant folding makes all others constants."""
     found = set(user_inputs(program))
     for node in program.graph.nodes:
         found |= {node} if found.intersection(node.all_input_nodes) else set()
@@ -24,7 +25,7 @@ def varying(program: ExportedProgram) -> set[Node]:
 
 
 def user_outputs(program: ExportedProgram) -> list[Node]:
-    """The nodes of the outputs that a user gets, in order."""
+    """Returns the nodes of the user's outputs, in order."""
     specs = program.graph_signature.output_specs
     results = program.graph.output_node().args[0]
     return [node for spec, node in zip(specs, results, strict=True) if spec.kind == OutputKind.USER_OUTPUT]

@@ -1,8 +1,8 @@
-"""Memory of programs with branches and loops.
+"""Plans the memory of programs with branches and loops.
 
-The results of a branch become those of the whole by their pointers. ExecuTorch plans all branches of a program in the
-same memory, so that a later branch would overwrite what an earlier one has returned. Here a branch writes its results
-to where those of the whole lie, and a check follows each value through the plan.
+A branch passes its results on by their pointers. ExecuTorch plans all branches of a program in the same memory, so that
+a later branch would overwrite the results of an earlier one. Here a branch writes its results into the memory of the
+whole operator's results, and a check follows each value through the plan.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from torch.utils._pytree import tree_leaves
 from tools.pipeline.export.ir.control_flow import graphs_inside
 from tools.pipeline.export.plan.plan_passes import Region, nbytes_of, reads_and_writes
 
-# Writes one part of its first operand in each turn of a loop.
+# Writes one slice of its first operand in each iteration of a loop.
 _WRITE_PART = "executorch_prim::et_copy_index"
-# Writes all of its first operand, which its schema calls an operand, too.
+# Overwrites its first operand completely, although its schema declares it as an operand.
 _COPY = "aten::copy_"
 
 
 class BranchPlanning(MemoryPlanningPass):
-    """ExecuTorch's plan of memory, with the results of branches where those of the whole lie."""
+    """ExecuTorch's memory plan, with the results of branches in the memory of the whole operator's results."""
 
     def run(self, graph_module: GraphModule, graph_signature: ExportGraphSignature | None = None) -> PassResult:
         result = super().run(graph_module, graph_signature)
-        # Outer ones first: an inner one's results may be those of the branch that it is in.
+        # From outer to inner branches: an inner one's results may be those of the branch around it.
         for node, branch in graphs_inside(graph_module):
             if node.target is torch.ops.higher_order.cond:
                 specs = (tree_leaves(each.meta["spec"]) for each in (node, branch.graph.output_node()))
@@ -41,19 +41,19 @@ class BranchPlanning(MemoryPlanningPass):
 
 
 def check_plan(plan: ExecutionPlan) -> None:
-    """AssertionError if an instruction of a plan with jumps overwrites a value that another one reads afterwards, or
-    moves a result to another place, where others may be written.
+    """Raises AssertionError if an instruction of a plan with jumps overwrites a value that is read later, or moves a
+    result to memory that other instructions may write.
     """
     _Flow(plan).check()
 
 
 @dataclass
 class _Step:
-    """What an instruction reads and writes of planned tensors, and which instructions may come after it."""
+    """The planned tensors that an instruction reads and writes, and the instructions that may follow it."""
 
     reads: set[int]
     writes: set[int]
-    # Of which what is written is all, so that what was there before doesn't count.
+    # Values that are completely overwritten, so that their previous contents don't matter.
     replaces: set[int]
     next: list[int]
 
@@ -69,7 +69,7 @@ class _Flow:
             if isinstance(value.val, Tensor) and (place := value.val.allocation_info) is not None
         }
         self._steps = [self._step(place, call) for place, call in enumerate(plan.chains[0].instructions)]
-        # What a loop writes part by part it has not before.
+        # A tensor that a loop writes slice by slice has no value before it.
         for place, step in enumerate(self._steps):
             starts = [other for other in step.next if other <= place]
             for start in starts:
@@ -104,7 +104,7 @@ class _Flow:
     def check(self) -> None:
         lasting = set(self._plan.outputs) & self._regions.keys()
         before = self._needed_before(lasting)
-        # State, which is there before the first instruction, is there after the last one, too.
+        # State that exists before the first instruction must exist after the last one, too.
         state = before[0] - set(self._plan.inputs)
         before = self._needed_before(lasting | state)
         for place, step in enumerate(self._steps):
@@ -119,7 +119,7 @@ class _Flow:
                     )
 
     def _needed_before(self, lasting: set[int]) -> list[set[int]]:
-        """For each instruction, and for the end, the values that must be there before it."""
+        """Returns the values that must exist before each instruction, and before the end."""
         before: list[set[int]] = [*(set() for _ in self._steps), lasting]
         changes = True
         while changes:

@@ -32,19 +32,19 @@ from tools.pipeline.export.plan.serialize import CONSTANT_ALIGNMENT, serialize
 
 @dataclass
 class EmittedProgram:
-    """What lowering gives.
+    """The result of lowering.
 
     Attributes:
       program: ExecuTorch's own in-memory program.
-      nodes: for every instruction of the program's only chain, in order, the graph node that it came from, if that is
-        known; it is of all of them if there is no file.
-      states: bytes of what buffers start with that the model changes, if those are not zeros, at the index that
+      nodes: the graph node of every instruction of the program's only chain, in order, if it is known. All are known if
+        there is no file.
+      states: the initial bytes of buffers that the model changes, if they are not zeros, at the index that
         Tensor.data_buffer_idx names. Index 0 is reserved.
       keeps_state: whether the model has buffers that it changes.
-      file: the .pte file, if ExecuTorch has planned its memory: with control flow or dynamic shapes. Without, it is
-        left to the passes over the plan and our own serializer.
-      constants: what the captured program calls its parameters, buffers and other constants, by their nodes.
-      bounds: of each input of dynamic shape the smallest and largest size of each dimension, by the input's place.
+      file: the .pte file, if ExecuTorch has planned its memory because of control flow or dynamic shapes. Otherwise the
+        passes over the plan and our own serializer follow.
+      constants: maps nodes to the names of parameters, buffers and other constants in the captured program.
+      bounds: maps the index of each input with a dynamic shape to the smallest and largest size of each dimension.
     """
 
     program: Program
@@ -57,10 +57,10 @@ class EmittedProgram:
 
 
 def emit(edge: ExportedProgram, config: EdgeCompileConfig = EDGE) -> EmittedProgram:
-    """Out variants and emission.
+    """Converts operators to out variants and emits the program.
 
     Args:
-      config: what the edge program was made with.
+      config: the options that the edge program was made with.
     """
     has_jumps = has_control_flow(edge)
     keeps_state = bool(edge.graph_signature.buffers_to_mutate)
@@ -69,15 +69,15 @@ def emit(edge: ExportedProgram, config: EdgeCompileConfig = EDGE) -> EmittedProg
     mark_states(edge)
     manager = EdgeProgramManager(edge, compile_config=config).to_executorch(
         ExecutorchBackendConfig(
-            # In other plans our own passes remove the views, where it can be seen which memory they alias. A view of
-            # what a branch gets would be one of memory that nobody writes.
+            # In other plans our own passes remove the views, because they know the memory that these alias. A view of
+            # an operand of a branch would refer to memory that is never written.
             remove_view_copy=keeps_plan and not has_jumps,
             memory_planning_pass=BranchPlanning(),
             segment_alignment=CONSTANT_ALIGNMENT,
         )
     )
     program = manager.executorch_program
-    # The emitter's own output is the only place that has them besides the file.
+    # Besides the file, only the emitter's own output contains them.
     states = [buffer.storage for buffer in manager._emitter_output.mutable_data or []]
     final = manager.exported_program()
     signature = final.graph_signature
@@ -100,13 +100,13 @@ def emit(edge: ExportedProgram, config: EdgeCompileConfig = EDGE) -> EmittedProg
 
 
 def _has_dynamic_shapes(program: ExportedProgram) -> bool:
-    """Whether a tensor of the program has a size that is known at run time only."""
+    """Whether a tensor of the program has a size that is only known at run time."""
     values = itertools.chain.from_iterable(tree_leaves(node.meta.get("val")) for node in program.graph.nodes)
     return any(not isinstance(size, int) for value in values for size in getattr(value, "shape", ()))
 
 
 def _bounds(edge: ExportedProgram) -> dict[int, list[tuple[int, int]]]:
-    """The smallest and largest size of each dimension of inputs whose shape is dynamic."""
+    """Returns the smallest and largest size of each dimension of inputs with dynamic shapes."""
     inputs = set(edge.graph_signature.user_inputs)
     nodes = [node for node in edge.graph.nodes if node.op == "placeholder" and node.name in inputs]
     result = {}
@@ -125,18 +125,20 @@ def _bound(edge: ExportedProgram, size: int | torch.SymInt) -> tuple[int, int]:
 
 
 def mark_states(edge: ExportedProgram) -> None:
-    """Asks the emitter for the initial values of buffers that the program changes; planned memory starts with zeros."""
+    """Requests initial values for buffers that the program changes, unless they are zero, as planned memory initially
+    is.
+    """
     signature = edge.graph_signature
     changed = set(signature.buffers_to_mutate.values())
     for node in edge.graph.nodes:
         name = signature.inputs_to_buffers.get(node.name) if node.op == "placeholder" else None
         if name in changed and edge.state_dict.get(name, edge.constants.get(name)).count_nonzero():
-            # What ExecuTorch's InitializedMutableBufferPass sets for buffers by patterns of their names.
+            # ExecuTorch's InitializedMutableBufferPass sets this for buffers by patterns of their names.
             node.meta["et_init_buffer"] = True
 
 
 def _fit_arenas(program: Program) -> None:
-    """Ends each planned buffer where its last tensor does; ExecuTorch rounds sizes up."""
+    """Ends each planned buffer at its last tensor's end; ExecuTorch rounds sizes up."""
     plan = program.execution_plan[0]
     ends = [0] * len(plan.non_const_buffer_sizes)
     for value in plan.values:
@@ -148,7 +150,7 @@ def _fit_arenas(program: Program) -> None:
 
 
 def _known_nodes_of_instructions(program: Program, graph_module: GraphModule) -> list[Node | None]:
-    """The node of each instruction, as far as emission notes it in the graph: not in branches and loops."""
+    """Returns the node of each instruction, where emission records it: not in branches and loops."""
     plan = program.execution_plan[0]
     instructions = plan.chains[0].instructions
     nodes: list[Node | None] = [None] * len(instructions)
@@ -163,7 +165,7 @@ def _known_nodes_of_instructions(program: Program, graph_module: GraphModule) ->
 
 
 def _nodes_of_instructions(program: Program, graph_module: GraphModule) -> list[Node | None]:
-    """One node per instruction: emission keeps the graph's order and gives one instruction per out variant."""
+    """Returns one node per instruction: emission keeps the graph's order and emits one instruction per out variant."""
     plan = program.execution_plan[0]
     calls = [node for node in graph_module.graph.nodes if isinstance(node.target, torch._ops.OpOverload)]
     names = [plan.operators[call.instr_args.op_index] for call in plan.chains[0].instructions]
@@ -173,7 +175,7 @@ def _nodes_of_instructions(program: Program, graph_module: GraphModule) -> list[
 
 
 def optimize(emitted: EmittedProgram, options: Options) -> tuple[list[Node | None], MemoryPlan]:
-    """Optimizes the plan of a program; returns the nodes of the instructions that it keeps, and its memory."""
+    """Optimizes the plan of a program; returns the nodes of the remaining instructions, and the memory plan."""
     plan = emitted.program.execution_plan[0]
     leads = {index: node.meta[LEAD] for index, node in enumerate(emitted.nodes) if node and LEAD in node.meta}
     report = optimize_plan(plan, leads)
@@ -187,7 +189,7 @@ def optimize(emitted: EmittedProgram, options: Options) -> tuple[list[Node | Non
 
 
 def optimized(emitted: EmittedProgram, options: Options) -> tuple[list[Node | None], int, int]:
-    """The nodes of an optimized program's instructions, and bytes of its file and of its memory for tensors."""
+    """Returns the nodes of an optimized program's instructions, and the bytes of its file and of its tensors."""
     emitted = copy.deepcopy(emitted, {id(emitted.nodes): emitted.nodes})
     nodes = optimize(emitted, options)[0] if emitted.file is None else emitted.nodes
     constants = [buffer.storage for buffer in emitted.program.constant_buffer]

@@ -1,6 +1,6 @@
-"""What people write in forward(): every expression exports, and all operators that come of it have kernels.
+"""Tests that common expressions in forward() export, and that all of their operators have kernels.
 
-That the kernels compute what eager mode does is shown in //conformance.
+//conformance tests that the kernels compute eager mode's results.
 """
 
 from pathlib import Path
@@ -11,7 +11,7 @@ from tools.artifacts.program.program import operator_name
 from tools.pipeline.export.testing import export_source, model_source
 from tools.pipeline.registry.catalog import read_catalog
 
-# One model for each, with the expressions as its outputs.
+# One model for each topic, with the expressions as its outputs.
 _EXPRESSIONS = {
     "arithmetic": """
         x + 1, 1 - x, x * 2.5, x / 3, x // 0.3, x % 0.7, -x, x ** 2, p ** 0.5, 2 ** x, x ** 3, p ** (-1), p ** x,

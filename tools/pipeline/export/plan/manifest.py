@@ -1,4 +1,4 @@
-"""Makes the manifest of a program: tools/artifacts/manifest is its format."""
+"""Makes the manifest of a program; tools/artifacts/manifest defines its format."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tools.pipeline.model_file.call import CALLED
 from tools.pipeline.model_file.model_file import innermost_place
 from tools.quiet.console import UserError
 
-# Key in a node's meta: its multiply-accumulates, where the operator's arguments no longer tell them.
+# Key in a node's meta: its multiply-accumulates, if they don't follow from the operator's arguments.
 MACS = "multiply_accumulates"
 
 TORCH_FUSION_VERSION = "0.1.0"
@@ -31,7 +31,7 @@ _FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+)')
 
 @dataclass(frozen=True)
 class Parameters:
-    """How int8 elements stand for numbers: number = (element - zero_point) * scale."""
+    """The quantization parameters of a tensor: number = (element - zero_point) * scale."""
 
     scale: float
     zero_point: int
@@ -39,11 +39,11 @@ class Parameters:
 
 @dataclass(frozen=True)
 class Quantization:
-    """How a program is quantized.
+    """The quantization of a program.
 
     Attributes:
-      io: dtype of inputs and outputs at the program's border, `float32` or `int8`.
-      inputs, outputs: the parameters by which each is, or was, quantized; None for those that are not.
+      io: the dtype of the program's inputs and outputs, `float32` or `int8`.
+      inputs, outputs: the parameters of each one that is or was quantized; None for others.
     """
 
     io: str
@@ -66,22 +66,22 @@ def make_manifest(
     parameters: Mapping[str, str] | None = None,
     bounds: Mapping[int, Sequence[tuple[int, int]]] | None = None,
 ) -> dict[str, Any]:
-    """The manifest as a JSON object.
+    """Returns the manifest as a JSON object.
 
-    `instructions` are in the order of the plan's, each with the index of its operator, its origin in the user's model
-    and its multiply-accumulates. `operators` are in the order of the plan's, too. Per operator: every dtype and dim
-    order of its tensor operands and results, how often it is called, where in the user's model the calls come from, and
-    its multiply-accumulates per inference.
+    `instructions` are in the plan's order, each with the index of its operator, its origin in the user's model and its
+    multiply-accumulates. `operators` are in the plan's order, too. An operator has every dtype and dim order of its
+    tensor operands and results, the number of its calls and where in the user's model these come from, and its
+    multiply-accumulates per inference.
 
     Args:
-      nodes: the graph node of each instruction, None of those where it is unknown, or empty.
-      memory: the memory plan, None if it is ExecuTorch's.
-      model_file: path of the model file as the user gave it.
-      names: of inputs and outputs.
-      quantization: of a quantized program.
+      nodes: the graph node of each instruction, or None if it is unknown; or empty.
+      memory: the memory plan; None if it is ExecuTorch's.
+      model_file: the path of the model file as given by the user.
+      names: the names of inputs and outputs.
+      quantization: the quantization of a quantized program.
       keeps_state: whether an inference depends on earlier ones.
-      parameters: names of the module's parameters and buffers, by the node of each.
-      bounds: of each input of dynamic shape the smallest and largest size of each dimension, by the input's place.
+      parameters: maps nodes to the names of the module's parameters and buffers.
+      bounds: maps the index of each input with a dynamic shape to the smallest and largest size of each dimension.
     """
     plan = program.execution_plan[0]
     names_of_values = _parameters(plan, nodes, parameters or {})
@@ -114,16 +114,16 @@ def make_manifest(
     if quantization is not None:
         manifest["io"] = quantization.io
     if memory is not None:
-        # No plan of these tensors is smaller than the most bytes that live at once.
+        # No plan of these tensors is smaller than the most bytes that are live at once.
         manifest["live_bytes_lower_bound"] = memory.lower_bound
     return manifest
 
 
 def check_labels(labels: Sequence[str], outputs: Sequence[Mapping[str, Any]], path: Path) -> None:
-    """Refuses names of classes that no output has an element for; one number may tell two classes apart.
+    """Checks that some output has an element per class name; one number may distinguish two classes.
 
     Args:
-      outputs: those of a manifest.
+      outputs: the outputs in a manifest.
       path: the model file.
     """
     shapes = [entry["shape"] for entry in outputs]
@@ -135,12 +135,12 @@ def check_labels(labels: Sequence[str], outputs: Sequence[Mapping[str, Any]], pa
 
 
 def is_constant(tensor: Tensor) -> bool:
-    """Whether the tensor's data lies in the program."""
+    """Whether the tensor's data is stored in the program."""
     return tensor.data_buffer_idx > 0 and tensor.allocation_info is None
 
 
 def origin(node: Node, model_file: Path) -> str:
-    """Where in the user's model a node comes from: `layer (Class) at file:line`, as far as torch knows."""
+    """Returns where in the user's model a node comes from: `layer (Class) at file:line`, as far as torch knows."""
     stack = node.meta.get("nn_module_stack", {}).values()
     layers = [(path.removeprefix(f"{CALLED}."), kind) for path, kind in stack if path not in ("", CALLED)]
     layer = ""
@@ -153,14 +153,14 @@ def origin(node: Node, model_file: Path) -> str:
 
 
 def user_place(stack_trace: str, model_file: Path) -> str:
-    """`file:line` of the innermost frame of a node's stack trace that is the user's code, empty if there is none."""
+    """Returns `file:line` of the innermost frame in the user's code, from a node's stack trace, or an empty string."""
     place = innermost_place(model_file, [(match["file"], int(match["line"])) for match in _FRAME.finditer(stack_trace)])
-    # A path of this machine has no place in an output.
+    # Outputs must not contain paths of this machine.
     return Path(place).name if Path(place).is_absolute() else place
 
 
 def _parameters(plan: ExecutionPlan, nodes: Sequence[Node | None], names: Mapping[str, str]) -> dict[int, str]:
-    """The names of values that are parameters and buffers: value -> name."""
+    """Maps values that are parameters and buffers to their names."""
     found: dict[int, str] = {}
     for instruction, node in zip(plan.chains[0].instructions, nodes, strict=bool(nodes)):
         if node is None or not isinstance(instruction.instr_args, KernelCall):
@@ -230,13 +230,14 @@ def _work(plan: ExecutionPlan, nodes: Sequence[Node | None], index: int) -> int:
 
 
 def _multiply_accumulates(plan: ExecutionPlan, index: int) -> int:
-    """Multiply-accumulates of a layer with weights; 0 for what has none."""
+    """Returns the multiply-accumulates of a layer with weights, or 0 for other instructions."""
     instruction = plan.chains[0].instructions[index]
     name = plan.operators[instruction.instr_args.op_index].name
     arguments = [plan.values[value].val for value in instruction.instr_args.args]
     if name == "aten::convolution":
         weight, transposed = arguments[1], arguments[6].bool_val
-        # Each element of the output (of the input, if transposed) meets the weight's elements of one channel.
+        # Each element of the output (of the input, if transposed) is multiplied with the weight's elements of one
+        # channel.
         elements = arguments[0] if transposed else arguments[9]
         return _numel(elements) * _numel(weight) // weight.sizes[0]
     if name == "aten::linear":

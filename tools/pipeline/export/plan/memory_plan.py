@@ -1,4 +1,4 @@
-"""Places buffers that live for a time into one block of memory, as small as possible."""
+"""Places buffers with limited lifetimes into one block of memory of minimal size."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-# Placements that are tried, as a number of comparisons of two buffers: some tenths of a second of Python.
+# The limit for tried placements, in comparisons of two buffers: some tenths of a second of Python.
 _EFFORT = 200_000
 
 
 @dataclass(frozen=True)
 class Buffer:
-    """Bytes that are needed from instruction `first` to instruction `last`, both included."""
+    """A buffer that is live from instruction `first` to instruction `last`, both included."""
 
     nbytes: int
     alignment: int
@@ -24,11 +24,11 @@ class Buffer:
 
 @dataclass(frozen=True)
 class Lead:
-    """By how many bytes a result has to begin before the operand that it lies over.
+    """The distance by which a result must begin before the operand that it overlaps.
 
     Attributes:
-      nbytes: the least number; negative for one by which the result may begin behind.
-      step: what the number, but for `phase`, has to be a multiple of.
+      nbytes: the minimum; negative if the result may begin after the operand.
+      step: the distance must be a multiple of this plus `phase`.
       phase: less than `step`.
     """
 
@@ -41,21 +41,21 @@ class Lead:
         return distance >= self.nbytes and distance % self.step == self.phase
 
     def moved(self, offset: int) -> Lead:
-        """The lead of buffers in which the result begins `offset` bytes further than the operand does."""
+        """Returns the lead of buffers in which the result is `offset` bytes further from the start than the operand."""
         return Lead(self.nbytes + offset, self.step, (self.phase + offset) % self.step)
 
 
 @dataclass(frozen=True)
 class Overlap:
-    """That a result may lie over an operand of the instruction that writes it.
+    """Permission for a result to overlap an operand of the instruction that writes it.
 
-    An instruction that reads its operand's bytes in about the order in which it writes the result's needs no memory for
-    both, if writing stays behind reading.
+    An instruction that reads its operand in about the order in which it writes the result doesn't need memory for both,
+    if writing stays behind reading.
 
     Attributes:
-      result: index of the buffer that begins its life at the instruction.
-      operand: index of the buffer that ends its life there.
-      lead: of the result over the operand.
+      result: the index of the buffer whose life begins at the instruction.
+      operand: the index of the buffer whose life ends there.
+      lead: the lead of the result over the operand.
     """
 
     result: int
@@ -65,12 +65,12 @@ class Overlap:
 
 @dataclass(frozen=True)
 class MemoryPlan:
-    """Where each buffer goes.
+    """The placement of buffers.
 
     Attributes:
-      offsets: for each buffer, in bytes.
-      nbytes: size of the block.
-      lower_bound: the most bytes that live at once; no plan is smaller.
+      offsets: the offset of each buffer, in bytes.
+      nbytes: the size of the block.
+      lower_bound: the most bytes that are live at once; no plan is smaller.
     """
 
     offsets: list[int]
@@ -79,16 +79,16 @@ class MemoryPlan:
 
 
 def plan_memory(buffers: Sequence[Buffer], overlaps: Sequence[Overlap] = ()) -> MemoryPlan:
-    """Places the buffers so that two that live at once do not overlap, or only as they may.
+    """Places the buffers so that buffers that are live at once do not overlap, except as permitted.
 
-    Buffers are placed one after another, each at the lowest free offset; what differs is the order. Large ones first is
-    good and mostly optimal; where it misses the lower bound, random moves in the order (of a fixed seed, so that the
-    same buffers give the same plan) are kept as long as they do not make it worse.
+    Buffers are placed in various orders, each buffer at the lowest free offset. Decreasing size is a good order and
+    mostly optimal. Where it misses the lower bound, random changes of the order (with a fixed seed, so that the same
+    buffers give the same plan) are kept as long as they do not make it worse.
     """
     return _plan_memory(tuple(buffers), tuple(overlaps))
 
 
-# A program is planned several times, mostly for the same buffers.
+# A program is planned several times, mostly with the same buffers.
 @lru_cache(maxsize=16)
 def _plan_memory(buffers: tuple[Buffer, ...], overlaps: tuple[Overlap, ...]) -> MemoryPlan:
     lower_bound = live_bytes(buffers, overlaps)
@@ -100,7 +100,7 @@ def _plan_memory(buffers: tuple[Buffer, ...], overlaps: tuple[Overlap, ...]) -> 
             indices, key=lambda i: (-buffers[i].nbytes * (buffers[i].last - buffers[i].first + 1), buffers[i].first)
         ),
         sorted(indices, key=lambda i: (buffers[i].first, -buffers[i].nbytes)),
-        # Results that lie over their operands begin before them, and what is live beside both finds its place last.
+        # Results that overlap their operands begin before them, and buffers that are live beside both are placed last.
         sorted(indices, key=lambda i: (-buffers[i].first, -buffers[i].nbytes)),
         sorted(indices, key=lambda i: (-buffers[i].nbytes, -buffers[i].first)),
     ]
@@ -125,7 +125,7 @@ def _plan_memory(buffers: tuple[Buffer, ...], overlaps: tuple[Overlap, ...]) -> 
 
 
 def live_bytes(buffers: Sequence[Buffer], overlaps: Sequence[Overlap] = ()) -> int:
-    """The most bytes that live at once, without the gaps that alignment may need."""
+    """Returns the most bytes that are live at once, without the gaps that alignment may need."""
     shared: dict[int, int] = {}
     for overlap in overlaps:
         result, operand = buffers[overlap.result], buffers[overlap.operand]
@@ -143,11 +143,11 @@ def live_bytes(buffers: Sequence[Buffer], overlaps: Sequence[Overlap] = ()) -> i
 
 @dataclass
 class _Neighbours:
-    """What a buffer that begins at x, and each buffer j, which begins at y, ask of each other.
+    """The constraints between a buffer at offset x and each other buffer j at offset y.
 
     Attributes:
       conflicts: (j, low, high): not low < x - y < high.
-      steps: (j, low, high, step, phase): if low < x - y < high, then that has the remainder `phase` divided by `step`.
+      steps: (j, low, high, step, phase): if low < x - y < high, then (x - y) % step == phase.
     """
 
     conflicts: list[tuple[int, int, int]]
@@ -179,7 +179,7 @@ def _neighbours(buffers: Sequence[Buffer], overlaps: Sequence[Overlap]) -> list[
 def _place(
     buffers: Sequence[Buffer], neighbours: list[_Neighbours], order: Sequence[int], limit: float = math.inf
 ) -> tuple[int, list[int]]:
-    """The size of the block and the offsets; gives up as soon as the size is above the limit."""
+    """Returns the size of the block and the offsets; gives up as soon as the size exceeds the limit."""
     offsets = [-1] * len(buffers)
     size = 0
     for index in order:

@@ -1,4 +1,4 @@
-"""One run of an exported program, by ExecuTorch's own runtime, before anybody calls it good."""
+"""Runs an exported program once in ExecuTorch's own runtime, as a check."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from executorch.extension.pybindings.portable_lib import _get_operator_names
 from tools.pipeline.export.plan.plan_passes import is_random
 from tools.pipeline.export.upstream.loaded_program import LoadedProgram
 
-# What a run may take of multiply-accumulates: ExecuTorch's kernels on the host are plain loops.
+# The limit for a run in multiply-accumulates: ExecuTorch's kernels on the host are plain loops.
 _MOST_WORK = 30_000_000
-# The largest share of an output's energy that may be noise: kernels add in another order, but wrong memory is far off.
+# The largest share of an output's energy that may be noise: kernels sum in another order, but memory errors are larger.
 _MOST_NOISE = 1e-3
-# A relative change of the inputs that rounding explains: where it changes an output as much, nothing can be said of it.
+# A relative change of the inputs within rounding: an output that it changes as much as the error can't be checked.
 _ROUNDING = 1e-6
-# The share of integers that may be others: an index of the largest number, where two are about equal.
+# The share of integers that may differ: an index of the maximum of almost equal numbers.
 _MOST_OTHERS = 0.1
 
 
 def check_run(
     program: bytes, plan: ExecutionPlan, macs: int, inputs: Sequence[torch.Tensor], expected: Sequence[torch.Tensor]
 ) -> None:
-    """AssertionError if the program returns something else than the module does.
+    """Raises AssertionError if the program's results differ from the module's.
 
-    A program with operators or delegates that ExecuTorch's runtime on the host does not have is not run, and neither is
-    one that draws random numbers or takes long.
+    Programs that have operators or delegates outside ExecuTorch's runtime on the host, that draw random numbers, or
+    that take long, are not run.
     """
     calls = [instruction.instr_args for instruction in plan.chains[0].instructions]
     names = {f"{each.name}.{each.overload}" if each.overload else each.name for each in plan.operators}
@@ -42,7 +42,7 @@ def check_run(
     try:
         results = LoadedProgram(program).run(*(tensor.clone() for tensor in inputs))
     except RuntimeError:
-        # ExecuTorch's kernels refuse what the device's compute, such as convolutions of volumes.
+        # ExecuTorch's kernels refuse some cases that the device's support, such as volume convolutions.
         return
     for index, (result, value) in enumerate(zip(results, expected, strict=True)):
         if result.shape != value.shape or _differs(result, value):

@@ -1,8 +1,8 @@
-"""Passes over an emitted execution plan whose shapes are all static.
+"""Optimizes an emitted execution plan whose shapes are all static.
 
-ExecuTorch's plan has one instruction per operator and memory for every tensor. Here operators that only look at memory
-in another way disappear, results take the memory of operands that nobody needs any more, and memory is planned for what
-is left. It works on the plan and not on torch's graph because only the plan says which values share memory.
+ExecuTorch's plan has one instruction per operator and memory for every tensor. The passes remove operators that only
+reinterpret memory, let results reuse the memory of operands that are no longer needed, and plan the memory of the rest.
+They work on the plan rather than torch's graph, because only the plan tells which values share memory.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from tools.pipeline.export.ir.scalar_types import itemsize
 from tools.pipeline.export.plan.manifest import is_constant
 from tools.pipeline.export.plan.memory_plan import Buffer, Lead, MemoryPlan, Overlap, plan_memory
 
-# Key in a node's meta: the Lead of its result over its first operand, where the operator allows that they overlap.
+# Key in a node's meta: the Lead of its result over its first operand, if the operator allows them to overlap.
 LEAD = "lead"
 
-# Operators that move data without changing it. Where what they would move is already in the right order in memory, the
-# result is an alias.
+# Operators that move data without changing it. If the data already has the right order in memory, the result is an
+# alias.
 _DATA_MOVEMENT = {
     ("aten::_reshape_copy", "out"),
     ("aten::alias_copy", "out"),
@@ -63,7 +63,7 @@ _DATA_MOVEMENT = {
     ("dim_order_ops::_to_dim_order_copy", "out"),
 }
 
-# Operators whose result at an index depends on the operands at that index only, so that a kernel may write over an
+# Operators whose result at an index only depends on the operands at that index, so that a kernel may overwrite an
 # operand of the result's shape.
 _ELEMENTWISE = {
     "aten::abs",
@@ -107,12 +107,12 @@ _CONCATENATION = ("aten::cat", "out")
 
 @dataclass
 class PlanReport:
-    """What the passes did.
+    """The result of the passes.
 
     Attributes:
-      kept: indices of the instructions that are left, in the plan as it was.
+      kept: the indices of the remaining instructions in the original plan.
       memory: the memory plan.
-      buffers: what it has placed, in the order of its offsets; in terms of instructions of the plan as it was.
+      buffers: the placed buffers, in the order of its offsets, with instruction indices of the original plan.
     """
 
     kept: list[int]
@@ -123,13 +123,13 @@ class PlanReport:
 def optimize_plan(plan: ExecutionPlan, leads: Mapping[int, Lead] | None = None) -> PlanReport:
     """Removes aliases, shares memory, plans it anew and drops unused values, in place.
 
-    The plan must hold one chain of kernel calls with static shapes. The result computes the same numbers.
+    The plan must have one chain of kernel calls with static shapes. Its results don't change.
 
     Args:
-      leads: those of instructions that may write their result over their first operand, by index.
+      leads: maps indices of instructions that may write their result over their first operand to their leads.
     """
-    # Concatenating by writing the parts next to each other saves the copy, but keeps the whole result alive from its
-    # first part on, and one way of sharing memory can stand in the way of the other: the smallest plan wins.
+    # Computing the operands of a concatenation in place saves the copy, but keeps the whole result live from its first
+    # operand on, and one way of sharing memory can prevent another: the smallest plan wins.
     layouts = [_Layout(copy.deepcopy(plan), passes, leads or {}) for passes in _PASSES]
     layout = min(layouts, key=lambda candidate: (candidate.memory.nbytes, len(candidate.kept)))
     layout.check()
@@ -141,9 +141,9 @@ def optimize_plan(plan: ExecutionPlan, leads: Mapping[int, Lead] | None = None) 
 
 
 def constant_only_instructions(plan: ExecutionPlan) -> list[int]:
-    """Indices of the instructions whose every tensor operand is a constant (or that have none): work for the export.
+    """Returns the indices of instructions that only read constants, or nothing, which the export should have computed.
 
-    An instruction that writes an output of the program is none of them: a constant output has to come from somewhere.
+    Instructions that write an output of the program are excluded: they produce a constant output.
     """
     found = []
     for index, instruction in enumerate(plan.chains[0].instructions):
@@ -156,7 +156,7 @@ def constant_only_instructions(plan: ExecutionPlan) -> list[int]:
 
 
 def _schema_of(plan: ExecutionPlan, instruction: Instruction) -> torch.FunctionSchema:
-    """The torch schema of the operator that the instruction calls."""
+    """Returns the torch schema of the operator that the instruction calls."""
     operator = plan.operators[instruction.instr_args.op_index]
     namespace, name = operator.name.split("::")
     return getattr(getattr(getattr(torch.ops, namespace), name), operator.overload or "default")._schema
@@ -164,7 +164,7 @@ def _schema_of(plan: ExecutionPlan, instruction: Instruction) -> torch.FunctionS
 
 @dataclass
 class Region:
-    """Where a tensor lies: `nbytes` from `offset` on, in a storage named after one of its tensors."""
+    """The memory of a tensor: `nbytes` from `offset` on, in a storage named after one of its tensors."""
 
     storage: int
     offset: int
@@ -180,7 +180,7 @@ class Region:
 
 @dataclass
 class _Accesses:
-    """Instructions that touch a value."""
+    """The instructions that access a value."""
 
     reads: list[int] = field(default_factory=list)
     writes: list[int] = field(default_factory=list)
@@ -195,7 +195,7 @@ class _Accesses:
 
 
 class _Layout:
-    """Assigns every planned tensor a region, and every storage an offset."""
+    """Assigns a region to every planned tensor, and an offset to every storage."""
 
     def __init__(
         self, plan: ExecutionPlan, passes: Sequence[Callable[[_Layout], None]], leads: Mapping[int, Lead]
@@ -233,9 +233,10 @@ class _Layout:
         self.memory = plan_memory(self.buffers, self.overlaps)
 
     def check(self) -> None:
-        """Follows every byte through the plan; AssertionError if an instruction would read a wrong one.
+        """Follows every byte through the plan; raises AssertionError if an instruction would read a wrong one.
 
-        Beside the planned memory stands one where every value has its own; both hold names of bytes instead of data.
+        The planned memory is compared with one in which every value has its own; both hold names of bytes instead of
+        data.
         """
         offsets = dict(zip(self.storages, self.memory.offsets, strict=True))
         memory = numpy.full(self.memory.nbytes, -1, dtype=numpy.int64)
@@ -275,7 +276,7 @@ class _Layout:
             read(value, "the caller")
 
     def _check_overlap(self, index: int, operand: int, read: slice, result: int, written: slice) -> None:
-        """Asserts that an instruction overwrites its operand only as it is able to."""
+        """Asserts that an instruction only overwrites its operand in permitted ways."""
         if max(read.start, written.start) >= min(read.stop, written.stop):
             return
         name = self._name(self.instructions[index])
@@ -295,11 +296,11 @@ class _Layout:
                 continue
             offset = offsets[region.storage] + region.offset
             plan.values[index].val.allocation_info = AllocationDetails(1, offset & 0xFFFFFFFF, offset >> 32)
-        # Buffer 0 stands for the constants.
+        # Buffer 0 is reserved for the constants.
         plan.non_const_buffer_sizes = [0, self.memory.nbytes]
 
     def alias(self) -> None:
-        """Drops instructions whose results are in memory already."""
+        """Drops instructions whose results are already in memory."""
         for index, instruction in list(self.instructions.items()):
             if self._name(instruction) not in _DATA_MOVEMENT or index not in self.instructions:
                 continue
@@ -316,9 +317,9 @@ class _Layout:
             self._remove(index, moved)
 
     def _alias_pair(self, index: int) -> None:
-        """Drops an instruction and the only one that reads its result if together they move nothing.
+        """Drops an instruction and the only reader of its result if together they move no data.
 
-        An image that is put in channels-last order and transposed, say, or the other way round.
+        An example is an image that is copied to channels-last order and then transposed, or the reverse.
         """
         (operand, *_), results = self.touched[index]
         readers = [other for other, (reads, _) in self.touched.items() if not set(results).isdisjoint(reads)]
@@ -355,7 +356,7 @@ class _Layout:
         )
 
     def reuse_operands(self) -> None:
-        """Lets elementwise results take the memory of an operand that is not needed afterwards."""
+        """Lets elementwise results reuse the memory of an operand that is not needed afterwards."""
         accesses = self._accesses()
         for index, instruction in self.instructions.items():
             if self._name(instruction)[0] not in _ELEMENTWISE:
@@ -390,7 +391,7 @@ class _Layout:
         return True
 
     def join_parts(self) -> None:
-        """Drops concatenations along the outermost dimension in memory: the parts are computed in place."""
+        """Drops concatenations along the outermost dimension in memory by computing the operands in place."""
         for index, instruction in list(self.instructions.items()):
             if self._name(instruction) != _CONCATENATION:
                 continue
@@ -401,7 +402,7 @@ class _Layout:
             accesses = self._accesses()
             if any(accesses[other].first < index for other in self._members(result.storage)):
                 continue
-            # What is written over the result later must not hit a part that is still read.
+            # A later write to the result must not hit an operand that is still read.
             end = min(
                 (write for other in self._members(result.storage) for write in accesses[other].writes if write > index),
                 default=self.end,
@@ -418,7 +419,7 @@ class _Layout:
             self._remove(index, moved)
 
     def _is_movable_part(self, value: int, index: int, end: int, accesses: dict[int, _Accesses]) -> bool:
-        """Whether the value fills a storage of its own, written before `index` and not touched from `end` on."""
+        """Whether the value fills a storage of its own, written before `index` and not accessed from `end` on."""
         if not self._fills_storage(value):
             return False
         storage = self.regions[value].storage
@@ -436,7 +437,7 @@ class _Layout:
         return region is not None and region.offset == 0 and region.nbytes == self.sizes[region.storage]
 
     def _members(self, storage: int) -> list[int]:
-        """The values in a storage that instructions touch."""
+        """Returns the values of a storage that instructions access."""
         touched = self._accesses()
         return [index for index, region in self.regions.items() if region.storage == storage and index in touched]
 
@@ -445,14 +446,14 @@ class _Layout:
         del self.instructions[index]
 
     def _move(self, value: int, storage: int, offset: int) -> None:
-        """Moves the storage that belongs to `value` to a place in another storage."""
+        """Moves the storage of `value` into another storage."""
         old_storage, distance = self.regions[value].storage, offset - self.regions[value].offset
         for region in self.regions.values():
             if region.storage == old_storage:
                 region.storage, region.offset = storage, region.offset + distance
 
     def _note_scratch(self) -> None:
-        """Makes what nobody ever gives a value, scratch memory, a result of the instruction that it is handed to."""
+        """Makes scratch memory, which is never written by an instruction, a result of the instruction that takes it."""
         written = {value for _, writes in self.touched.values() for value in writes}
         for reads, writes in self.touched.values():
             for value in set(reads) & self.regions.keys() - written - self.inputs:
@@ -461,7 +462,7 @@ class _Layout:
                     writes.append(value)
 
     def _overlaps(self) -> list[Overlap]:
-        """Which results may lie over the first operand of their instruction."""
+        """Lists the results that may overlap the first operand of their instruction."""
         accesses = self._accesses()
         overlaps = []
         for index, lead in self.leads.items():
@@ -533,15 +534,15 @@ _PASSES = (
 
 
 def reads_and_writes(plan: ExecutionPlan, instruction: Instruction) -> tuple[list[int], list[int]]:
-    """Indices of the tensors that an instruction reads and of those it writes."""
+    """Returns the indices of the tensors that an instruction reads and of those it writes."""
     reads: list[int] = []
     writes: list[int] = []
     schema = _schema_of(plan, instruction)
-    # Behind the arguments the call holds its results, which are the out arguments again.
+    # After the arguments, the call repeats the out arguments as its results.
     for argument, index in zip(schema.arguments, instruction.instr_args.args, strict=False):
-        # What a kernel works in is taken, as an operand is: nothing reads what is left there.
+        # Scratch memory counts as an operand: its contents are never read afterwards.
         is_written = argument.alias_info is not None and argument.alias_info.is_write and argument.name != "scratch"
-        # An in-place operator reads what it writes.
+        # An in-place operator reads the tensor that it writes.
         if is_written and not argument.is_out:
             reads += _tensors(plan, index)
         (writes if is_written else reads).extend(_tensors(plan, index))
@@ -570,9 +571,10 @@ class _Part:
 def _moved(
     plan: ExecutionPlan, instruction: Instruction, reads: list[int], writes: list[int]
 ) -> dict[int, list[_Part]] | None:
-    """What the instruction moves to each of its results, if that is one run of bytes per operand; else None.
+    """Returns the bytes that the instruction moves to each of its results, if they form one run per operand; None
+    otherwise.
 
-    To find out, the operator runs on operands whose elements hold their own positions.
+    The operator runs on operands whose elements are their own positions.
     """
     tensors = [plan.values[index].val for index in reads + writes]
     if len({tensor.scalar_type for tensor in tensors}) != 1 or any(_numel(tensor) == 0 for tensor in tensors):
@@ -604,14 +606,14 @@ def _moved(
 
 
 def _positions(tensor: Tensor, start: int) -> torch.Tensor:
-    """A tensor of the same sizes and dim order whose elements are numbered as they lie in memory."""
+    """Returns a tensor of the same sizes and dim order whose elements are their positions in memory."""
     order = tensor.dim_order
     in_memory = torch.arange(start, start + _numel(tensor)).reshape([tensor.sizes[dim] for dim in order])
     return in_memory.permute([order.index(dim) for dim in range(len(order))])
 
 
 def _run(plan: ExecutionPlan, instruction: Instruction, operands: dict[int, torch.Tensor]) -> list[torch.Tensor]:
-    """The results of the instruction for other operands."""
+    """Returns the results of the instruction for other operands."""
 
     def python_value(index: int) -> Any:
         value = plan.values[index].val
@@ -623,7 +625,7 @@ def _run(plan: ExecutionPlan, instruction: Instruction, operands: dict[int, torc
             return [operands[item] if item >= 0 else None for item in value.items]
         if isinstance(value, Null):
             return None
-        # Int, Bool, Double, String, BoolList and DoubleList hold one field each.
+        # Int, Bool, Double, String, BoolList and DoubleList have one field each.
         return getattr(value, dataclasses.fields(value)[0].name)
 
     schema = _schema_of(plan, instruction)
@@ -648,7 +650,7 @@ def _run(plan: ExecutionPlan, instruction: Instruction, operands: dict[int, torc
 
 
 def _drop_values(plan: ExecutionPlan) -> None:
-    """Drops values that nothing refers to and merges those that cannot be told apart."""
+    """Drops unused values and merges equal ones."""
     used: set[int] = set()
 
     def use(index: int) -> None:
@@ -676,7 +678,7 @@ def _drop_values(plan: ExecutionPlan) -> None:
             value = plan.values[index].val
             if isinstance(value, (IntList, TensorList, OptionalTensorList)):
                 value = type(value)([place(item) for item in value.items])
-            # Two tensors of the same place, type and shape are one; the caller's own keep their identity.
+            # Tensors of the same address, type and shape are merged; the caller's own keep their identity.
             content = f"{type(value).__name__} {value!r} {index if index in fixed else ''}"
             if content not in by_content:
                 by_content[content] = len(values)
@@ -723,5 +725,5 @@ def _numel(tensor: Tensor) -> int:
 
 
 def nbytes_of(tensor: Tensor) -> int:
-    """How many bytes a tensor's elements take."""
+    """Returns the bytes of a tensor's elements."""
     return _numel(tensor) * itemsize(tensor.scalar_type)

@@ -122,7 +122,7 @@ _CASES: list[tuple[str, str, str, str, dict[str, int]]] = [
     ),
     (
         "recurrent",
-        # With a projection the layer is decomposed; the operators of our own are none of the runtime's that runs this.
+        # A layer with a projection is decomposed; the runtime of this test lacks our own operators.
         "y, _ = self.lstm(x)\nreturn torch.relu(y)",
         "(torch.randn(1, 5, 4),)",
         "self.lstm = nn.LSTM(4, 3, proj_size=2)",
@@ -216,7 +216,7 @@ def test_recurrent_state_lasts_from_call_to_call(tmp_path: Path) -> None:
     assert outputs == [[2.0, 2.0], [3.0, 3.0], [3.5, 3.5]]
 
 
-# forward(), and what buffers start with: of several dtypes and shapes, and two with equal values.
+# forward(), and the initial values of buffers: of several dtypes and shapes, and two with equal values.
 _INITIAL_STATES = {
     "counter": ("self.n.add_(1)\nreturn x * self.n", {"n": "torch.tensor([3])"}),
     "largest": ("self.m.copy_(torch.maximum(self.m, x))\nreturn self.m * 1", {"m": "torch.full((4,), -float('inf'))"}),
@@ -269,7 +269,7 @@ def test_state_with_initial_values_and_dynamic_shapes(tmp_path: Path) -> None:
 
 
 def test_elementwise_results_take_the_memory_of_their_operands(tmp_path: Path) -> None:
-    # Input, result, and nothing for the three steps between them.
+    # Input and result have memory, but the three operators between them need none.
     result = export_source(
         tmp_path, model_source("return torch.tanh(torch.relu(x * 2) + 1).sum(1)", "(torch.randn(4, 8),)")
     )
@@ -347,7 +347,7 @@ def test_a_program_that_returns_something_else_is_no_program(tmp_path: Path, mon
 
 
 def test_an_output_that_rounding_decides_is_not_held_to_pytorch(tmp_path: Path) -> None:
-    # The sign of what two orders of addition differ by.
+    # The output is the sign of the difference between two orders of summation.
     sums = "torch.cat([y[:, 1:].flip(-1).cumsum(-1).flip(-1), torch.zeros(1, 1)], 1)"
     forward = f"y = self.fc(x)\nreturn torch.sign(y - (y.flip(-1).cumsum(-1).flip(-1) - {sums}))"
     export_source(tmp_path, model_source(forward, "(torch.randn(1, 16),)", "self.fc = nn.Linear(16, 16)"))

@@ -1,8 +1,8 @@
-"""Writes a program as a .pte file, as small as ExecuTorch's schema (schema/program.fbs) allows.
+"""Writes a program as a .pte file that is as small as ExecuTorch's schema (schema/program.fbs) allows.
 
 ExecuTorch's own serializer writes every table anew. Here equal strings, vectors and tables are written once and shared,
-which a flatbuffer permits and every reader takes, and fields that only describe the Python side are left out. On a
-device the file lies in flash.
+which flatbuffers permit and every reader supports, and fields that only describe the Python side are omitted. The file
+is in the device's flash.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from executorch.exir.schema import (
     TensorList,
 )
 
-# Alignment of the constants in the file; a kernel reads them in place.
+# The alignment of constants in the file; kernels read them in place.
 CONSTANT_ALIGNMENT = 16
 
-# Position of a type in the union KernelTypes, counted from 1.
+# The index of a type in the union KernelTypes, counted from 1.
 _KERNEL_TYPES = (
     Null, Int, Bool, Double, Tensor, String, IntList, DoubleList, BoolList, TensorList, OptionalTensorList,
 )  # fmt: skip
-# Position of KernelCall in the union InstructionArguments.
+# The index of KernelCall in the union InstructionArguments.
 _KERNEL_CALL = 1
 
 # The extended header between the file identifier and the flatbuffer: magic, own length, size of the program, offset and
@@ -45,15 +45,15 @@ _HEADER_MAGIC = b"eh00"
 
 
 def serialize(program: Program, constants: Sequence[bytes], states: Sequence[bytes] = ()) -> bytes:
-    """The .pte file of a program whose execution plans have kernel calls only.
+    """Returns the .pte file of a program whose execution plans only have kernel calls.
 
     Args:
       program: the program; its constants are taken from `constants`.
-      constants: bytes of each constant, at the index that Tensor.data_buffer_idx names. Index 0 is reserved.
-      states: bytes that planned tensors start with, in the same way.
+      constants: the bytes of each constant, at the index that Tensor.data_buffer_idx names. Index 0 is reserved.
+      states: the initial bytes of planned tensors, in the same way.
     """
     data, offsets = _segment(constants, CONSTANT_ALIGNMENT)
-    # They are copied when the program is loaded.
+    # States need no alignment, because they are copied when the program is loaded.
     initial, initial_offsets = _segment(states, 1)
     flatbuffer = _Writer().program(program, offsets if data else [0], len(data), initial_offsets, len(initial))
     segment = data + initial
@@ -63,14 +63,14 @@ def serialize(program: Program, constants: Sequence[bytes], states: Sequence[byt
     program_size = len(flatbuffer) + header_size
     base = -(-program_size // CONSTANT_ALIGNMENT) * CONSTANT_ALIGNMENT
     header = _HEADER.pack(_HEADER_MAGIC, header_size, program_size, base, len(segment))
-    # The root offset is relative to the start of the file, every other offset to its own place.
+    # The root offset is relative to the start of the file, every other offset to its own position.
     root = struct.unpack_from("<I", flatbuffer)[0] + header_size
     file = struct.pack("<I", root) + flatbuffer[4:8] + header + flatbuffer[8:]
     return file + bytes(base - program_size) + bytes(segment)
 
 
 def _segment(items: Sequence[bytes], alignment: int) -> tuple[bytes, list[int]]:
-    """The items behind the reserved one in a row, and the offset of each; the reserved one's is 0."""
+    """Concatenates the items after the reserved one; returns the offset of each, and 0 for the reserved one."""
     segment = bytearray()
     offsets = [0]
     for item in items[1:]:
@@ -86,8 +86,8 @@ class _Writer:
     def __init__(self) -> None:
         self._builder = flatbuffers.Builder(1024)
         self._written: dict[Any, int] = {}
-        # The builder shares vtables, but (before flatbuffers 25.12) also between tables of different sizes, which a
-        # vtable states: per size its own.
+        # The builder shares vtables, but before flatbuffers 25.12 also between tables of different sizes, which a
+        # vtable contains. So there is a set of vtables for each size.
         self._vtables: dict[int, dict[Any, int]] = {}
 
     def program(
@@ -111,7 +111,7 @@ class _Writer:
         if states_size:
             offsets = self._scalars("uint64", state_offsets)
             states = self._offsets([self._table([("uint32", len(sizes) - 1), ("offset", offsets)])])
-        # ExecuTorch takes a program without this table for one from before segments existed, and refuses it.
+        # ExecuTorch refuses a program without this table as one from before segments existed.
         constant_segment = self._table([("uint32", 0), ("offset", self._scalars("uint64", constant_offsets))])
         root = self._table(
             [
@@ -128,7 +128,7 @@ class _Writer:
         return bytes(self._builder.Output())
 
     def _plan(self, plan: ExecutionPlan) -> int:
-        # Written back to front: what is read first at load lies closest to the root.
+        # The builder writes back to front: what is read first at load is closest to the root.
         operators = [
             self._table([("offset", self._string(op.name)), ("offset", self._string(op.overload))])
             for op in plan.operators
@@ -153,7 +153,7 @@ class _Writer:
                 ("offset", self._scalars("int32", plan.outputs)),
                 ("offset", self._offsets([chain])),
                 ("offset", self._offsets(operators)),
-                # ExecuTorch refuses a plan without the list of delegates, even an empty one.
+                # ExecuTorch refuses a plan without the list of delegates, even if it is empty.
                 ("offset", self._offsets([])),
                 ("offset", self._scalars("int64", plan.non_const_buffer_sizes)),
             ]
@@ -192,7 +192,7 @@ class _Writer:
                 ("int32", tensor.storage_offset),
                 ("offset", self._scalars("int32", tensor.sizes)),
                 ("offset", self._scalars("uint8", tensor.dim_order)),
-                # requires_grad means nothing to a device.
+                # requires_grad has no meaning on a device.
                 None,
                 ("uint32", tensor.data_buffer_idx),
                 ("offset", allocation),
@@ -202,12 +202,12 @@ class _Writer:
         )
 
     def _table(self, fields: Sequence[tuple[str, Any] | None]) -> int:
-        """A table with the fields in the schema's order; None and zero are the defaults and take no room."""
+        """Writes a table with the fields in the schema's order; None and zero are the defaults and take no space."""
         key = ("table", *fields)
         if key not in self._written:
             builder = self._builder
             builder.StartObject(len(fields))
-            # Large fields first keeps the padding small.
+            # Writing large fields first keeps the padding small.
             for slot, entry in sorted(enumerate(fields), key=lambda item: -_WIDTHS[item[1][0]] if item[1] else 0):
                 if entry is None or entry[1] is None:
                     continue

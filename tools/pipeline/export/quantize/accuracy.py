@@ -1,4 +1,4 @@
-"""What quantization costs at the outputs of a model, and which of its places cost most."""
+"""Measures the quantization noise at the outputs of a model, and finds the layers that cause most of it."""
 
 from __future__ import annotations
 
@@ -13,19 +13,21 @@ import torch
 from torch.fx import GraphModule, Interpreter, Node
 
 from tools.pipeline.export.backends.cortex_m.int4 import is_int4
+from tools.pipeline.export.ir.operators import DEQUANTIZATIONS, QUANTIZE
 from tools.pipeline.export.plan.manifest import origin
 from tools.pipeline.export.quantize import activation_tables
-from tools.pipeline.export.quantize.quantize import DEQUANTIZE, QUANTIZE, Quantized, Sample
+from tools.pipeline.export.quantize.quantize import Quantized, Sample
 from tools.pipeline.export.rewrite.own_operators import RECURRENT
 from tools.pipeline.model_file.deterministic import computing
 from tools.quiet.console import UserError
 
 
 def output_snr(quantized: Quantized) -> float:
-    """The signal-to-noise ratio in dB of the worst output in floating point, over the measured samples.
+    """Returns the signal-to-noise ratio in dB of the worst floating-point output, over the measured samples.
 
-    That is 10 log10(sum f^2 / sum (f - q)^2) of f, computed in floating point, and q, quantized; infinite if they are
-    equal, or if no output is in floating point. Of a stream each carries its own state from sample to sample.
+    The ratio is 10 log10(sum f^2 / sum (f - q)^2), where f is computed in floating point and q is quantized. It is
+    infinite if they are equal, or if no output is in floating point. On a stream, each module carries its own state
+    between samples.
     """
     assert quantized.floating is not None
     by_output = _powers_by_output(
@@ -38,7 +40,7 @@ def output_snr(quantized: Quantized) -> float:
 
 
 def is_stream(quantized: Quantized) -> bool:
-    """Whether a model keeps state, or is given that of its recurrent layers."""
+    """Whether a model keeps state, or takes and returns the state of its recurrent layers."""
 
     def source(node: Any) -> Any:
         while isinstance(node, Node) and node.op != "placeholder" and len(node.all_input_nodes) == 1:
@@ -51,10 +53,10 @@ def is_stream(quantized: Quantized) -> bool:
 
 
 def run_all(module: GraphModule, samples: Iterable[Sample], start: Sample = ()) -> list[list[Any]]:
-    """What a module returns for samples, without the state that it carries from one to the next.
+    """Runs a module on samples and returns its results without the state that it carries from one sample to the next.
 
     Args:
-      start: the state, which the first inputs are and the first outputs change.
+      start: the state, which the first inputs read and the first outputs update.
     """
     returned = []
     with computing():
@@ -66,27 +68,27 @@ def run_all(module: GraphModule, samples: Iterable[Sample], start: Sample = ()) 
 
 
 def _numbers(results: Iterable[Any]) -> list[torch.Tensor]:
-    """Those of a module's results that are numbers in floating point."""
+    """Returns the floating-point tensors among a module's results."""
     return [each for each in results if isinstance(each, torch.Tensor) and each.is_floating_point()]
 
 
-# How many places are named that cost most accuracy.
+# The number of layers that a message names as the worst ones.
 _BLAMED = 3
-# On how many samples of a stream it is measured what a place costs.
+# The number of samples of a stream on which costs are measured.
 _STEPS = 64
 _STATELESS: Sample = ()
 
 
 @dataclass(frozen=True)
 class Demand:
-    """What a quantized model must have.
+    """A demand on the accuracy of a quantized model.
 
     Attributes:
-      text: as the user writes it.
-      least: of what measure() returns.
+      text: the demand as the user writes it.
+      least: the smallest acceptable result of measure().
       measure: measures a quantized model.
-      unit: a format of what is measured.
-      allowed: the ratio of noise to signal with which it has that; infinite where no ratio says so.
+      unit: a format for measured values.
+      allowed: the ratio of noise to signal that satisfies the demand; infinite if no ratio guarantees that.
     """
 
     text: str
@@ -96,27 +98,27 @@ class Demand:
     allowed: float = math.inf
 
     def shown(self, measured: float) -> str:
-        """What was measured, with its unit."""
+        """Formats a measured value with its unit."""
         return self.unit.format(measured)
 
 
 def snr_demand(decibels: int) -> Demand:
-    """That the worst output has a signal-to-noise ratio."""
+    """Demands a signal-to-noise ratio of the worst output."""
     return Demand(f"min_snr = {decibels}", decibels, output_snr, "{:.1f} dB", 10 ** (-decibels / 10))
 
 
 def share_right(outputs: Sequence[Sequence[torch.Tensor]], labels: torch.Tensor) -> float:
-    """The share of samples whose first output's largest element is at the label's index.
+    """Returns the share of samples whose first output has its largest element at the label's index.
 
     Args:
-      outputs: of each sample.
+      outputs: the outputs of each sample.
     """
     found = (int(each[0].reshape(-1).argmax()) for each in outputs)
     return sum(index == int(label) for index, label in zip(found, labels, strict=True)) / len(labels)
 
 
 def accuracy_demand(share: float, samples: Sequence[Sample], labels: torch.Tensor) -> Demand:
-    """That a share of samples is classified right."""
+    """Demands that a share of samples is classified correctly."""
 
     def measure(quantized: Quantized) -> float:
         return share_right(run_all(quantized.module, samples, quantized.start), labels)
@@ -126,14 +128,14 @@ def accuracy_demand(share: float, samples: Sequence[Sample], labels: torch.Tenso
 
 @dataclass(frozen=True)
 class Cost:
-    """What it costs in accuracy that some places of a model are quantized.
+    """The loss of accuracy from quantizing some layers of a model.
 
     Attributes:
-      places: those that are quantized together, as origin() has them.
-      share: the largest ratio of noise to signal of an output, if all but these places computed in floating point.
-      readers: places that would quantize the result of `places` again, were these in floating point: sums and
-        normalizations, as along the residual branches of a transformer. No products, whose noise is their own; and none
-        where it is not this quantization that costs most.
+      places: source locations, as origin() returns them, that are quantized together.
+      share: the largest ratio of noise to signal of an output if only these are quantized.
+      readers: locations that would quantize the result of `places` again if these were in floating point: sums and
+        normalizations, such as along the residual branches of a transformer. Products are excluded, as they make their
+        own noise. Empty where this quantization is not the main cost.
     """
 
     places: frozenset[str]
@@ -142,10 +144,10 @@ class Cost:
 
 
 def costs(quantized: Quantized, path: Path) -> list[Cost]:
-    """What each quantized tensor of a model costs at its outputs, the worst first.
+    """Measures the cost of each quantized tensor of a model at its outputs, worst first.
 
-    The error that a layer makes, given what it reads in floating point, is added to its result there. A layer and the
-    activation that is computed with it are one. A model that keeps state carries what an error leaves in it.
+    The error that a layer makes on its floating-point input is added to its floating-point result. A layer and its
+    fused activation count as one. A model with state carries the effect of an error to later samples.
 
     Args:
       path: the model file.
@@ -176,16 +178,16 @@ def _places(nodes: Iterable[Node], path: Path) -> frozenset[str]:
 
 
 class Run(Interpreter):
-    """A run of a module on a sample.
+    """Runs a module on a sample.
 
     Args:
-      errors: what is added to what nodes return, by their names.
-      kept: how many of the first outputs are state.
+      errors: values to add to the results of nodes, by node name.
+      kept: the number of outputs, from the first one on, that are state.
 
     Attributes:
-      values: what nodes return, by their names.
-      state: what the module keeps for its next call.
-      outputs: those of its other outputs that are numbers in floating point.
+      values: the results of nodes, by node name.
+      state: the state for the module's next call.
+      outputs: the other outputs that are floating-point tensors.
     """
 
     def __init__(
@@ -212,11 +214,11 @@ def _runs(
     start: Sample,
     errors: Sequence[Mapping[str, torch.Tensor]] | None = None,
 ) -> Iterator[Run]:
-    """Runs of a module on samples, in turn; each one is given the state that the one before left.
+    """Runs a module on samples in turn, passing the state from one to the next.
 
     Args:
-      start: the state before the first one.
-      errors: of each sample, what is added to what nodes return.
+      start: the state before the first sample.
+      errors: for each sample, values to add to the results of nodes.
     """
     for sample, each in zip(samples, errors or itertools.repeat(None, len(samples)), strict=True):
         run = Run(module, (*start, *sample), each, len(start))
@@ -225,7 +227,7 @@ def _runs(
 
 
 def _middle(quantized: Quantized) -> tuple[Sequence[Sample], Sample]:
-    """The middle of a stream, as its start is often silence, and the state before it."""
+    """Returns the middle of a stream, as its start is often silence, and the state before it."""
     assert quantized.floating is not None
     begin = max(0, (len(quantized.measured) - _STEPS) // 2)
     start = quantized.start
@@ -235,14 +237,14 @@ def _middle(quantized: Quantized) -> tuple[Sequence[Sample], Sample]:
 
 
 def powers(expected: Sequence[torch.Tensor], actual: Sequence[torch.Tensor]) -> tuple[float, float]:
-    """Signal and noise over all samples: the squares' sum of what is expected, and that of the differences."""
+    """Returns signal and noise over all samples: the sums of squares of the expected values, and of the differences."""
     signal = sum(float(tensor.double().square().sum()) for tensor in expected)
     noise = sum(float((e.double() - a.double()).square().sum()) for e, a in zip(expected, actual, strict=True))
     return signal, noise
 
 
 def decibels(signal: float, noise: float) -> float:
-    """Their ratio in dB; infinite without noise."""
+    """Returns the ratio in dB, which is infinite without noise."""
     if noise == 0:
         return math.inf
     return 10 * math.log10(signal / noise) if signal else -math.inf
@@ -251,23 +253,24 @@ def decibels(signal: float, noise: float) -> float:
 def _powers_by_output(
     expected: Sequence[Sequence[torch.Tensor]], actual: Sequence[Sequence[torch.Tensor]]
 ) -> list[tuple[float, float]]:
-    """powers() of each output, of the outputs of each sample."""
+    """Returns powers() for each output, from lists of outputs per sample."""
     return [powers(e, a) for e, a in zip(zip(*expected, strict=True), zip(*actual, strict=True), strict=True)]
 
 
 def dequantized(node: Node) -> Node | None:
-    """What the next layers see of a node: its value after quantization and dequantization; None if it is not int8."""
+    """Returns the dequantized value that the next layers read in place of a node, or None if it is not quantized."""
     for user in node.users:
         if user.target == QUANTIZE:
-            return next((after for after in user.users if after.target in DEQUANTIZE), None)
+            return next((after for after in user.users if after.target in DEQUANTIZATIONS), None)
     return None
 
 
 def _groups(module: GraphModule) -> list[list[Node]]:
-    """What computes each quantized tensor: an operator, and those before it whose results nothing else reads."""
+    """Groups the operators behind each quantized tensor: an operator, and those before it that only this group reads.
+    """
     groups: dict[Node, list[Node]] = {}
     for node in reversed(list(module.graph.nodes)):
-        if node.op != "call_function" or node.target is QUANTIZE or node.target in DEQUANTIZE:
+        if node.op != "call_function" or node.target is QUANTIZE or node.target in DEQUANTIZATIONS:
             continue
         user = next(iter(node.users), None)
         groups[node] = groups[user] if len(node.users) == 1 and user in groups else []
@@ -276,10 +279,10 @@ def _groups(module: GraphModule) -> list[list[Node]]:
 
 
 def _errors(module: GraphModule, group: list[Node], computed: dict[str, Any]) -> dict[str, torch.Tensor]:
-    """What a group of operators adds to its last result by being quantized, by the name of that node.
+    """Returns the error that quantization adds to the last result of a group of operators, by the name of that node.
 
     Args:
-      computed: what nodes return in floating point.
+      computed: the results of nodes in floating point.
     """
     results: dict[Node, Any] = {}
 
@@ -291,7 +294,7 @@ def _errors(module: GraphModule, group: list[Node], computed: dict[str, Any]) ->
     def evaluate(node: Node) -> Any:
         if node.op == "get_attr":
             return Interpreter(module).fetch_attr(str(node.target))
-        if node.target in DEQUANTIZE:
+        if node.target in DEQUANTIZATIONS:
             source = node.args[0]
             if isinstance(source, Node) and source.target is QUANTIZE:
                 (quantized,) = source.all_input_nodes
@@ -309,7 +312,7 @@ def _errors(module: GraphModule, group: list[Node], computed: dict[str, Any]) ->
 
 
 def _rounded(node: Node, value: torch.Tensor) -> torch.Tensor:
-    """What the next layers see of a value of a node."""
+    """Returns a value of a node after quantization and dequantization."""
     after = dequantized(node)
     if after is None:
         return value
@@ -319,11 +322,11 @@ def _rounded(node: Node, value: torch.Tensor) -> torch.Tensor:
 
 
 def _readers(node: Node, errors: Sequence[Mapping[str, torch.Tensor]], runs: Sequence[Run]) -> list[Node]:
-    """What Cost.readers are of the last node of a group, as nodes.
+    """Returns the nodes for Cost.readers of the last node of a group.
 
     Args:
-      errors: what the group adds to its result, by sample.
-      runs: in floating point, by sample.
+      errors: the errors that the group adds to its result, by sample.
+      runs: the runs in floating point, by sample.
     """
     after = dequantized(node)
     if after is None or not all(node.name in each for each in errors):
@@ -339,11 +342,11 @@ def _readers(node: Node, errors: Sequence[Mapping[str, torch.Tensor]], runs: Seq
 
 
 class OutOfReach(UserError):
-    """A quantized model can't have what is demanded of it, unless all of it is in floating point.
+    """A quantized model can't satisfy a demand unless all of it is in floating point.
 
     Attributes:
-      measured: what it reaches.
-      blamed: where most of the noise comes from.
+      measured: the value that it reaches.
+      blamed: the layers that most of the noise comes from.
     """
 
     def __init__(self, path: Path, demand: Demand, measured: str, blamed: str) -> None:
@@ -362,19 +365,19 @@ def leave_worst_in_float(
     demand: Demand,
     path: Path,
 ) -> tuple[frozenset[str], Quantized, str] | None:
-    """Finds the places that must stay in floating point for what is demanded of the model.
+    """Finds the layers that must stay in floating point to satisfy a demand.
 
     Args:
-      quantized: the model but for the places that stay in floating point anyway.
-      quantize: quantizes the model but for some places.
-      in_float: those that stay in floating point anyway.
+      quantized: the model, with only `in_float` in floating point.
+      quantize: quantizes the model except some locations.
+      in_float: the locations that stay in floating point anyway.
       path: the model file.
 
     Returns:
-      in_float and what stays besides, the model so, and what there is to say about it; None if the model has that
-      already.
+      in_float and the further locations, the resulting model, and a note about it; None if the model satisfies the
+      demand already.
 
-    Raises OutOfReach if only a model that is all in floating point has that.
+    Raises OutOfReach if only a model that is all in floating point satisfies it.
     """
     before = reached = demand.measure(quantized)
     if before >= demand.least:
@@ -382,11 +385,11 @@ def leave_worst_in_float(
     levels: dict[float, frozenset[str]] = {}
     ranked = costs(quantized, path)
     for cost in ranked:
-        # The same ratio is of the same error, which views hand on from place to place.
+        # Equal ratios are the same error, which views pass on.
         levels[cost.share] = levels.get(cost.share, frozenset()) | cost.places | cost.readers
-    # How many of the worst are too few, and how many are enough.
+    # The largest number known to be too small, and the smallest known to suffice.
     few, enough = 0, None
-    # Noise adds up about linearly, but what a layer in floating point returns may be quantized for the next one.
+    # Noise adds up about linearly, but the floating-point result of a layer may be quantized for the next one.
     count = min(_count_of_worst(list(levels), demand.allowed), len(levels) - 1)
     while enough is None or enough - few > 1:
         if count <= few:
@@ -406,10 +409,10 @@ def leave_worst_in_float(
 
 
 def _count_of_worst(shares: Sequence[float], allowed: float) -> int:
-    """How many of the worst are mended at once, for the rest to make no more noise than is allowed.
+    """Returns how many of the worst to move to floating point, so that the noise of the others is allowed.
 
     Args:
-      shares: ratios of noise to signal, the worst first; a sixteenth of them is mended at least.
+      shares: ratios of noise to signal, worst first; at least a sixteenth of them is moved.
     """
     mended = max(1, len(shares) // 16)
     while mended < len(shares) and sum(shares[mended:]) > allowed:
@@ -418,7 +421,7 @@ def _count_of_worst(shares: Sequence[float], allowed: float) -> int:
 
 
 def blamed(ranked: Sequence[Cost]) -> str:
-    """Where most of the noise comes from; no place has what is rounded of the inputs."""
+    """Names the layers that most of the noise comes from; the rounding of inputs belongs to no layer."""
     if not ranked:
         return "the inputs, which int8 is too coarse for"
     places = {cost.share: " and ".join(sorted(cost.places)) for cost in reversed(ranked)}
@@ -433,18 +436,18 @@ def leave_worst_in_int8(
     """Finds the layers whose weights must be int8 instead of int4 for a signal-to-noise ratio of the outputs.
 
     Args:
-      quantized: the model with all weights in int4 that can be.
-      quantize: quantizes the model with int8 weights in some places.
-      demanded: the ratio in dB; where int8 has less, all weights are int8.
+      quantized: the model with int4 weights wherever possible.
+      quantize: quantizes the model with int8 weights in some locations.
+      demanded: the ratio in dB; if int8 doesn't reach it, all weights are int8.
       path: the model file.
 
     Returns:
-      the places, and what there is to say about them.
+      the locations, and a note about them.
     """
     before = reached = output_snr(quantized)
     layers = _in_int4(quantized, path)
     ranked = [cost for cost in costs(quantized, path) if cost.places & layers]
-    # Those that add no noise at all are the last.
+    # Layers that add no noise come last.
     silent = layers.difference(*(cost.places for cost in ranked))
     ranked += [Cost(frozenset((place,)), 0.0, frozenset()) for place in sorted(silent)]
     allowed = 10 ** (-demanded / 10)
@@ -459,6 +462,6 @@ def leave_worst_in_int8(
 
 
 def _in_int4(quantized: Quantized, path: Path) -> frozenset[str]:
-    """The places of layers with int4 weights."""
+    """Returns the locations of layers with int4 weights."""
     nodes = quantized.module.graph.nodes
     return frozenset(origin(node, path) for node in nodes if len(node.args) > 1 and is_int4(node.args[1]))

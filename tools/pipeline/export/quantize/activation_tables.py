@@ -1,12 +1,12 @@
-"""Annotates what ExecuTorch's Cortex-M quantizer knows operator by operator, or not at all, as a whole.
+"""Annotates groups of operators that ExecuTorch's Cortex-M quantizer annotates one by one, or not at all.
 
 A *function* is a group of elementwise operators that compute their result from one tensor and from numbers: a GELU
-written out, `x * relu6(x + 3) / 6`, a product with a constant. Quantized operator by operator it would lose precision
-at each step, and take instructions for each; as a whole it becomes one table of 256 results (tables.py).
+written out, `x * relu6(x + 3) / 6`, a product with a constant. Quantizing each operator would lose precision and take
+instructions at each step; the group becomes one table of 256 results (tables.py).
 
-*Masked scores* are what a mask of minus infinity, or of numbers as good as that, is added to on the way to a softmax or
-a maximum. No int8 tensor holds such numbers beside the scores, so these operators stay in floating point, up to there,
-but for a sum and a softmax that an operator of our own computes (softmax.py).
+*Masked scores* are the values between the addition of a mask of minus infinity, or of similar numbers, and a softmax or
+a maximum. No int8 scale can represent such numbers and the scores, so these operators stay in floating point, except
+for a sum and a softmax that an operator of our own computes (softmax.py).
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ from torchao.quantization.pt2e.quantizer.quantizer import Q_ANNOTATION_KEY
 from tools.pipeline.export.backends.cortex_m.norms import norm_of
 from tools.pipeline.export.backends.cortex_m.own_layers import mark
 from tools.pipeline.export.backends.cortex_m.prelu import is_prelu
-from tools.pipeline.export.backends.cortex_m.softmax import SOFTMAX, Scores, scores_of
+from tools.pipeline.export.backends.cortex_m.softmax import Scores, scores_of
+from tools.pipeline.export.ir.operators import CLAMPS, SOFTMAX
 from tools.pipeline.export.ir.rewriting import is_elementwise
 from tools.pipeline.export.rewrite.own_operators import RECURRENT
 from tools.pipeline.export.rewrite.spectra.spectra import SPECTRA
@@ -47,40 +48,37 @@ from tools.pipeline.model_file.call import CALLED
 
 _aten = torch.ops.aten
 
-# Computed together with the layer before them.
-_FUSED = frozenset((_aten.relu.default, _aten.hardtanh.default, _aten.clamp.default, _aten.hardsigmoid.default))
+# Activations that are fused into the layer before them.
+_FUSED = CLAMPS | {_aten.hardsigmoid.default}
 _LAYERS = frozenset((
     _aten.conv2d.default, _aten.conv_transpose2d.input, _aten.linear.default, _aten.add.Tensor,
     _aten.max_pool2d.default,
 ))  # fmt: skip
-# Alone, ExecuTorch's passes compute them in int8.
-_KNOWN = frozenset((
-    _aten.relu.default, _aten.hardtanh.default, _aten.clamp.default, _aten.sigmoid.default, _aten.tanh.default,
-    _aten.silu.default,
-))  # fmt: skip
-# With weights, or of two matrices.
+# ExecuTorch's passes compute these in int8 if they stand alone.
+_KNOWN = CLAMPS | {_aten.sigmoid.default, _aten.silu.default, _aten.tanh.default}
+# Layers with weights, and products of two matrices.
 _PRODUCTS = frozenset((
     _aten.conv2d.default, _aten.conv_transpose2d.input, _aten.linear.default, _aten.bmm.default,
 ))  # fmt: skip
-# What takes of masked numbers only those that are not.
-_UNMASKING = (*SOFTMAX, _aten.max.dim, _aten.amax.default, _aten.max.default, _aten.argmax.default)
+# Operators whose results don't depend on masked elements.
+_UNMASKING = SOFTMAX | {_aten.amax.default, _aten.argmax.default, _aten.max.default, _aten.max.dim}
 _COMPARISONS = frozenset(
     getattr(operator, overload)
     for operator in (_aten.eq, _aten.ne, _aten.lt, _aten.le, _aten.gt, _aten.ge)
     for overload in ("Scalar", "Tensor")
 )
-# What is added to scores to exclude them is below this; scores are not.
+# Masks add less than this to the scores that they exclude; scores are larger.
 _EXCLUDED = -1e3
 
 
 @dataclass
 class Function:
-    """Elementwise operators that are one function of a tensor.
+    """Elementwise operators that compute one function of a tensor.
 
     Attributes:
       source: the tensor.
       nodes: the operators, in order.
-      results: those of them that others read.
+      results: the operators whose results other nodes read.
     """
 
     source: Node
@@ -89,7 +87,7 @@ class Function:
 
 
 def is_layer(node: Node) -> bool:
-    """Whether a node is one of the operators that int8 is for: those with weights, and what is fused into them."""
+    """Whether a node has weights, or is an activation that is fused into such a node."""
     if node.target in (_aten.relu.default, _aten.hardtanh.default):
         return True
     return node.target in _PRODUCTS and node.target != _aten.bmm.default and _is_parameter(node.args[1])
@@ -101,7 +99,7 @@ def is_product(node: Node) -> bool:
 
 
 def bounds(node: Node) -> tuple[float, float]:
-    """What the results of an operator are never beyond, as far as that is known of it."""
+    """Returns known bounds of the results of an operator."""
     if node.target in (_aten.sigmoid.default, _aten.hardsigmoid.default, *SOFTMAX):
         return 0.0, 1.0
     if node.target == _aten.tanh.default:
@@ -114,7 +112,7 @@ def bounds(node: Node) -> tuple[float, float]:
 
 
 def keeps_bounds(node: Node) -> bool:
-    """Whether an operator's results are elements of its operands or means of them, and share their range."""
+    """Whether an operator's results are elements or means of its operands, and share their range."""
     # Activations are among the operators that may share a range.
     if node.op != "call_function" or bounds(node) != (-math.inf, math.inf):
         return False
@@ -126,8 +124,8 @@ def _is_parameter(node: Any) -> bool:
 
 
 def find_functions(graph: Graph) -> list[Function]:
-    """The functions of a graph, without operators that are computed with a layer, or known to the quantizer, anyway."""
-    # An operator that a function goes on from, but others read, too, begins another function.
+    """Finds the functions of a graph, without operators that are fused into a layer or known to the quantizer."""
+    # A function ends at an operator whose result other nodes read, too; the rest begins another function.
     sources: set[Node] = set()
     while True:
         roots = _roots(graph, sources)
@@ -150,7 +148,7 @@ def find_functions(graph: Graph) -> list[Function]:
 
 
 def _roots(graph: Graph, sources: set[Node]) -> dict[Node, Node]:
-    """Per elementwise operator of one tensor that tensor, as far back as there are such operators."""
+    """Maps each elementwise operator of one tensor to that tensor, followed back through all such operators."""
     roots: dict[Node, Node] = {}
     for node in graph.nodes:
         if not _is_function(node):
@@ -163,7 +161,7 @@ def _roots(graph: Graph, sources: set[Node]) -> dict[Node, Node]:
         source = operands.pop() if len(operands) == 1 else None
         if source is not None and _is_float(source) and source.meta["val"].shape == node.meta["val"].shape:
             roots[node] = source
-    # What ends in something else than numbers, such as a condition that something else reads, is no function.
+    # A group that ends in anything but numbers, such as a condition that other nodes read, is not a function.
     while True:
         ends = [
             node for node in roots if not _is_float(node) and any(roots.get(user) != roots[node] for user in node.users)
@@ -187,7 +185,7 @@ def _is_function(node: Node) -> bool:
 
 
 def _is_layer(node: Any) -> bool:
-    """Whether a node computes an activation after it, too."""
+    """Whether a node can fuse the activation after it."""
     if not isinstance(node, Node) or node.target not in _LAYERS or len(node.users) != 1:
         return False
     return node.target != _aten.add.Tensor or not any(_is_number(operand) for operand in node.all_input_nodes)
@@ -214,7 +212,7 @@ def _is_of_other_format(node: Node) -> bool:
 
 
 def find_masked_scores(module: GraphModule) -> list[Node]:
-    """What lies between a mask and the softmax or maximum after it, both included."""
+    """Lists the nodes from a mask to the softmax or maximum after it, both included."""
     found: dict[Node, None] = {}
     for node in module.graph.nodes:
         if node.op == "call_function" and is_elementwise(node.target) and _is_masked(module, node):
@@ -224,7 +222,9 @@ def find_masked_scores(module: GraphModule) -> list[Node]:
 
 
 def _path_from_mask(node: Node) -> list[Node]:
-    """A node and all behind it up to what unmasks; nothing if something else reads masked numbers."""
+    """Lists a node and its successors up to the operator that ignores masked elements; empty if another node reads
+    them.
+    """
     found: dict[Node, None] = {}
     pending = [node]
     while pending:
@@ -255,7 +255,7 @@ def _is_masked(module: GraphModule, node: Node) -> bool:
 
 
 def _find_scores(module: GraphModule) -> dict[Node, Scores]:
-    """Each softmax that an operator of our own computes in int8 together with what is before it."""
+    """Finds each softmax that an operator of our own computes in int8 together with the operators before it."""
 
     def value(node: Node) -> torch.Tensor | None:
         return attribute(module, str(node.target)) if node.op == "get_attr" else None
@@ -265,7 +265,7 @@ def _find_scores(module: GraphModule) -> dict[Node, Scores]:
 
 
 def _annotate_softmax(softmax: Node, scores: Scores) -> None:
-    """Annotates a softmax and the operators before it as one."""
+    """Annotates a softmax and the operators before it as a group."""
     first, *others = scores.between
     _mark_node_as_quantized(first, {scores.source: INT8_ACTIVATION_PER_TENSOR_QSPEC}, None, False)
     for node in others:
@@ -277,7 +277,7 @@ def _annotate_softmax(softmax: Node, scores: Scores) -> None:
 
 
 def by_layer(node: Node, named: Mapping[str, str], otherwise: str) -> str:
-    """What is said of a node's layer: by the names of layers, with all that is inside them; the longest name counts."""
+    """Looks up a node's layer in a table of module names, which include all modules inside; the longest name wins."""
     best, found = -1, otherwise
     for name, _ in node.meta.get("nn_module_stack", {}).values():
         name = name.removeprefix(f"{CALLED}.")
@@ -287,7 +287,7 @@ def by_layer(node: Node, named: Mapping[str, str], otherwise: str) -> str:
 
 
 def attribute(module: GraphModule, name: str) -> torch.Tensor:
-    """The tensor that a node `get_attr` of a module stands for."""
+    """Returns the tensor of a node `get_attr` of a module."""
     value: Any = module
     for part in name.split("."):
         value = getattr(value, part)
@@ -296,15 +296,15 @@ def attribute(module: GraphModule, name: str) -> torch.Tensor:
 
 
 def _has_no_kernel(node: Node) -> bool:
-    """Whether a node is in a form that no int8 kernel knows.
+    """Whether no int8 kernel supports a node.
 
-    Numbers of another format than float32, weights that the model computes, pooling that is dilated, whose windows
-    reach beyond the image, or whose places are asked for, and padding of more than four dimensions, or with less than
-    any number of an image.
+    These are nodes of other dtypes than float32, layers with computed weights, poolings that are dilated, whose windows
+    exceed the image or whose indices are read, and paddings of more than four dimensions or with a number below any
+    image's.
     """
     if node.op == "call_function" and any(map(_is_of_other_format, (node, *node.all_input_nodes))):
         return True
-    # Passes would take such a layer for one in int8 if its weights came from there, too.
+    # Passes would take such a layer for an int8 layer if its weights were quantized.
     if _has_computed_weights(node) or any(_has_computed_weights(user) and user.args[1] is node for user in node.users):
         return True
     if node.target == _aten.constant_pad_nd.default:
@@ -321,13 +321,13 @@ def _has_no_kernel(node: Node) -> bool:
 
 
 def _with_defaults(node: Node, place: int, defaults: tuple[Any, ...]) -> tuple[Any, ...]:
-    """A node's arguments from `place` on, which may be left out."""
+    """Returns a node's optional arguments from index `place` on."""
     given = tuple(node.args[place:])
     return given + defaults[len(given) :]
 
 
 def _find_state(graph: Graph, count: int) -> list[Node]:
-    """What computes the first outputs of a graph, back to layers with weights and to products."""
+    """Lists the nodes that compute the first outputs of a graph, back to layers with weights and to products."""
     found: dict[Node, None] = {}
     pending = [node for node in graph.output_node().args[0][:count] if isinstance(node, Node)]
     while pending:
@@ -339,14 +339,14 @@ def _find_state(graph: Graph, count: int) -> list[Node]:
 
 
 def leave_state(graph: Graph, count: int) -> None:
-    """Marks what computes the first outputs of a graph as seen by a quantizer, and left in floating point."""
+    """Marks the nodes that compute the first outputs of a graph as annotated, and leaves them in floating point."""
     for node in _find_state(graph, count):
         _mark_node_as_quantized(node, {}, None, False)
         node.meta[PatternMatcher.Q_PATTERN_MATCHED_KEY] = True
 
 
 def _find_signals(graph: Graph, in_float: set[Node]) -> list[Node]:
-    """Inputs that nothing reads but what stays in floating point up to spectra, which would lose by steps of int8."""
+    """Finds inputs that only floating-point operators read on the way to spectra, which would lose accuracy in int8."""
     found = []
     for node in graph.nodes:
         readers: set[Node] = set(node.users) if node.op == "placeholder" else set()
@@ -363,11 +363,11 @@ def _find_signals(graph: Graph, in_float: set[Node]) -> list[Node]:
 
 @dataclass(frozen=True)
 class Decided:
-    """Where operators of a graph are by what they cost.
+    """The operators whose form was decided by cost.
 
     Attributes:
-      floating: those that stay in floating point.
-      int8: operators of functions that are int8, whatever is next to them.
+      floating: operators that stay in floating point.
+      int8: operators of functions that are int8, whatever their neighbours are.
     """
 
     floating: frozenset[Node] = frozenset()
@@ -375,7 +375,7 @@ class Decided:
 
 
 class _Whole(Quantizer):
-    """The head of the quantizers: keeps groups from those that annotate operator by operator."""
+    """The first quantizer: protects groups of operators from quantizers that annotate single operators."""
 
     def __init__(
         self,
@@ -385,9 +385,9 @@ class _Whole(Quantizer):
         has_own_layers: bool,
     ) -> None:
         self.functions: list[Function] = []
-        # Softmax operators with what is before them, as far as one operator computes all of it.
+        # Softmax operators, each with the operators before it that one kernel computes with it.
         self.softmaxes: list[list[Node]] = []
-        # Inputs of the model that spectra are computed of, and nothing else.
+        # Inputs of the model that are only used to compute spectra.
         self.signals: list[Node] = []
         self.states = states
         self.decided = Decided()
@@ -427,10 +427,10 @@ class _Whole(Quantizer):
         return model
 
     def validate(self, model: GraphModule) -> None:
-        """Nothing to check: what is not annotated stays in floating point, and the build says so."""
+        """Checks nothing: nodes without annotations stay in floating point, and the build reports them."""
 
     def get_quantizer_info(self) -> QuantizerInfo:
-        """What ExecuTorch's report of quantizers asks of each."""
+        """Describes the quantizer for ExecuTorch's report."""
         return QuantizerInfo("Groups", "functions and masked scores", "as a whole", __name__)
 
 
@@ -460,15 +460,15 @@ class _OwnLayers(Quantizer):
         return model
 
     def validate(self, model: GraphModule) -> None:
-        """Nothing to check, as in _Whole."""
+        """Checks nothing, as in _Whole."""
 
     def get_quantizer_info(self) -> QuantizerInfo:
-        """What ExecuTorch's report of quantizers asks of each."""
+        """Describes the quantizer for ExecuTorch's report."""
         return QuantizerInfo("Own layers", "normalization, PReLU, LSTM and GRU", "int8", __name__)
 
 
 def _leave_states(layer: Node) -> None:
-    """Leaves a recurrent layer's states in floating point, back to the model's inputs and on to its outputs."""
+    """Leaves a recurrent layer's states in floating point, back to the model's inputs and forward to its outputs."""
     pending = [(state, True) for state in layer.all_input_nodes[1:]]
     pending += [(user, False) for user in layer.users if user.args[1] != 0]
     seen = {layer}
@@ -492,17 +492,18 @@ def _leave_states(layer: Node) -> None:
 def _is_layer_of_our_own(node: Node) -> bool:
     if norm_of(node) is None and not is_prelu(node) and node.target not in RECURRENT:
         return False
-    # Beside what is normalized, and an initial state.
+    # Skips the normalized tensor, or input and initial states.
     first = 1 if node.target not in RECURRENT else len(RECURRENT) + 1 - RECURRENT.index(node.target)
     given = [operand for operand in node.args[first:] if isinstance(operand, Node)]
     return _is_float(node.args[0]) and all(map(_is_parameter, given))
 
 
 class _Functions(Quantizer):
-    """Annotates functions that other int8 operators lie next to, once these are annotated.
+    """Annotates functions next to int8 operators, after these are annotated.
 
     Args:
-      has_float_border: whether the model takes and returns floating point; functions next to integers are int8, too.
+      has_float_border: whether the model takes and returns floating point; otherwise functions next to its inputs and
+        outputs are int8, too.
     """
 
     def __init__(self, groups: _Whole, has_float_border: bool) -> None:
@@ -526,15 +527,15 @@ class _Functions(Quantizer):
         return model
 
     def _integers(self, graph: Graph) -> list[Node]:
-        """The model's inputs and outputs, if they are integers; states are not."""
+        """Returns the model's inputs and outputs, without states, if they are integers."""
         if self._has_float_border:
             return []
         inputs = [node for node in graph.nodes if node.op == "placeholder"]
         return [*inputs[self._groups.states :], graph.output_node()]
 
     def _leave_compared(self, graph: Graph) -> None:
-        """Lets comparisons look at the model's inputs as they come: int8 ones may be on the other side of a limit."""
-        # From the last one: a view may be looked at through others.
+        """Makes comparisons read the model's inputs unquantized: rounding could move a value across a limit."""
+        # In reverse order, because views may be read through other views.
         for node in reversed(graph.nodes):
             if not _is_view(node) or Q_ANNOTATION_KEY in node.meta or not _is_of_input(node):
                 continue
@@ -542,16 +543,16 @@ class _Functions(Quantizer):
                 _mark_node_as_quantized(node, {}, None, False)
 
     def _leave_inputs(self, graph: Graph) -> None:
-        """Lets what is computed in floating point read the model's inputs as they come."""
+        """Makes operators in floating point read the model's inputs unquantized."""
         for node in graph.nodes:
             annotation = node.meta.get(Q_ANNOTATION_KEY) if node.op == "placeholder" else None
             if annotation is None or annotation.output_qspec is None:
                 continue
-            # Views that are not left in floating point will be int8 as what they look at.
+            # The remaining views will be int8 like their source.
             if any(_is_view(user) and Q_ANNOTATION_KEY not in user.meta for user in node.users):
                 continue
             int8 = [user for user in node.users if _is_quantized(user)]
-            # Several would quantize it several times.
+            # Several int8 readers would each quantize the input.
             if len(int8) > 1 or len(int8) == len(node.users):
                 continue
             for user in int8:
@@ -559,7 +560,7 @@ class _Functions(Quantizer):
             annotation.output_qspec = None
 
     def _leave_outputs(self, graph: Graph) -> None:
-        """Lets the model return what is computed in floating point as it is."""
+        """Makes the model return floating-point results unquantized."""
         output = graph.output_node()
         if Q_ANNOTATION_KEY not in output.meta:
             return
@@ -571,7 +572,9 @@ class _Functions(Quantizer):
                 output.meta[Q_ANNOTATION_KEY].input_qspec_map.pop(returned, None)
 
     def _leave_state(self, graph: Graph) -> None:
-        """Takes annotations from the first inputs and outputs: int8 operators may read them, but they are kept."""
+        """Removes the annotations of state inputs and outputs: int8 operators may read them, but they are not
+        quantized.
+        """
         for node in [node for node in graph.nodes if node.op == "placeholder"][: self._groups.states]:
             node.meta[Q_ANNOTATION_KEY].output_qspec = None
         output = graph.output_node()
@@ -579,10 +582,10 @@ class _Functions(Quantizer):
             output.meta[Q_ANNOTATION_KEY].input_qspec_map.pop(node, None)
 
     def validate(self, model: GraphModule) -> None:
-        """Nothing to check, as in _Whole."""
+        """Checks nothing, as in _Whole."""
 
     def get_quantizer_info(self) -> QuantizerInfo:
-        """What ExecuTorch's report of quantizers asks of each."""
+        """Describes the quantizer for ExecuTorch's report."""
         return QuantizerInfo("Functions", "elementwise functions of one tensor", "int8", __name__)
 
 
@@ -603,13 +606,13 @@ def annotate_functions(
     result: QuantizationSpec = INT8_ACTIVATION_PER_TENSOR_QSPEC,
     chosen: Collection[Node] = (),
 ) -> list[Function]:
-    """Annotates functions next to operators that are annotated as int8; returns the others, which are left alone.
+    """Annotates functions next to int8 operators; returns the functions that are not annotated.
 
     Args:
-      integers: further nodes that functions are annotated next to.
-      operand: what their operands are annotated as.
-      result: what their results are.
-      chosen: operators of functions that are annotated whatever is next to them.
+      integers: further nodes next to which functions are annotated.
+      operand: the annotation of their operands.
+      result: the annotation of their results.
+      chosen: operators of functions that are annotated whatever their neighbours are.
     """
 
     def is_ready(function: Function) -> bool:
@@ -618,7 +621,7 @@ def annotate_functions(
         return any(node in integers or _is_quantized(node) for node in _neighbours(function))
 
     pending = list(functions)
-    # One function may be what makes another one's neighbour int8.
+    # Annotating one function may make the next one's neighbour int8.
     while ready := list(filter(is_ready, pending)):
         for function in ready:
             pending.remove(function)
@@ -636,12 +639,12 @@ def is_annotated(function: Function) -> bool:
 
 
 def is_int8(function: Function) -> bool:
-    """Whether a quantizer has annotated a function to be int8, and not to be left alone."""
+    """Whether a quantizer has annotated a function as int8, rather than to leave it alone."""
     return any(map(_is_quantized, function.nodes))
 
 
 def _neighbours(function: Function) -> Iterator[Node]:
-    """What gives a function its operand and what reads its results, beyond views."""
+    """Yields the nodes that compute a function's operand and those that read its results, looking through views."""
     pending, seen = [(function.source, True)], set()
     pending += [(user, False) for node in function.results for user in node.users if user not in function.nodes]
     while pending:
@@ -665,10 +668,10 @@ def _is_quantized(node: Node) -> bool:
 
 @contextlib.contextmanager
 def _sizes_of_constants(model: GraphModule) -> Iterator[None]:
-    """Lets ExecuTorch's passes take the sizes of constants as they are.
+    """Makes ExecuTorch's passes treat the sizes of constants as fixed.
 
-    Otherwise they take them for sizes that vary, and with them those of all that follows: a network of fifty layers has
-    formulas for its sizes then, which take minutes.
+    Otherwise they treat these sizes, and all sizes that follow from them, as variable: a network of fifty layers then
+    has symbolic sizes whose formulas take minutes to evaluate.
     """
     values = [value for node in model.graph.nodes for value in tree_leaves(node.meta.get("val"))]
     modes = {value.fake_mode for value in values if isinstance(value, FakeTensor)}
@@ -679,11 +682,11 @@ def _sizes_of_constants(model: GraphModule) -> Iterator[None]:
 
 
 def specify(model: GraphModule, change: Callable[[Any], Any]) -> GraphModule:
-    """Gives what is annotated other specifications, and returns the module.
+    """Replaces the specifications of all annotations, and returns the module.
 
     Args:
       model: the annotated module.
-      change: the specification of an operand or a result in place of one that there is.
+      change: returns the new specification for the present one of an operand or a result.
     """
     for node in model.graph.nodes:
         annotation = node.meta.get(Q_ANNOTATION_KEY)
@@ -695,19 +698,19 @@ def specify(model: GraphModule, change: Callable[[Any], Any]) -> GraphModule:
 
 
 def evenly_bounded(spec: Any) -> Any:
-    """The specification of weights, in -127 to 127: packed for DSP, two of them share 16 bits; of others, as it is."""
+    """Limits a specification of weights to -127 to 127, since packing for DSP puts two of them into 16 bits."""
     if isinstance(spec, QuantizationSpec) and spec.qscheme in (torch.per_tensor_symmetric, torch.per_channel_symmetric):
         return dataclasses.replace(spec, quant_min=-127, quant_max=127)
     return spec
 
 
 class Quantizers(CortexMQuantizer):
-    """ExecuTorch's quantizer with functions and masked scores as a whole.
+    """ExecuTorch's quantizer, extended by groups of operators for functions and masked scores.
 
     Args:
-      states: how many of the first inputs and outputs are state, which stays in floating point.
-      stays: what else stays in floating point.
-      decide: finds where operators take fewer instructions; None: they are int8 where they can be.
+      states: the number of state inputs and outputs, which come first and stay in floating point.
+      stays: whether a node stays in floating point for other reasons.
+      decide: finds the operators that take fewer instructions in floating point; None: everything is int8 that can be.
       has_own_layers: whether layers may become int8 that only operators of our own compute.
       has_float_border: whether the model takes and returns floating point.
     """
@@ -730,7 +733,7 @@ class Quantizers(CortexMQuantizer):
         ]  # fmt: skip
 
     def annotate(self, model: GraphModule) -> GraphModule:
-        """Annotates, as ExecuTorch's quantizer does, with weights that are above -128."""
+        """Annotates as ExecuTorch's quantizer does, but limits weights to more than -128."""
         annotated = specify(super().annotate(model), evenly_bounded)
         for node in annotated.graph.nodes if self._has_own_layers else ():
             if node.target in SOFTMAX and Q_ANNOTATION_KEY in node.meta:
@@ -749,10 +752,10 @@ class Quantizers(CortexMQuantizer):
 
     @property
     def softmaxes(self) -> list[list[Node]]:
-        """Softmax operators of the annotated graph, each behind the operators that are computed with it."""
+        """Softmax operators of the annotated graph, each after the operators that are computed with it."""
         return self._groups.softmaxes
 
     @property
     def cheaper(self) -> frozenset[Node]:
-        """What stays in floating point of the annotated graph because it takes fewer instructions there."""
+        """Operators of the annotated graph that stay in floating point to take fewer instructions."""
         return self._groups.decided.floating

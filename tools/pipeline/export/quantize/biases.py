@@ -1,9 +1,9 @@
-"""Takes from the biases of quantized layers what quantization adds to the mean of each of their outputs.
+"""Corrects the biases of quantized layers by the mean error that quantization causes in their outputs.
 
-Rounded weights, and numbers that are cut off or rounded before a layer, move the mean of what a channel returns, the
-same way for each input. Noise is averaged where a layer adds many products, the means are not. A layer's bias takes
-away what it is moved by on calibration samples, as far as the samples agree about it; from the first layer to the
-last, so that each one is corrected for what those before it return then.
+Rounded weights, and values that are clipped or rounded before a layer, shift the mean of a channel in the same way for
+every input. Noise averages out where a layer adds many products, but a shift of the mean does not. The bias compensates
+the shift that calibration samples show, weighted by how well the samples agree. Layers are corrected from first to
+last, so that each correction accounts for those before it.
 """
 
 from __future__ import annotations
@@ -15,15 +15,13 @@ import torch
 from torch import Tensor
 from torch.fx import GraphModule, Interpreter, Node
 
+from tools.pipeline.export.ir.operators import DEQUANTIZATIONS
 from tools.pipeline.export.quantize.activation_tables import attribute
 from tools.pipeline.model_file.deterministic import computing
 
 _aten = torch.ops.aten
-_decomposed = torch.ops.quantized_decomposed
-_DEQUANTIZE = _decomposed.dequantize_per_tensor.default
-_DEQUANTIZE_CHANNELS = _decomposed.dequantize_per_channel.default
 
-# The dim that has the channels, from the last one on.
+# The channel dimension, counted from the last one.
 _LAYERS = {_aten.conv2d.default: -3, _aten.conv_transpose2d.input: -3, _aten.linear.default: -1}
 
 
@@ -36,12 +34,12 @@ def correct_biases(
     """Corrects the biases of a converted module's layers, in place.
 
     Args:
-      observed: what nodes with the same names returned for samples in floating point.
+      observed: floating-point results for samples, by the names of nodes.
       samples: the inputs of these samples.
       allows: whether a layer can have a bias.
     """
     if len(samples) < 2:
-        # Nothing tells what all inputs have in common from what one has.
+        # A single sample can't separate systematic errors from those of that sample.
         return
     layers = _layers(converted)
     with computing():
@@ -68,7 +66,7 @@ def correct_biases(
 
 
 def _common(errors: Tensor) -> Tensor:
-    """The mean of each channel's errors [sample, channel], drawn to zero by how uncertain it is."""
+    """Returns the mean error of each channel, from errors [sample, channel], reduced according to its uncertainty."""
     mean = errors.mean(0)
     doubt = errors.var(0) / len(errors)
     certain = mean.square() / torch.where(mean == 0, 1.0, mean.square() + doubt)
@@ -76,14 +74,14 @@ def _common(errors: Tensor) -> Tensor:
 
 
 class _Run(Interpreter):
-    """A run of a module on a sample, operator by operator."""
+    """Runs a module on a sample, operator by operator."""
 
     def __init__(self, module: GraphModule, sample: Sequence[Tensor]) -> None:
         super().__init__(module)
         self.args_iter = iter(self.graph.process_inputs(*sample))
 
     def step(self, node: Node) -> Any:
-        """Runs the next operator, and forgets what no later one reads."""
+        """Runs the next operator, and drops values that no later operator reads."""
         if node.op == "output":
             return None
         self.env[node] = self.run_node(node)
@@ -93,25 +91,27 @@ class _Run(Interpreter):
 
 
 def _layers(module: GraphModule) -> set[Node]:
-    """Layers with quantized weights that are called once."""
+    """Returns layers with quantized weights that are called once."""
     calls: dict[Any, list[Node]] = {}
     for node in module.graph.nodes:
         weight = node.args[1] if node.target in _LAYERS else None
-        if isinstance(weight, Node) and weight.target in (_DEQUANTIZE, _DEQUANTIZE_CHANNELS):
+        if isinstance(weight, Node) and weight.target in DEQUANTIZATIONS:
             (constant, *_) = weight.all_input_nodes
             if constant.op == "get_attr":
-                # Each call has a constant of its own by now. What is equal is in the program once.
+                # By now each call has its own constant; equal constants are stored once in the program.
                 value = attribute(module, str(constant.target)).detach()
                 calls.setdefault((value.shape, value.contiguous().numpy().tobytes()), []).append(node)
     return {nodes[0] for nodes in calls.values() if len(nodes) == 1}
 
 
 def _move(module: GraphModule, layer: Node, shift: Tensor, allows: Callable[[GraphModule, Node, Tensor], bool]) -> bool:
-    """Adds to a layer's bias, which is in floating point then; returns whether it can be."""
+    """Adds a shift to a layer's bias, which becomes a floating-point constant; returns False if the layer can't have
+    it.
+    """
     bias = layer.args[2] if len(layer.args) > 2 else None
     before = torch.zeros_like(shift)
     if isinstance(bias, Node):
-        constant = bias.args[0] if bias.target in (_DEQUANTIZE, _DEQUANTIZE_CHANNELS) else bias
+        constant = bias.args[0] if bias.target in DEQUANTIZATIONS else bias
         if not isinstance(constant, Node) or constant.op != "get_attr":
             return False
         before = attribute(module, str(constant.target)).detach().double()

@@ -15,11 +15,11 @@ from tools.pipeline.export.testing import export_source, model_source
 
 
 def _moved(net: nn.Module, count: int, monkeypatch: pytest.MonkeyPatch | None) -> torch.Tensor:
-    """By how much int8 moves the means of outputs, on samples that nothing was calibrated on.
+    """Returns the shift of the mean outputs in int8, on samples that were not used for calibration.
 
     Args:
-      count: of calibration samples.
-      monkeypatch: takes the correction away.
+      count: the number of calibration samples.
+      monkeypatch: disables the correction.
     """
     if monkeypatch is not None:
         monkeypatch.setattr("tools.pipeline.export.quantize.quantize.correct_biases", lambda *_: None)

@@ -1,4 +1,4 @@
-"""The border of a quantized program: inputs and outputs in floating point that can be the integers themselves."""
+"""Replaces floating-point inputs and outputs of a quantized program by integers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tools.quiet.console import UserError
 
 @dataclass(frozen=True)
 class Border:
-    """Parameters of the program's inputs and outputs, in order; None for those that are not quantized."""
+    """Quantization parameters of the program's inputs and outputs, in order; None for those that are not quantized."""
 
     inputs: list[Parameters | None]
     outputs: list[Parameters | None]
@@ -26,11 +26,11 @@ class Border:
 
 @dataclass(frozen=True)
 class BorderOperators:
-    """What a backend's programs quantize their inputs and dequantize their outputs with.
+    """The operators with which a backend's programs quantize inputs and dequantize outputs.
 
     Attributes:
       quantize, dequantize: the operators, with the arguments of `quantized_decomposed::quantize_per_tensor`.
-      dtype: of the integers, int8 or int16.
+      dtype: the dtype of the integers, int8 or int16.
     """
 
     quantize: Any
@@ -38,16 +38,16 @@ class BorderOperators:
     dtype: torch.dtype
 
     def border(self, program: ExportedProgram) -> Border:
-        """Scales and zero points at which the program quantizes its inputs and dequantizes its outputs."""
+        """Returns the scales and zero points of the program's inputs and outputs."""
         return Border(
             [self._shared(node) for node in user_inputs(program)],
             [self._parameters(node) if node.target == self.dequantize else None for node in user_outputs(program)],
         )
 
     def remove(self, program: ExportedProgram, path: Path) -> None:
-        """Makes inputs and outputs integers: leaves out their quantization and dequantization, in place.
+        """Makes inputs and outputs integers by removing their quantization and dequantization, in place.
 
-        Raises UserError for an input or output of floating point that another operator, or nothing, reads or writes.
+        Raises UserError for a floating-point input or output that is used or computed in floating point, or not at all.
         """
         io = str(self.dtype).removeprefix("torch.")
         for index, node in enumerate(user_inputs(program)):
@@ -89,9 +89,9 @@ class BorderOperators:
     def quantize_sample(
         self, tensors: tuple[torch.Tensor, ...], parameters: list[Parameters | None]
     ) -> tuple[torch.Tensor, ...]:
-        """Tensors as such a program takes them: round(x / scale) + zero_point, as the program itself would do it."""
+        """Quantizes tensors for such a program: round(x / scale) + zero_point, as the program itself would."""
         limits = torch.iinfo(self.dtype)
-        # 16 bits are symmetric.
+        # The range of 16 bits is symmetric.
         low = limits.min if self.dtype == torch.int8 else -limits.max
         return tuple(
             tensor
@@ -108,6 +108,6 @@ class BorderOperators:
         return Parameters(float(node.args[1]), int(node.args[2]))
 
     def _shared(self, node: Node) -> Parameters | None:
-        """The parameters if all users of a node quantize it with the same ones."""
+        """Returns the parameters if all users of a node quantize it with the same ones."""
         found = {self._parameters(user) if user.target == self.quantize else None for user in node.users}
         return found.pop() if len(found) == 1 else None

@@ -1,16 +1,16 @@
-"""Where int8 pays: chooses the operators that stay in floating point because they take fewer instructions there.
+"""Chooses the operators that stay in floating point because they take fewer instructions there than in int8.
 
-What an operator takes in either form follows from its shapes and from costs.json: instructions per call, per output and
-per product, as `bazel run //conformance/networks:costs` measures them with the kernels of the checkout on an emulated
-Cortex-M4, and on a Cortex-M55 for cores with vectors. There an instruction on a vector takes two cycles or more, so
-that floating point, which has few of them, pays even more than it seems. Between the two forms tensors are quantized or
-dequantized, which costs, too. So the cheapest choice for a whole graph is a minimum cut: one side of it is int8, the
-other one floating point, and every operator pays for the side that it is on, every tensor for the cut that it crosses.
+The instructions of an operator in either form follow from its shapes and from costs.json: instructions per call, per
+output and per product, which `bazel run //conformance/networks:costs` measures with the kernels of the checkout on an
+emulated Cortex-M4, and on a Cortex-M55 for cores with vectors. A vector instruction there takes two cycles or more, so
+that floating point, which has few of them, gains even more than the estimate says. Tensors between the two forms are
+quantized or dequantized, which costs instructions, too. The cheapest choice for a whole graph is a minimum cut between
+int8 and floating point, where every operator has a cost on either side, and every tensor that crosses the cut one.
 
 Layers with weights are in floating point only if they are no larger there.
 
-What the cut comes to is also what the whole program is estimated to take, which is compared with the same model all in
-floating point: there images lie in the order of their dimensions, and nothing is quantized or dequantized at all.
+The cut also estimates the instructions of the whole program, which are compared with those of the same model in
+floating point only: there images are in the default order of dimensions, and nothing is quantized or dequantized.
 """
 
 from __future__ import annotations
@@ -40,8 +40,9 @@ from tools.pipeline.export.backends.cortex_m.pack import (
     is_packed_dense,
 )
 from tools.pipeline.export.backends.cortex_m.prelu import is_prelu
-from tools.pipeline.export.backends.cortex_m.softmax import SOFTMAX, has_table, scores_of
+from tools.pipeline.export.backends.cortex_m.softmax import has_table, scores_of
 from tools.pipeline.export.ir.dim_orders import CONTIGUOUS_ONLY, IMAGE
+from tools.pipeline.export.ir.operators import SIZE_CHANGES, SOFTMAX, TRANSPOSITIONS
 from tools.pipeline.export.ir.rewriting import for_each, named_arguments
 from tools.pipeline.export.quantize.float_work import Geometry, Work, convolution_in_float, pool_in_float, work_of_call
 from tools.pipeline.export.rewrite.own_operators import RECURRENT
@@ -49,17 +50,17 @@ from tools.pipeline.export.rewrite.own_operators import RECURRENT
 _aten = torch.ops.aten
 
 _TABLE = Path(__file__).with_name("costs.json")
-# Bytes of a packed layer beside its weights: the head, and per output its bias, factor and shift; and what an
-# instruction of a program takes at least.
+# The bytes of a packed layer besides its weights: the header, and per output its bias, multiplier and shift; and the
+# least bytes of an instruction in a program.
 _PACKED_BYTES = 48
 _PACKED_BYTES_PER_OUTPUT = 9
 _INSTRUCTION_BYTES = 80
 
-# How much more floating point is taken to cost than estimated: estimates of convolutions are off by up to a third.
+# The safety factor for costs in floating point: estimates of convolutions are off by up to a third.
 _DOUBT = 1.25
 
-# Capacities of a cut per instruction. They are integers: sums of floating point would depend on the order in which
-# networkx comes to them, which is that of addresses in memory, and with them which of two equal cuts is found.
+# The resolution of capacities per instruction. Capacities are integers, because floating-point sums would depend on the
+# order in which networkx adds them, which is that of addresses in memory, and could decide between equal cuts.
 _UNITS = 1024
 
 # Elementwise operators whose int8 form is not a table.
@@ -76,7 +77,7 @@ _MOVES = {
     _aten.slice.Tensor: "slice",
     _aten.clone.default: "permute",
 }
-# Operators that read more than they return.
+# Operators that read more elements than they return.
 _REDUCTIONS = {
     _aten.amax.default: "amax",
     _aten.amin.default: "amax",
@@ -88,13 +89,13 @@ _REDUCTIONS = {
 
 
 def work_of(node: Node) -> Work | None:
-    """What an operator of a captured graph does; None for what moves nothing in memory."""
+    """Returns the work of an operator in a captured graph, or None if it moves no data."""
     value = node.meta.get("val")
     target: Any = node.target
     if target in RECURRENT:
         out, given = math.prod(value[0].shape), named_arguments(node)
         (rows, features), hidden = _shape(given["input_weight"]), value[1].shape[-1]
-        # Per step and gate of each hidden value, with what comes in and with the hidden state.
+        # Products per step and gate of each hidden value, with the input and with the hidden state.
         products = out * (rows // hidden) * (features + hidden)
         return Work(target._schema.name.partition("::")[2], (1, out, products))
     if not isinstance(value, torch.Tensor) or node.op != "call_function":
@@ -122,14 +123,14 @@ def work_of(node: Node) -> Work | None:
     if norm is not None:
         return Work(target._schema.name.partition("::")[2], (1, outputs, outputs // norm.count))
     if is_prelu(node):
-        # Pixel by pixel, whose channels are neighbours.
+        # Pixel by pixel, with contiguous channels.
         return Work("prelu", (1, outputs, outputs // _shape(node)[1]), Work("prelu", (1, outputs)))
     if target in _POOLS:
         given = named_arguments(node)
         kernel = for_each(given["kernel_size"])
         count = math.prod(kernel)
         floating = pool_in_float(_image_shape(node), kernel, for_each(given["stride"] or kernel))
-        # Kernels for int8 take four channels at a time, and shift sums of as many numbers as a power of two.
+        # Kernels for int8 process four channels at a time, and divide by shifting where the count is a power of two.
         alone = outputs // _image_shape(node)[1] * (_image_shape(node)[1] % 4)
         divided = outputs if count & (count - 1) else 0
         vectors = _vectors(node)
@@ -140,14 +141,15 @@ def work_of(node: Node) -> Work | None:
         shapes = {_shape(operand) for operand in node.all_input_nodes}
         is_broadcast = any(math.prod(shape) not in (1, outputs) for shape in shapes)
         if len(shapes) == 1 and len(node.all_input_nodes) == 1:
-            # A square is a function of one operand in int8 only.
+            # Only in int8 is a square a function of one operand.
             is_square = node.args[0] == node.args[1]
             return Work("scale", (1, outputs), Work(_BINARY[target], (1, outputs)) if is_square else None)
         return Work(_BINARY[target] + ("_broadcast" if is_broadcast else ""), (1, outputs))
     if target in _REDUCTIONS:
         return Work(_REDUCTIONS[target], (1, outputs, math.prod(_shape(node.args[0]))))
     if target == _aten.cat.default:
-        # Among int8 ones images are concatenated pixel by pixel, which takes more where channels are no words.
+        # In int8, images are concatenated pixel by pixel, which takes longer if the channels are not a multiple of
+        # four.
         parts = [_shape(operand) for operand in node.all_input_nodes]
         pieces = outputs // _shape(node)[1] * len(parts) if value.dim() == 4 and any(p[1] % 4 for p in parts) else 0
         return Work("cat", (1, outputs, pieces))
@@ -159,7 +161,7 @@ def work_of(node: Node) -> Work | None:
             return None
         return Work(_MOVES[target], (1, outputs))
     if target == _aten.permute.default and value.dim() > 4:
-        # What pixel_shuffle is in int8 programs.
+        # In int8 programs this permutation is a pixel_shuffle.
         return Work("pixel_shuffle", (1, outputs))
     if target in _VIEWS:
         return None
@@ -167,7 +169,9 @@ def work_of(node: Node) -> Work | None:
 
 
 def work_of_group(group: Sequence[Node]) -> Work | None:
-    """What operators do in int8 that are computed as one: a table of a function, or a softmax of what is before it."""
+    """Returns the work of operators that are one in int8: a table of a function, or a softmax with the operators before
+    it.
+    """
     last = group[-1]
     scores = scores_of(last)
     if scores is not None and scores.mask is not None:
@@ -177,32 +181,36 @@ def work_of_group(group: Sequence[Node]) -> Work | None:
 
 
 def _is_of_pixels(node: Node) -> bool:
-    """Whether a channels-last image is a transposition of what lies as it does: nothing moves."""
+    """Whether a channels-last image is a permuted view that moves no data."""
     image = node.all_input_nodes[0]
     return is_channels_last(node) and image.target == _aten.permute.default and image.args[1] == IMAGE
 
 
 def _shape(node: Any) -> tuple[int, ...]:
-    """The shape of what a node returns."""
+    """Returns the shape of a node's result."""
     return tuple(node.meta["val"].shape)
 
 
 def _image_shape(node: Any) -> tuple[int, ...]:
-    """The shape of an image, with its batch, which poolings and convolutions do without, too."""
+    """Returns the shape of an image with its batch, which poolings and convolutions may omit."""
     shape = _shape(node)
     return shape if len(shape) == 4 else (1, *shape)
 
 
-_VIEWS = frozenset((
-    _aten.view.default, _aten.reshape.default, _aten._unsafe_view.default, _aten.squeeze.dim, _aten.squeeze.dims,
-    _aten.unsqueeze.default, _aten.permute.default, _aten.transpose.int, _aten.expand.default, _aten.select.int,
-    _aten.alias.default,
-    operator.getitem,
-))  # fmt: skip
+_VIEWS = (
+    SIZE_CHANGES
+    | TRANSPOSITIONS
+    | {
+        _aten.alias.default,
+        _aten.expand.default,
+        _aten.select.int,
+        operator.getitem,
+    }
+)
 
 
 def _vectors(node: Node) -> int:
-    """Vectors of sixteen channels in an image's pixels."""
+    """Returns the number of vectors of sixteen channels in an image's pixels."""
     batch, channels, height, width = _image_shape(node)
     return batch * height * width * math.ceil(channels / 16)
 
@@ -219,7 +227,7 @@ def _convolution(node: Node, outputs: int) -> Work:
         amounts: tuple[int, ...] = (1, outputs, *_products(_image_shape(node), image[1], weight))
         return Work("convolution", amounts, Work("convolution", floating), _with_vectors(node, weight))
     if weight[1] == 1 and weight[2:] == (1, 1) and image == _image_shape(node):
-        # What has a factor and a term for each channel is a sum and a product of images in floating point.
+        # In floating point, a factor and a term per channel are a product and a sum of images.
         return Work("channelwise", (1, outputs, image[0] * channels, outputs if channels < WORD else 0))
     if weight[1] == 1 and image[1] >= WORD:
         planes = image[0] * channels
@@ -231,13 +239,13 @@ def _convolution(node: Node, outputs: int) -> Work:
         else:
             with_vectors = _without_kernel(node)
         if weight[2:] == (3, 3) and set(dilation) == {1} and channels == image[1]:
-            # Four channels after four: the words of their image are read, and columns under windows taken apart.
+            # Four channels at a time: the kernel reads the words of their image, and unpacks the columns under windows.
             words = round_up(channels, 4) // 4 * image[0]
             columns = words * _image_shape(node)[2] * ((_image_shape(node)[3] - 1) * for_each(given["stride"])[1] + 3)
             read, in_rows = words * image[2] * image[3], words * _image_shape(node)[2]
             amounts = (1, outputs, read, columns, in_rows, planes)
             return Work("depthwise_3x3", amounts, Work("depthwise_3x3", floating), with_vectors)
-        # Words of int8 are of four channels, and rows of their outputs are computed one after another.
+        # Words of int8 have four channels, and rows of their outputs are computed one after another.
         unaligned = outputs if channels % 4 else 0
         rows = math.prod(_image_shape(node)[:-1])
         several = outputs if channels > image[1] else 0
@@ -245,29 +253,29 @@ def _convolution(node: Node, outputs: int) -> Work:
         return Work("depthwise", amounts, Work("depthwise", floating), with_vectors)
     with_vectors, in_groups = _without_kernel(node), Work("grouped", floating)
     if has_grouped_kernel(DSP, _dialect_shape(weight), _groups(node)):
-        # Four pixels of a group are computed at a time.
+        # The kernel computes four pixels of a group at a time.
         groups, pixels = _groups(node), math.prod(_image_shape(node)) // channels
         blocks = groups * math.ceil(pixels / 4)
         amounts = (1, outputs, outputs * inner, pixels * groups * inner, blocks, blocks * weight[2])
         return Work("grouped", amounts, in_groups, with_vectors)
     groups = _dense_groups(node)
     if groups > 1:
-        # Packed layers multiply by the zeros between the groups, too.
+        # Packed layers also multiply by the zeros between the groups.
         amounts = (1, outputs, outputs * inner, outputs * inner * groups)
         return Work("few_groups", amounts, in_groups, with_vectors)
     return Work("unpacked", _unpacked(outputs, weight), in_groups, with_vectors)
 
 
 def _unpacked(outputs: int, weight: tuple[int, ...]) -> tuple[int, ...]:
-    """What the costs of a convolution follow from in int8 that is not packed."""
+    """Returns the amounts that determine the cost of an unpacked int8 convolution."""
     inner = math.prod(weight[1:])
-    # Its kernels compute four products at a time where a group's channels are words.
+    # Its kernels compute four products at a time if a group's channels are a multiple of four.
     unaligned = outputs if weight[1] % 4 else 0
     return 1, outputs, outputs * inner, outputs * math.prod(weight[2:]), unaligned, unaligned * inner
 
 
 def _without_kernel(node: Node) -> Work:
-    """A convolution of groups that vectors have no kernel for."""
+    """Returns the work of a grouped convolution that has no kernel for vectors."""
     image, weight = _image_shape(node.args[0]), _shape(node.args[1])
     if is_packed_dense(MVE, _dialect_shape(weight), _groups(node)):
         return _with_vectors(node, (weight[0], image[1], *weight[2:]))
@@ -275,10 +283,10 @@ def _without_kernel(node: Node) -> Work:
 
 
 def _with_vectors(node: Node, weight: tuple[int, ...]) -> Work:
-    """A convolution without groups, of a weight of a shape, by its kernel for vectors of sixteen products."""
+    """Returns the work of a convolution without groups by the kernel for vectors of sixteen products."""
     outputs, inner = math.prod(_image_shape(node)), math.prod(weight[1:])
     pixels = outputs // weight[0]
-    # Windows that are more than a pixel are gathered: row by row, or pixel by pixel.
+    # Windows larger than a pixel are gathered: row by row, or pixel by pixel.
     windows = 0 if weight[2:] == (1, 1) else pixels
     pieces = weight[2] * (weight[3] if for_each(named_arguments(node)["dilation"])[1] > 1 else 1)
     vectors, alone = math.ceil(inner / 16), pixels * (weight[0] % 4)
@@ -287,12 +295,12 @@ def _with_vectors(node: Node, weight: tuple[int, ...]) -> Work:
 
 
 def _products(out: tuple[int, ...], inputs: int, weight: tuple[int, ...]) -> tuple[int, ...]:
-    """What the costs of a convolution without groups follow from in int8, besides its outputs.
+    """Returns the amounts besides outputs that determine the cost of an int8 convolution without groups.
 
     Returns:
-      products, with the padding of packed weights; what there would be with outputs in fours; those of pixels that are
-      left of fours; where a window is more than a pixel: elements of all windows, their rows, and elements of those
-      whose channels are no words.
+      products, including the padding of packed weights; products if outputs were padded to fours; products of pixels
+      beyond a multiple of four; and for windows larger than a pixel: elements of all windows, their rows, and elements
+      of windows whose channels are not a multiple of four.
     """
     channels, inner = weight[0], math.prod(weight[1:])
     pixels = math.prod(out) // channels
@@ -311,38 +319,38 @@ def _geometry(node: Node) -> Geometry:
 
 
 def _dense_groups(node: Node) -> int:
-    """Groups of a convolution that is packed as one without groups; 1 for all others."""
+    """Returns the groups of a convolution that is packed without groups, and 1 for all others."""
     weight, groups = _dialect_shape(_shape(node.args[1])), _groups(node)
     return groups if is_packed_dense(DSP, weight, groups) and not has_grouped_kernel(DSP, weight, groups) else 1
 
 
 def _groups(node: Node) -> int:
-    """Groups of a convolution."""
+    """Returns the groups of a convolution."""
     return _image_shape(node.args[0])[1] // _shape(node.args[1])[1]
 
 
 def _dialect_shape(weight: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape of a weight as the int8 dialect has it, [out, height, width, in / groups]."""
+    """Returns the shape of a weight in the int8 dialect, [out, height, width, in / groups]."""
     return (weight[0], *weight[2:], weight[1])
 
 
 class Costs:
-    """Instructions of operators on a core that has_costs(), from costs.json."""
+    """The instructions of operators on a core that has_costs(), from costs.json."""
 
     def __init__(self, core: str) -> None:
         self._core = core
         self._forms: dict[str, dict[str, list[float]]] = json.loads(_TABLE.read_text(encoding="utf-8"))[layout(core)]
 
     def int8(self, work: Work | None) -> float:
-        """Instructions of an operator in int8."""
+        """Returns the instructions of an operator in int8."""
         return self._of("int8", None if work is None else work.in_int8(self._core), "table")
 
     def float32(self, work: Work | None) -> float:
-        """Instructions of an operator in floating point."""
+        """Returns the instructions of an operator in floating point."""
         return self._of("float32", None if work is None else work.in_float(), "add")
 
     def border(self, is_quantized: bool, elements: int) -> float:
-        """Instructions that quantize or dequantize a tensor."""
+        """Returns the instructions that quantize or dequantize a tensor."""
         return self._of("int8", Work("quantize" if is_quantized else "dequantize", (1, elements)), "")
 
     def _of(self, form: str, work: Work | None, other: str) -> float:
@@ -353,23 +361,23 @@ class Costs:
 
 
 def instructions(nodes: Iterable[Node | None], costs: Costs) -> float:
-    """Instructions of a program in floating point that consists of calls of operators."""
+    """Returns the instructions of the operators of a program in floating point."""
     return sum(costs.float32(work_of_call(node)) for node in nodes if node is not None)
 
 
 def has_costs(core: str) -> bool:
-    """Whether costs.json holds for a core: it was measured with an FPU, and with DSP instructions or vectors."""
+    """Whether costs.json is valid for a core: it was measured with an FPU, and with DSP instructions or vectors."""
     return has_fpu(core) and layout(core) != "scalar"
 
 
 @dataclass(frozen=True)
 class Choice:
-    """Where an annotated graph is int8, and where it takes fewer instructions in floating point.
+    """The operators of an annotated graph that stay in floating point, and estimated instructions.
 
     Attributes:
       cheaper: operators that are annotated as int8, but take fewer instructions in floating point.
-      instructions: what the whole graph is estimated to take with these in floating point.
-      all_floating: what it is estimated to take without int8.
+      instructions: the estimate for the whole graph with these in floating point.
+      all_floating: the estimate without int8.
     """
 
     cheaper: set[Node]
@@ -381,7 +389,7 @@ def choose(module: GraphModule, functions: Sequence[Sequence[Node]], costs: Cost
     """Chooses the operators that stay in floating point because they take fewer instructions there.
 
     Args:
-      module: what a quantizer annotated.
+      module: an annotated module.
       functions: groups of operators that are computed as one in int8.
       is_all_int8: whether inputs and outputs are int8, and all operators that can be.
     """
@@ -396,7 +404,7 @@ def choose(module: GraphModule, functions: Sequence[Sequence[Node]], costs: Cost
         return node in tables or _is_annotated(node) or is_handed_on
 
     def pay(one: Any, other: Any, instructions: float, doubt: float = 1.0) -> None:
-        """Costs of `one` being int8 and `other` not."""
+        """Adds the cost of `one` being int8 while `other` is not."""
         if instructions > 0:
             if not cut.has_edge(one, other):
                 cut.add_edge(one, other, capacity=0, instructions=0.0)
@@ -404,19 +412,19 @@ def choose(module: GraphModule, functions: Sequence[Sequence[Node]], costs: Cost
             cut[one][other]["capacity"] += paid if math.isinf(paid) else round(_UNITS * paid)
             cut[one][other]["instructions"] += instructions
 
-    # What stays in floating point is to take no more memory than the largest operator of the program in int8.
+    # Floating point must not take more memory than the largest operator of the program in int8.
     room = max((_memory(node, can_be_int8(node)) for node in module.graph.nodes), default=0)
     for node in module.graph.nodes:
         if node.op == "get_attr":
             continue
-        # Of two that cost the same.
+        # A small cost for floating point decides between equal ones.
         pay(int8, node, 0.5)
         if not can_be_int8(node):
             pay(node, floating_point, math.inf)
         else:
             work = work_of(node)
             if node not in tables:
-                # An activation costs nothing where it is computed with the layer before it.
+                # An activation that is fused into the layer before it costs nothing.
                 is_free = any(_is_fused(operand, node) for operand in node.all_input_nodes)
                 pay(node, floating_point, 0.0 if is_free else costs.int8(work))
             elif node is tables[node][-1]:
@@ -429,11 +437,11 @@ def choose(module: GraphModule, functions: Sequence[Sequence[Node]], costs: Cost
                 continue
             is_together = node in tables and tables[node] is tables.get(operand)
             if is_together or not isinstance(value, torch.Tensor) or _is_fused(operand, node):
-                # Operators of one kernel, or one that hands on several results.
+                # Operators of one kernel, and those with several results, must stay together.
                 pay(operand, node, math.inf)
                 pay(node, operand, math.inf)
                 continue
-            # A tensor is quantized and dequantized once, whoever reads it.
+            # A tensor is quantized or dequantized once for all its readers.
             read, quantized = ("read", operand), ("quantized", operand)
             if not cut.has_edge(operand, read):
                 pay(operand, read, costs.border(False, math.prod(value.shape)), _DOUBT)
@@ -444,7 +452,7 @@ def choose(module: GraphModule, functions: Sequence[Sequence[Node]], costs: Cost
     cheaper = {node for node in in_float if isinstance(node, Node) and can_be_int8(node)}
     crossed = (paid for one, other, paid in cut.edges(data="instructions") if one in in_int8 and other in in_float)
     floating = {node: costs.float32(work_of(node)) for node in module.graph.nodes}
-    # The cut has no price for what is in floating point anyway.
+    # The cut has no cost for operators that are in floating point anyway.
     anyway = sum(
         instructions + _cost_of_order(node, costs) for node, instructions in floating.items() if not can_be_int8(node)
     )
@@ -453,12 +461,15 @@ def choose(module: GraphModule, functions: Sequence[Sequence[Node]], costs: Cost
 
 
 def _is_change_of_order(node: Node) -> bool:
-    """Whether an operator copies an image to or from channels-last, as no program all in floating point does."""
+    """Whether an operator copies an image to or from channels-last order, which a program all in floating point never
+    does.
+    """
     return node.target == _aten.clone.default and is_channels_last(node) != is_channels_last(node.all_input_nodes[0])
 
 
 def _cost_of_order(node: Node, costs: Costs) -> float:
-    """Instructions that copy images for an operator that takes the default order of dims only, among int8 ones."""
+    """Returns the instructions of copies around an operator that needs the default order of dimensions among int8 ones.
+    """
     schema = getattr(node.target, "_schema", None)
     if schema is None or schema.name not in CONTIGUOUS_ONLY:
         return 0.0
@@ -467,19 +478,19 @@ def _cost_of_order(node: Node, costs: Costs) -> float:
     return sum(costs.float32(Work("permute", (1, math.prod(shape)))) for shape in shapes if len(shape) == 4)
 
 
-# Kinds of operators whose kernels for floating point walk an image that lies channels-last element by element.
+# Kinds of operators whose floating-point kernels process channels-last images element by element.
 _SLOW_CHANNELS_LAST = frozenset((
     "channelwise", "convolution", "depthwise", "depthwise_3x3", "few_groups", "grouped", "transposed",
     "avg_pool2d", "max_pool2d", "group_norm", "pixel_shuffle",
 ))  # fmt: skip
-# Kinds that move elements, or repeat them.
+# Kinds that move or repeat elements.
 _ROW_BY_ROW = frozenset((*_MOVES.values(), "cat", "index_select", "add_broadcast", "mul_broadcast"))
 
 
 def _cost_in_float(node: Node, work: Work | None, costs: Costs) -> float:
-    """Instructions of an operator in floating point among int8 ones, whose images lie channels-last.
+    """Returns the instructions of an operator in floating point among int8 ones, where images are channels-last.
 
-    costs.json has those of images in the order of their dimensions.
+    costs.json has the costs of images in the default order of dimensions.
     """
     value = node.meta.get("val")
     if work is None or not isinstance(value, torch.Tensor) or value.dim() != 4:
@@ -500,7 +511,7 @@ def _is_annotated(node: Node) -> bool:
 
 
 def _is_fused(operand: Node, node: Node) -> bool:
-    """Whether an operator is computed together with the one before it: nothing is quantized between them."""
+    """Whether an operator is fused into the one before it, so that nothing is quantized between them."""
     if not (_is_annotated(operand) and _is_annotated(node)) or operand.op != "call_function":
         return False
     before, after = operand.meta[Q_ANNOTATION_KEY], node.meta[Q_ANNOTATION_KEY]
@@ -508,17 +519,17 @@ def _is_fused(operand: Node, node: Node) -> bool:
 
 
 def _memory(node: Node, is_int8: bool) -> int:
-    """Bytes of what an operator reads and returns, in int8 or in floating point."""
+    """Returns the bytes of an operator's operands and results, in int8 or in floating point."""
     given = [each for each in (node, *node.all_input_nodes) if each.op != "get_attr"]
     sizes = [each.meta["val"].numel() for each in given if isinstance(each.meta.get("val"), torch.Tensor)]
     if node.op == "call_function":
         return (1 if is_int8 else 4) * sum(sizes)
-    # At the border tensors are quantized or dequantized, one after another.
+    # At the boundary, tensors are quantized or dequantized one after another.
     return max((5 * size for size in sizes), default=0)
 
 
 def _is_larger(node: Node) -> bool:
-    """Whether a layer has constants that are larger in floating point than packed ones are."""
+    """Whether a layer's constants are larger in floating point than packed."""
     constants = [operand.meta["val"].numel() for operand in node.all_input_nodes if operand.op == "get_attr"]
     if not constants or max(constants) == 1:
         return False

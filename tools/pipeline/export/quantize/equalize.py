@@ -1,16 +1,16 @@
-"""Equalizes the channels between convolutions before they are quantized; in floating point nothing changes.
+"""Equalizes the channels between convolutions before they are quantized, without changing results in floating point.
 
-An int8 tensor has one scale for all of its channels. Where they differ in size, as they do after batch normalization is
-folded into depthwise convolutions, those of small numbers are left with few of the 256 steps. Activations such as relu
-let a positive factor through: what a convolution divides a channel by, the ones that read it multiply it with. Tensors
-that are added have the same factors, so that there are *groups* of tensors from the convolutions that write them to
-those that read them. Weights of convolutions have a scale per output, which takes up the first factor, and the second
-one too if a reader is depthwise. Otherwise the factors make its weights differ, so they are chosen by the noise that
-all of it together is expected to make in what the readers return.
+An int8 tensor has one scale for all of its channels. If their magnitudes differ, as they do after batch normalization
+is folded into depthwise convolutions, channels of small numbers use few of the 256 integers. Activations such as relu
+commute with a positive factor: a convolution can divide a channel by a factor that its readers multiply with. Tensors
+that are added must have the same factors, so that there are *groups* of tensors from the convolutions that write them
+to those that read them. Weights of convolutions have a scale per output, which absorbs the first factor, and also the
+second one if a reader is depthwise. Otherwise the factors make its weights differ, so they are chosen to minimize the
+total noise that is expected in the readers' results.
 
-The factors are powers of two, with which floating point computes the same numbers to the bit. A relu6 or hardtanh lets
-a factor through as long as the channel stays inside its bounds with it, as far as calibration and what more samples are
-expected to show can tell; a channel that reaches them keeps its size.
+The factors are powers of two, so that floating-point results stay equal bit by bit. A relu6 or hardtanh commutes with a
+factor as long as the channel stays inside its bounds, with a margin for samples beyond calibration; a channel that
+reaches them is not scaled.
 """
 
 from __future__ import annotations
@@ -24,30 +24,31 @@ import torch
 from torch import Tensor
 from torch.fx import GraphModule, Interpreter, Node
 
+from tools.pipeline.export.ir.operators import CLAMPS
 from tools.pipeline.export.quantize.activation_tables import attribute, bounds
 from tools.pipeline.model_file.deterministic import computing
 
 _aten = torch.ops.aten
 
-# Factors let through, of each channel by itself.
+# Operators that commute with a factor per channel.
 _PASSED = frozenset((
     _aten.relu.default, _aten.leaky_relu.default, _aten.max_pool2d.default, _aten.avg_pool2d.default,
     _aten.adaptive_avg_pool2d.default, _aten.prelu.default, _aten.dropout.default,
 ))  # fmt: skip
-# The same between bounds.
+# Operators that commute with a factor between their bounds.
 _BOUNDED = frozenset((_aten.hardtanh.default, _aten.clamp.default))
-# How far channels are equalized: 0 not at all, 1 to the same size.
+# The degrees of equalization: 0 is none, 1 gives all channels the same magnitude.
 _EXPONENTS = (0.25, 0.5, 0.75, 1.0)
-# Channels of next to nothing are not blown up.
+# Channels of tiny magnitude are not scaled up without limit.
 _SMALLEST = 2.0**-10
-# The share of the noise that may be left: what gains less may be chance.
+# The largest remaining share of the noise that counts as a gain; smaller gains may be chance.
 _LEAST_GAIN = 0.7
-# Samples that the channels are measured on.
+# The number of samples on which channels are measured.
 _SAMPLES = 8
-# How many times the largest number that was seen a channel may have without being cut off.
+# A channel's bound must exceed its largest observed number by this factor.
 _MARGIN = 1.5
-# The most that an integer product of a writer may count in the integers of its result. From 1/2 on kernels need wider
-# arithmetic; and a channel in which single steps of the input count so much has nothing that is worth more steps.
+# The largest multiplier from a writer's integer products to the integers of its result. From 1/2 on kernels need wider
+# arithmetic, and a channel that such coarse inputs compute would not gain from more resolution.
 _LARGEST_FACTOR = 0.25
 
 
@@ -56,8 +57,8 @@ class _Reader:
     """A layer that reads a tensor of a group.
 
     Attributes:
-      layer: a convolution, or a linear layer behind a pooling to one pixel.
-      tensor: of the group.
+      layer: a convolution, or a linear layer after a pooling to one pixel.
+      tensor: the tensor of the group.
     """
 
     layer: Node
@@ -74,9 +75,9 @@ class _Group:
     """Tensors whose channels have the same factors.
 
     Attributes:
-      writers: convolutions whose results are among them.
+      writers: convolutions whose results are members.
       members: the tensors.
-      readers: what reads them.
+      readers: the layers that read them.
     """
 
     writers: list[Node]
@@ -85,14 +86,14 @@ class _Group:
 
 
 def equalize(module: GraphModule, samples: Iterable[tuple[Tensor, ...]]) -> list[Node]:
-    """Equalizes the channels of a module's tensors where that makes quantization better, in place.
+    """Equalizes the channels of a module's tensors where that improves quantization, in place.
 
     Args:
       module: with batch normalization folded.
       samples: calibration inputs, of which the first ones are run.
 
     Returns:
-      the nodes that read with other factors than before.
+      the layers whose operands have changed factors.
     """
     groups = _find_groups(module)
     if not groups:
@@ -124,7 +125,7 @@ def equalize(module: GraphModule, samples: Iterable[tuple[Tensor, ...]]) -> list
 
 def _find_groups(module: GraphModule) -> list[_Group]:
     targets = [node.target for node in module.graph.nodes if node.op == "get_attr"]
-    # Each tensor with those that have the same factors.
+    # Maps each tensor to those that must have the same factors.
     found: dict[Node, list[Node]] = {}
     for node in module.graph.nodes:
         if node.op == "call_function":
@@ -141,7 +142,7 @@ def _find_groups(module: GraphModule) -> list[_Group]:
 
 
 def _sources(node: Node) -> list[Node]:
-    """What a node lets factors through of."""
+    """Returns the operands whose factors a node passes on."""
     value = node.meta.get("val")
     if not isinstance(value, Tensor) or value.dim() != 4:
         return []
@@ -163,7 +164,7 @@ def _shape(node: Node) -> Any:
 
 
 def _group(members: list[Node], targets: list[Any]) -> _Group | None:
-    """The group of some tensors; None if something else than layers with weights of their own writes or reads them."""
+    """Returns the group of some tensors, or None unless only layers with weights of their own write and read them."""
     writers = [member for member in members if not _sources(member)]
     if not all(_has_own_weights(writer, targets) and writer.target == _aten.conv2d.default for writer in writers):
         return None
@@ -180,18 +181,18 @@ def _group(members: list[Node], targets: list[Any]) -> _Group | None:
             if layer.args[0] is not (member if layer is user else user):
                 return None
             readers.append(_Reader(layer, member))
-    # In an order that does not depend on that of joining.
+    # The order must not depend on that of joining.
     return _Group(writers, members, readers) if readers else None
 
 
 def _is_flat(view: Node) -> bool:
-    """Whether a view drops the dimensions of an image of one pixel."""
+    """Whether a view drops the spatial dimensions of an image of one pixel."""
     image, value = view.args[0].meta["val"], view.meta["val"]
     return tuple(image.shape[2:]) == (1, 1) and tuple(value.shape) == tuple(image.shape[:2])
 
 
 def _has_own_weights(node: Node, attributes: list[Any]) -> bool:
-    """Whether a node convolves, or is linear, with constants that nothing else reads."""
+    """Whether a node is a convolution or linear layer with constants that no other node reads."""
     if node.target not in (_aten.conv2d.default, _aten.linear.default):
         return False
     constants = [operand for operand in node.args[1:3] if operand is not None]
@@ -203,7 +204,7 @@ def _has_own_weights(node: Node, attributes: list[Any]) -> bool:
 
 @dataclass
 class _Channels:
-    """The smallest and largest numbers of a tensor's channels, and the means of their squares."""
+    """The minima, maxima and mean squares of a tensor's channels."""
 
     low: Tensor
     high: Tensor
@@ -211,11 +212,11 @@ class _Channels:
 
     @property
     def sizes(self) -> Tensor:
-        """The largest absolute numbers."""
+        """The largest absolute values."""
         return torch.maximum(self.high, -self.low).double()
 
     def step(self, factors: Tensor) -> float:
-        """The step of integers for channels that are divided by factors."""
+        """Returns the scale of the tensor if its channels are divided by factors."""
         least, most = (self.low / factors).amin().clamp(max=0), (self.high / factors).amax().clamp(min=0)
         return float(most - least) / 255
 
@@ -237,7 +238,7 @@ class _Run(Interpreter):
 
 
 def _factors(module: GraphModule, group: _Group, channels: dict[Node, _Channels]) -> Tensor | None:
-    """What each channel is divided by, no more than 1; None if that gains little."""
+    """Returns the divisor of each channel, at most 1, or None if equalization gains little."""
     sizes = [channels[member].sizes for member in group.members]
     if not all(bool(each.isfinite().all()) and bool(each.any()) for each in sizes):
         return None
@@ -249,9 +250,8 @@ def _factors(module: GraphModule, group: _Group, channels: dict[Node, _Channels]
             for limit, ends in zip(bounds(node), (channels[source].low, channels[source].high), strict=True):
                 if limit and math.isfinite(limit):
                     least = torch.maximum(least, _MARGIN * ends.double() / limit)
-    # What is fused into the layer before it is no tensor of its own.
-    fused = (*_BOUNDED, _aten.relu.default)
-    tensors = [node for node in group.members if [user.target in fused for user in node.users] != [True]]
+    # A tensor whose activation is fused is not quantized itself.
+    tensors = [node for node in group.members if [user.target in CLAMPS for user in node.users] != [True]]
     step = min(channels[tensor].step(torch.ones_like(relative)) for tensor in tensors)
     for writer in group.writers:
         weight = attribute(module, str(writer.args[1].target)).detach().double()
@@ -261,11 +261,11 @@ def _factors(module: GraphModule, group: _Group, channels: dict[Node, _Channels]
     is_summed = any(node.target == _aten.add.Tensor for node in group.members)
 
     def noise(factors: Tensor) -> list[float]:
-        """Of what each reader returns."""
+        """Returns the noise in each reader's result."""
         steps = {tensor: channels[tensor].step(factors) for tensor in tensors}
         found = []
         for reader in group.readers:
-            # What is added to comes with the noise of its terms.
+            # The noise of all terms adds up in a sum.
             read = steps.values() if is_summed else [steps[reader.tensor]]
             squares = channels[reader.tensor].squares.double() / factors.square()
             weight = _weight(module, reader) * _by_input(factors, reader, module)[:, :, None]
@@ -282,7 +282,7 @@ def _factors(module: GraphModule, group: _Group, channels: dict[Node, _Channels]
     before = noise(torch.ones_like(relative))
 
     def left(factors: Tensor) -> float:
-        """The share of the noise that is left."""
+        """Returns the remaining share of the noise."""
         shares = [after / each if each else 1.0 for after, each in zip(noise(factors), before, strict=True)]
         return sum(shares) / len(shares)
 
@@ -294,19 +294,19 @@ def _factors(module: GraphModule, group: _Group, channels: dict[Node, _Channels]
 
 
 def _weight(module: GraphModule, reader: _Reader) -> Tensor:
-    """A reader's weights [output, input of its group, element]."""
+    """Returns a reader's weights [output, input of its group, element]."""
     weight = attribute(module, str(reader.layer.args[1].target)).detach().double()
     return weight.flatten(2) if weight.dim() > 2 else weight[:, :, None]
 
 
 def _by_input(values: Tensor, reader: _Reader, module: GraphModule) -> Tensor:
-    """Values of channels as a reader's outputs read them: [output, input of its group]."""
+    """Expands values of channels to a reader's weights: [output, input of its group]."""
     outputs = len(attribute(module, str(reader.layer.args[1].target)))
     return values.reshape(reader.groups, -1).repeat_interleave(outputs // reader.groups, 0)
 
 
 def _scale(module: GraphModule, group: _Group, factors: Tensor) -> None:
-    """Divides the channels of a group by factors, and lets its readers multiply them."""
+    """Divides the channels of a group by factors, and multiplies the weights of its readers by them."""
     for writer in group.writers:
         for constant in writer.args[1:3]:
             if constant is not None:
@@ -320,7 +320,9 @@ def _scale(module: GraphModule, group: _Group, factors: Tensor) -> None:
 
 
 def _multiply(module: GraphModule, name: str, factors: Tensor) -> None:
-    """Multiplies an attribute of a module; what it was before may be another program's, too."""
+    """Replaces an attribute of a module by its product with factors. The original tensor may belong to another program,
+    too.
+    """
     value = attribute(module, name).detach()
     owner, _, last = name.rpartition(".")
     delattr(module.get_submodule(owner), last)

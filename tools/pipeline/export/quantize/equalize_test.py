@@ -65,7 +65,8 @@ def test_a_depthwise_network_with_channels_of_different_sizes_is_close_to_pytorc
     )
     result = export_source(tmp_path, source, options=Options("cortex-m4", "cortex_m"))
     expected, actual = (result.golden[name].astype(float) for name in ("eager_0", "output_0"))
-    # Without: 15.5 dB, and 4.8 dB with the groups, for which layers would stay in floating point.
+    # Without equalization, the ratio is 15.5 dB, and 4.8 dB with the groups, for which layers would stay in floating
+    # point.
     assert ((expected - actual) ** 2).sum() < 1e-3 * (expected**2).sum()
     assert result.report is not None
     assert any(note.startswith("channels were equalized") for note in result.report["notes"])
@@ -95,7 +96,9 @@ class _Block(nn.Module):
 
 
 def _equalized(net: nn.Module, count: int = 4) -> tuple[list[str], float, float]:
-    """The operators whose results are equalized, and the largest differences on calibration samples and on others."""
+    """Returns the operators whose results are equalized, and the largest differences on calibration samples and on
+    others.
+    """
     torch.manual_seed(0)
     samples = [(torch.randn(1, 3, 12, 12),) for _ in range(count)]
     module = CORTEX_M.run(capture(net.eval(), samples[0])).module(check_guards=False)
@@ -116,7 +119,7 @@ _SIZES = torch.tensor([1000.0, 1, 300, 3, 100, 10, 30, 1]) / 1000
 def test_sums_have_common_factors_and_relu6_lets_those_through_that_keep_channels_inside() -> None:
     torch.manual_seed(0)
     targets, seen, unseen = _equalized(_Block(1.0, _SIZES))
-    # A pooling of the sum is what the head reads, the stem's result what is added to.
+    # The head reads a pooling of the sum, whose other term is the stem's result.
     assert {"aten.adaptive_avg_pool2d.default", "aten.conv2d.default"} < set(targets)
     assert "aten.hardtanh.default" in targets
     assert seen == unseen == 0

@@ -1,4 +1,4 @@
-"""What values tensors of a captured program have on samples."""
+"""Measures the ranges of tensors of a captured program on samples."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from tools.pipeline.model_file.deterministic import computing
 
 
 class Extents(Interpreter):
-    """Runs samples, and keeps what values the nodes had that it is asked for.
+    """Runs samples, and records the ranges of the given nodes.
 
     Attributes:
-      ranges: the least and the greatest one.
+      ranges: the minimum and maximum of each node.
     """
 
     def __init__(self, program: ExportedProgram, nodes: Iterable[Node]) -> None:
@@ -28,7 +28,7 @@ class Extents(Interpreter):
         self._program = program
 
     def observe(self, samples: Iterable[Sample], state: State) -> Self:
-        """Runs samples one after another, from the state on that the first one finds."""
+        """Runs samples one after another, carrying the state from each to the next."""
         kept = state.start()
         constants = {**self._program.state_dict, **self._program.constants}
         specs = self._program.graph_signature.input_specs
@@ -48,6 +48,6 @@ class Extents(Interpreter):
         return value
 
     def see(self, node: Node, value: torch.Tensor) -> None:
-        """Told of each value of a node that it is asked for."""
+        """Called with each value of the given nodes."""
         least, most = self.ranges[node]
         self.ranges[node] = min(least, float(value.min())), max(most, float(value.max()))

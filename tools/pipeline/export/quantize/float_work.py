@@ -1,8 +1,8 @@
-"""What operators do in floating point, by which their instructions are estimated.
+"""Determines the work of operators in floating point, from which their instructions are estimated.
 
-A model that is to be quantized is written in other operators than the same model in floating point: padding and
-upsampling choose elements by an index, images lie channels-last. So a whole program in floating point is priced by the
-calls that its plan keeps.
+A model that is prepared for quantization has other operators than the same model in floating point: padding and
+upsampling select elements by index, and images are channels-last. So a program all in floating point is priced by the
+calls in its plan.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ _POOLS = {"max_pool2d": "max_pool2d", "max_pool2d_with_indices": "max_pool2d", "
 
 @dataclass(frozen=True)
 class Work:
-    """What an operator does.
+    """The work of an operator.
 
     Attributes:
       kind: its name in costs.json.
-      amounts: what its costs are factors of: 1, its outputs, and what there is else for its kind.
-      floating: what it is in floating point; None if it is the same.
-      with_vectors: what it is in int8 on cores with vectors, if these have no kernel for it.
+      amounts: what the cost factors apply to: 1, the outputs, and further amounts of its kind.
+      floating: the work in floating point; None if it is the same.
+      with_vectors: the work in int8 on cores with vectors, if these have no kernel for it.
     """
 
     kind: str
@@ -64,16 +64,16 @@ class Work:
     with_vectors: Work | None = None
 
     def in_int8(self, core: str) -> Work:
-        """What it is in int8 on a core."""
+        """Returns the work in int8 on a core."""
         return self.with_vectors if self.with_vectors is not None and has_vectors(core) else self
 
     def in_float(self) -> Work:
-        """What it is in floating point."""
+        """Returns the work in floating point."""
         return self.floating or self
 
 
 def work_of_call(node: Node) -> Work:
-    """What a call of an operator in floating point does."""
+    """Returns the work of a call in floating point."""
     given, name = named_arguments(node), node.target._schema.name.partition("::")[2].rstrip("_")
     kind = _KINDS.get(name, name)
     out = _shapes(node)[0]
@@ -105,11 +105,11 @@ def work_of_call(node: Node) -> Work:
     if kind in _REDUCTIONS:
         return Work(kind, (1, outputs, math.prod(operands[0])))
     if name == "index":
-        # What is behind the last dimension that is chosen from is copied together.
+        # Elements after the last indexed dimension are copied together.
         last = max(dim for dim, index in enumerate(given["indices"]) if index is not None)
         return Work(kind, (1, outputs, outputs // max(math.prod(out[last + 1 :]), 1)))
     if kind == "grid_sampler_2d":
-        # Where a pixel comes from is computed once for all channels.
+        # The source of a pixel is computed once for all channels.
         return Work(kind, (1, outputs, outputs // out[1]))
     return Work(kind, (1, outputs))
 
@@ -134,7 +134,7 @@ def _convolution(out: tuple[int, ...], given: dict[str, Any]) -> Work:
         windows = outputs // out[1] * math.prod(weight[2:])
         products = math.prod((*image, *weight[1:]))
         return Work("transposed", (1, outputs, products, windows, products if weight[0] % 4 else 0))
-    # In depth, each plane of the weights over each one of the image is a convolution of images.
+    # In depth, each plane of the weights with each plane of the image is a two-dimensional convolution.
     depth = (each[-3] for each in (image, out, weight, stride, padding, dilation))
     planes = sum(count * over for count, over in parts(*depth)) if dims > 2 else 1
     image, out, weight = ((*shape[:2], *shape[-2:]) for shape in (image, out, weight))
@@ -149,26 +149,26 @@ def _convolution(out: tuple[int, ...], given: dict[str, Any]) -> Work:
 
 
 def _operands(argument: Any) -> list[tuple[int, ...]]:
-    """The shapes of tensors among what an operator is given."""
+    """Returns the shapes of tensors in an argument."""
     given = argument if isinstance(argument, (list, tuple)) else [argument]
     return [_shapes(each)[0] for each in given if isinstance(each, Node)]
 
 
 def _shapes(node: Node) -> list[tuple[int, ...]]:
-    """The shapes of what a node returns."""
+    """Returns the shapes of a node's results."""
     value = node.meta["val"]
     return [tuple(each.shape) for each in (value if isinstance(value, (list, tuple)) else [value]) if each is not None]
 
 
 @dataclass(frozen=True)
 class Geometry:
-    """A convolution of images.
+    """The geometry of a two-dimensional convolution.
 
     Attributes:
-      image, out: shapes of the image and of the result.
-      weight: its shape.
-      stride, padding, dilation: down and across.
-      groups: of channels.
+      image, out: the shapes of the image and of the result.
+      weight: the shape of the weight.
+      stride, padding, dilation: vertical and horizontal values.
+      groups: the number of groups.
     """
 
     image: tuple[int, ...]
@@ -181,13 +181,14 @@ class Geometry:
 
 
 def convolution_in_float(of: Geometry) -> tuple[int, ...]:
-    """What the costs of a convolution in floating point follow from.
+    """Returns the amounts that determine the cost of a convolution in floating point.
 
-    Its kernel takes an image apart where other rows or columns of the weights lie over it, each part in blocks of four
-    pixels by four channels, and all again for the next channels: see pixels() in kernels/portable/convolution.cpp.
+    Its kernel splits an image by which rows and columns of the weights overlap it, computes each part in blocks of four
+    pixels by four channels, and repeats that for the next channels: see pixels() in kernels/portable/convolution.cpp.
 
     Returns:
-      1, outputs, such parts, blocks in them, and products of blocks of four neighbours, of four others, of one pixel.
+      1, outputs, such parts, blocks in them, and products of blocks of four adjacent pixels, of four others, of one
+      pixel.
     """
     per_group = of.weight[0] // of.groups
     channels = 4 if per_group >= 4 else 1
@@ -195,7 +196,7 @@ def convolution_in_float(of: Geometry) -> tuple[int, ...]:
     sizes = zip(of.image[2:], of.out[2:], of.weight[2:], of.stride, of.padding, of.dilation, strict=True)
     down, across = (parts(*axis) for axis in sizes)
     if of.weight[2:] == (1, 1) and (*of.stride, *of.padding) == (1, 1, 0, 0):
-        # Rows need not be told apart.
+        # Rows need not be distinguished.
         down, across = [(1, 1)], [(math.prod(of.out[2:]), 1)]
     blocks, products = 0, [0, 0, 0]
     for rows, high in down:
@@ -215,7 +216,9 @@ def convolution_in_float(of: Geometry) -> tuple[int, ...]:
 
 
 def parts(size: int, results: int, kernel: int, stride: int, padding: int, dilation: int) -> list[tuple[int, int]]:
-    """Neighbouring results along an axis with the same of a kernel over the image: how many, and how much of it."""
+    """Groups adjacent results along an axis that overlap the same kernel elements: their number, and that of the
+    elements.
+    """
     found: list[tuple[int, int]] = []
     place = 0
     while place < results:
@@ -230,7 +233,7 @@ def parts(size: int, results: int, kernel: int, stride: int, padding: int, dilat
 
 
 def pool_in_float(out: tuple[int, ...], kernel: list[int], stride: list[int]) -> tuple[int, ...]:
-    """What the costs of a pooling in floating point follow from.
+    """Returns the amounts that determine the cost of a pooling in floating point.
 
     Windows of two by two are computed in pairs, others row by row.
     """

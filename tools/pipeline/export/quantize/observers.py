@@ -1,9 +1,9 @@
-"""Puts observers into a model that is to be quantized, however its tensors share their ranges.
+"""Inserts observers into a model for quantization, whatever its tensors share their ranges with.
 
-torchao joins tensors that have one range in trees (a disjoint set) and follows what a tensor shares its range with to
-the root of that one's tree. Where parts of a tensor are joined with its other parts again, roots may share their ranges
-with each other, and that never ends (RecursionError, with torchao 0.18). So the root of a tree here is a tensor with a
-range of its own, wherever the tree has one.
+torchao joins tensors with a common range in trees (a disjoint set), and resolves a shared range at the root of the
+other tensor's tree. If parts of a tensor are joined with other parts of it, roots may share their ranges with each
+other, and the recursion never ends (RecursionError, with torchao 0.18). So the root of a tree here is a tensor with a
+range of its own, if the tree has one.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ def _union(parent: Any, child: Any, parents: dict[Any, Any], specs: dict[Any, An
     """Joins the trees of two tensors, whose roots are their own parents.
 
     Args:
-      parents: of each tensor, the one that it is joined with.
-      specs: how each tensor is quantized.
+      parents: maps each tensor to the one that it is joined with.
+      specs: the quantization specification of each tensor.
     """
     root, other = (prepare._find_root_edge_or_node(tensor, parents) for tensor in (parent, child))
     spec = specs[root]

@@ -34,30 +34,22 @@ from tools.pipeline.export.backends.cortex_m.int4 import (
     is_pointwise,
     round_to_int4,
 )
+from tools.pipeline.export.ir.operators import CLAMPS
 from tools.pipeline.export.quantize.activation_tables import attribute, evenly_bounded
 
 _aten = torch.ops.aten
-# What is fused into the layer before it.
-_ACTIVATIONS = (
-    _aten.relu.default,
-    _aten.relu_.default,
-    _aten.hardtanh.default,
-    _aten.hardtanh_.default,
-    _aten.clamp.default,
-    _aten.clamp_.default,
-)
 
 
 def quantizer(weight_dtype: str = "int8", group_size: int = GROUP_SIZES[0]) -> CortexMQuantizer:
-    """A CortexMQuantizer for `prepare_qat_pt2e`: the same schemes, with fake quantization.
+    """Returns a CortexMQuantizer for `prepare_qat_pt2e`: the same schemes, with fake quantization.
 
     A convolution, the batch normalization after it and their activation are quantized together: batch normalization
     trains, and `convert_pt2e` folds it.
 
     Args:
-      weight_dtype: `int8`, or `int4`: linear layers and convolutions of one by one have weights of four bits.
-      group_size: inputs that share a scale of int4 weights, 32; 0: all of a channel do, as all of one with batch
-        normalization do anyway.
+      weight_dtype: `int8`, or `int4`: linear layers and 1x1 convolutions have 4-bit weights.
+      group_size: the number of inputs that share a scale of int4 weights, 32; 0: all inputs of a channel do. Layers
+        with batch normalization always have one scale per channel.
 
     Raises ValueError for others.
     """
@@ -94,8 +86,8 @@ def _fake(spec: QuantizationSpec) -> QuantizationSpec:
 class _ConvolutionQuantizer(Quantizer):
     """Annotates convolutions with the batch normalization and the activation that follow, in any order of dimensions.
 
-    ExecuTorch's quantizer has no batch normalization and leaves convolutions of images that lie channels-first; the
-    exporter lays images out itself.
+    ExecuTorch's quantizer has no batch normalization and skips convolutions of channels-first images; the exporter
+    changes the order of images itself.
     """
 
     def __init__(self, config: CortexMQuantizationConfig) -> None:
@@ -106,7 +98,7 @@ class _ConvolutionQuantizer(Quantizer):
             if layer.target != _aten.conv2d.default:
                 continue
             fused = [layer]
-            for targets in ((_aten.batch_norm.default,), _ACTIVATIONS):
+            for targets in ((_aten.batch_norm.default,), CLAMPS):
                 users = list(fused[-1].users)
                 if len(users) == 1 and users[0].target in targets:
                     fused += users
@@ -121,17 +113,17 @@ class _ConvolutionQuantizer(Quantizer):
         return model
 
     def validate(self, model: GraphModule) -> None:
-        """Nothing to check: what is not annotated stays in floating point, and the build says so."""
+        """Checks nothing: nodes without annotations stay in floating point, and the build reports them."""
 
     def get_quantizer_info(self) -> QuantizerInfo:
-        """What ExecuTorch's report of quantizers asks of each."""
+        """Describes the quantizer for ExecuTorch's report."""
         return QuantizerInfo(
             "Convolutions", "convolutions with batch normalization and activations", self._config.label, __name__
         )
 
 
 class _Int4Quantizer(Quantizer):
-    """Gives layers that other quantizers have annotated weights of four bits, where there are kernels for these."""
+    """Gives layers that other quantizers have annotated 4-bit weights, where kernels support them."""
 
     def __init__(self, group_size: int) -> None:
         self._group_size = group_size
@@ -147,16 +139,16 @@ class _Int4Quantizer(Quantizer):
             has_batch_norm = any(user.target == _aten.batch_norm.default for user in layer.users)
             in_groups = self._group_size and not has_batch_norm and weight.meta["val"][0].numel() > self._group_size
             annotation.input_qspec_map[weight] = _in_groups(self._group_size) if in_groups else _PER_CHANNEL
-            # A bias has the scale of the sums, which the build knows.
+            # A bias has the scale of the sums, which the build determines.
             for operand in bias:
                 annotation.input_qspec_map.pop(operand, None)
         return model
 
     def validate(self, model: GraphModule) -> None:
-        """Nothing to check: layers without such kernels keep their weights of eight bits."""
+        """Checks nothing: layers without such kernels keep 8-bit weights."""
 
     def get_quantizer_info(self) -> QuantizerInfo:
-        """What ExecuTorch's report of quantizers asks of each."""
+        """Describes the quantizer for ExecuTorch's report."""
         return QuantizerInfo("int4 weights", "linear layers and convolutions of one by one", "int4", __name__)
 
 
@@ -176,11 +168,11 @@ def _in_groups(group_size: int) -> QuantizationSpec:
 
 
 class _GroupFakeQuantize(FakeQuantizeBase):
-    """Weights as int4 has them where each group of inputs has a scale; gradients pass as if they were not rounded.
+    """Rounds weights to int4 with a scale per group of inputs; gradients pass as if they were not rounded.
 
     Args:
-      group_size: inputs that share a scale.
-      specification: fields of QuantizationSpec, which torchao gives to all constructors.
+      group_size: the number of inputs that share a scale.
+      specification: fields of QuantizationSpec, which torchao passes to all constructors.
     """
 
     def __init__(self, group_size: int, **specification: object) -> None:
@@ -188,18 +180,18 @@ class _GroupFakeQuantize(FakeQuantizeBase):
         self._group_size = group_size
 
     def forward(self, weight: Tensor) -> Tensor:
-        """The weights [out, in, ...], rounded."""
+        """Returns the weights [out, in, ...], rounded."""
         with torch.no_grad():
             integers, scales = round_to_int4(weight.flatten(1), self._group_size)
             rounded = (integers * scales[:, None]).reshape(weight.shape)
         return weight + (rounded - weight).detach()
 
     def calculate_qparams(self, **_: object) -> tuple[Tensor, Tensor]:
-        """No scale and zero point alone say what groups have: convert() is called instead."""
+        """Raises an error: one scale and zero point can't represent groups, so that convert() is called instead."""
         raise NotImplementedError("weights in groups are converted by convert()")
 
     def convert(self, model: GraphModule, node: Node) -> None:
-        """Puts the integers in place of a node of `model` that calls this module, as convert_pt2e() asks of it."""
+        """Replaces a node of `model` that calls this module by its integers; called by convert_pt2e()."""
         (operand,) = node.all_input_nodes
         weight = attribute(model, str(operand.target)).detach()
         integers, scales = round_to_int4(weight.flatten(1), self._group_size)

@@ -1,4 +1,4 @@
-"""Reports what quantization made of a model, and says what a user should know of it."""
+"""Reports the results of quantization, and prints notes for the user."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ def quantization_report(
     outputs: list[list[torch.Tensor]],
     parameters: list[Parameters | None],
 ) -> QuantizationReport:
-    """The report of a quantized program that returns `outputs` for the golden inputs; its notes are said, too.
+    """Returns the report of a quantized program that returns `outputs` for the golden inputs, and prints its notes.
 
     Args:
-      source: what was quantized.
-      in_float: operators that were not quantized, with their places in the model.
-      parameters: of outputs that are quantized.
+      source: the program that was quantized.
+      in_float: operators that were not quantized, with their locations in the model.
+      parameters: the quantization parameters of outputs.
     """
 
     accuracy = report.accuracy(asked.eager.outputs, outputs, asked.eager.labels)

@@ -1,7 +1,7 @@
 """Quantizes a captured model with ExecuTorch's Cortex-M quantizer: int8 activations, per-channel int8 weights.
 
-The steps are those of PyTorch 2 export quantization: observers go into the captured graph, the calibration inputs run
-through it, and the ranges seen become scales and zero points of quantize and dequantize operators.
+It follows PyTorch 2 export quantization: observers go into the captured graph, the calibration inputs run through it,
+and the observed ranges become scales and zero points of quantize and dequantize operators.
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e
 
 from tools.pipeline.export.backends.cortex_m.int4 import WeightDtypes, has_room_for_bias, quantize_weights
 from tools.pipeline.export.backends.cortex_m.recurrent import round_weights
-from tools.pipeline.export.backends.cortex_m.softmax import SOFTMAX, has_table
+from tools.pipeline.export.backends.cortex_m.softmax import has_table
 from tools.pipeline.export.capture.state import State
 from tools.pipeline.export.ir import rewriting
+from tools.pipeline.export.ir.operators import DEQUANTIZE, FILLS, FILLS_WITH, QUANTIZE, SOFTMAX
 from tools.pipeline.export.plan.manifest import origin
 from tools.pipeline.export.quantize import activation_tables
 from tools.pipeline.export.quantize.biases import correct_biases
@@ -46,58 +47,54 @@ from tools.quiet.console import Console, UserError
 Sample = tuple[torch.Tensor, ...]
 
 _NAMESPACE = "quantized_decomposed"
-QUANTIZE = torch.ops.quantized_decomposed.quantize_per_tensor.default
-DEQUANTIZE = (
-    torch.ops.quantized_decomposed.dequantize_per_tensor.default,
-    torch.ops.quantized_decomposed.dequantize_per_channel.default,
-)
 
 _NO_STATE = State({})
 _INT8_WEIGHTS = WeightDtypes()
 _RANGES = Methods()
 
-# Stands for all places but layers with weights, and what int8 kernels compute with them.
+# Represents all locations except layers with weights and the activations that are fused into them.
 ALL_BUT_LAYERS = "*"
 
-# Calibration samples on which the report compares layers with floating point.
+# The number of calibration samples on which the report compares layers with floating point.
 _REPORTED_SAMPLES = 8
-# Of a stream, on how many calibration samples the outputs are measured, from the first one on.
+# The number of calibration samples of a stream, from the first one on, on which outputs are measured.
 _MOST_STEPS = 512
 
-# The resolution of what an int8 softmax returns, and the signal-to-noise ratio that it must leave.
+# The resolution of an int8 softmax, and the lowest acceptable signal-to-noise ratio of its results.
 _SOFTMAX_STEP = 1 / 256
 _SOFTMAX_DECIBELS = 15
 _COARSE = "the resolution of an int8 softmax, 1/256, is too coarse for its results"
-# What the dialect's softmax takes beside a scale, 31 * 2^-shift of its factor of 2^26, has 64 bits.
+# The smallest scale of a dialect's softmax: 31 * 2^-shift of its multiplier of 2^26 must fit into 64 bits.
 _SOFTMAX_SCALE = 2**-50
 _FINE = "its operands differ too little for the factors of an int8 softmax"
 
 
 def is_quantized(program: ExportedProgram | GraphModule) -> bool:
-    """Whether the program has quantize and dequantize operators already: the model was converted by its author."""
+    """Whether the program already has quantize and dequantize operators, because its author converted the model."""
     return any(getattr(node.target, "namespace", "") == _NAMESPACE for node in program.graph.nodes)
 
 
 def channels_last(sample: Sample) -> Sample:
-    """The sample with its images (tensors of 4 dimensions) channels-last in memory, as the int8 kernels read them."""
+    """Returns the sample with images (tensors of 4 dimensions) in channels-last order, as the int8 kernels read them.
+    """
     return tuple(_image_last(tensor) if tensor.dim() == 4 else tensor.contiguous() for tensor in sample)
 
 
 def _image_last(image: torch.Tensor) -> torch.Tensor:
-    # Images of one channel or pixel lie in both orders at once. What PyTorch makes of them follows their strides, which
-    # contiguous() leaves as they are.
+    # Images of one channel or pixel have both orders. PyTorch's operators follow their strides, which contiguous()
+    # doesn't change.
     if image.shape[1] > 1 and image.shape[2:].numel() > 1:
         return image.contiguous(memory_format=torch.channels_last)
     return torch.empty_like(image, memory_format=torch.channels_last).copy_(image)
 
 
 def lay_out_channels_last(captured: ExportedProgram) -> ExportedProgram:
-    """Lets a program take its images channels-last, in place.
+    """Makes a program take its images channels-last, in place.
 
-    Views that a model's author wrote for the default order of dimensions become reshapes, which copy where they must.
+    Views that a model's author wrote for the default order of dimensions become reshapes, which copy if necessary.
     """
-    # Where a program writes into a view, the view must stay one until that is gone; batch normalization is folded
-    # before, as it would be decomposed, too.
+    # A view that the program writes to must stay a view until the write is functionalized. Batch normalization is
+    # folded first, because run_decompositions() would decompose it, too.
     if any(getattr(getattr(node.target, "_schema", None), "is_mutable", False) for node in captured.graph.nodes):
         captured = rewriting.run_decompositions(fold_batch_norm(captured), {})
     user_inputs = set(captured.graph_signature.user_inputs)
@@ -111,7 +108,7 @@ def lay_out_channels_last(captured: ExportedProgram) -> ExportedProgram:
 
 
 def calibration_samples(file: ModelFile, inputs: Sample, console: Console) -> list[Sample]:
-    """The model file's calibration_inputs(); its example inputs, with a note, if it has none."""
+    """Returns the model file's calibration_inputs(), or its example inputs, with a note, if it has none."""
     if file.has("calibration_inputs"):
         return [channels_last(sample) for sample in file.calibration_inputs()]
     console.say(
@@ -123,23 +120,24 @@ def calibration_samples(file: ModelFile, inputs: Sample, console: Console) -> li
 
 @dataclass(frozen=True)
 class Quantized:
-    """A quantized module and what is known of how it came about.
+    """A quantized module and information about its quantization.
 
     Attributes:
       module: with quantize and dequantize operators around every layer.
-      observed: what the layers computed in floating point, by the names of nodes of `module`, for each of the first
-        calibration samples; empty if the model was quantized before.
+      observed: floating-point results of the layers, by the names of nodes of `module`, for each of the first
+        calibration samples; empty if the model's author quantized it.
       samples: these samples.
-      rejections: why the quantizer left nodes alone, by their names.
-      cheaper: places that take fewer instructions in floating point, and stay there for that, as origin() has them.
-      floating: the module in floating point; None if the model was quantized before, or for an NPU or VGF.
-      instructions: what an inference is estimated to take, and what it would without int8; None if nobody has asked for
-        the operators that take fewer in floating point.
-      equalized: places between convolutions whose channels were equalized.
-      constant: tensors in which calibration saw one value alone, and the value.
-      accurate: places that stay in floating point as they cost most accuracy.
-      measured: inputs on which the outputs are compared; with state a stream, from the start.
-      start: the state before the first one of a stream, which the first inputs are and the first outputs change.
+      rejections: the reasons why the quantizer skipped nodes, by their names.
+      cheaper: locations that stay in floating point because they take fewer instructions there, as origin() returns
+        them.
+      floating: the module in floating point; None if the model's author quantized it, or for an NPU or VGF.
+      instructions: the estimated instructions of an inference, and those without int8; None if operators were not
+        selected by cost.
+      equalized: locations between convolutions whose channels were equalized.
+      constant: tensors that had a single value in calibration, and the value.
+      accurate: locations that stay in floating point because they cost most accuracy.
+      measured: inputs on which the outputs are compared; with state, a stream from its start.
+      start: the state before the first sample of a stream, which the first inputs read and the first outputs update.
     """
 
     module: GraphModule
@@ -157,15 +155,15 @@ class Quantized:
 
     @property
     def reasons(self) -> dict[str, str]:
-        """Why places with an int8 form stay in floating point."""
+        """The reasons why locations with an int8 form stay in floating point."""
         return {**dict.fromkeys(self.accurate, "for accuracy"), **dict.fromkeys(self.cheaper, "for fewer instructions")}
 
 
 class NoInt8Form(Exception):
-    """Some places of a model cannot be int8.
+    """Some locations of a model cannot be int8.
 
     Attributes:
-      places: as origin() has them, or ALL_BUT_LAYERS.
+      places: source locations, as origin() returns them, or ALL_BUT_LAYERS.
     """
 
     def __init__(self, places: Iterable[str], reason: str) -> None:
@@ -174,7 +172,7 @@ class NoInt8Form(Exception):
 
 
 class PassError(NoInt8Form):
-    """A pass of ExecuTorch's failed at a place of the model, or at one that isn't known: ALL_BUT_LAYERS."""
+    """A pass of ExecuTorch failed at a location of the model, or at an unknown one: ALL_BUT_LAYERS."""
 
     def __init__(self, place: str, reason: str) -> None:
         super().__init__([place], reason)
@@ -193,29 +191,29 @@ def quantize(
     weights: WeightDtypes = _INT8_WEIGHTS,
     ranges: Methods = _RANGES,
 ) -> Quantized:
-    """Calibrates and quantizes what the passes of CORTEX_M made of a captured program.
+    """Calibrates and quantizes a captured program after the passes of CORTEX_M.
 
     Args:
       samples: calibration inputs.
       path: the model file, for messages.
-      state: what the program's first inputs are, and its first outputs change, from one sample to the next.
-      in_float: places that stay in floating point, as origin() has them, or ALL_BUT_LAYERS.
-      choose: finds the operators of an annotated graph that take fewer instructions in floating point, where they
-        stay then; it is given the groups of operators that are computed as one in int8, too. None: nothing stays.
-      kept_layers: names of modules that stay in floating point, with all that is inside them.
+      state: the state, which the program's first inputs read and its first outputs update, from one sample to the next.
+      in_float: locations that stay in floating point, as origin() returns them, or ALL_BUT_LAYERS.
+      choose: finds the operators of an annotated graph that stay in floating point because they take fewer instructions
+        there; it also takes the groups of operators that are computed as one in int8. None: no operator stays.
+      kept_layers: names of modules that stay in floating point, including all modules inside.
       has_own_layers: whether normalization and recurrent layers become int8, which only operators of our own compute.
       has_float_border: whether the program takes and returns floating point.
-      weights: which layers get int4 weights.
+      weights: determines the layers with int4 weights.
       ranges: how the ranges of tensors are chosen.
 
-    Raises UserError for values that calibrating cannot work with, by layer, and NoInt8Form for places whose int8 form
-    would return hardly anything of their results.
+    Raises UserError for values that calibration can't handle, by layer, and NoInt8Form for locations whose results
+    would hardly survive int8.
     """
 
     def stays(node: Node) -> bool:
         if _is_within(node, kept_layers):
             return True
-        # Integers of a single number save nothing.
+        # Quantizing a single number saves nothing.
         if has_float_border and is_of_numbers(node):
             return True
         return origin(node, path) in in_float or (ALL_BUT_LAYERS in in_float and not activation_tables.is_layer(node))
@@ -225,7 +223,7 @@ def quantize(
     def decide(module: GraphModule) -> activation_tables.Decided:
         nonlocal instructions
         assert choose is not None
-        # As if everything were int8 that can be.
+        # The trial annotates everything that can be int8.
         trial = copy.deepcopy(module)
         annotator = activation_tables.Quantizers(len(state.buffers), stays, None, has_own_layers, has_float_border)
         annotator.annotate(trial)
@@ -260,7 +258,7 @@ def quantize(
         quantize_weights(converted, floating, weights, layers, observed, kept)
     correct_biases(converted, observed, kept, has_room_for_bias)
     lost = _lost_softmaxes(converted, observed)
-    # What reads one in floating point has a range of its own.
+    # A reader in floating point gets an unquantized softmax.
     in_int8 = {
         origin(node, path): reason
         for node, reason in lost.items()
@@ -287,7 +285,7 @@ def quantize(
 
 
 def _spread(count: int) -> list[int]:
-    """Indices of a few samples from all over `count` of them."""
+    """Returns a few indices that are evenly spread over `count` samples."""
     few = min(count, _REPORTED_SAMPLES)
     return [index * count // few for index in range(few)]
 
@@ -303,12 +301,12 @@ def calibrate(
 ) -> tuple[list[dict[str, torch.Tensor]], list[Sample], tuple[str, ...]]:
     """Runs the samples through a module with observers; returns `observed`, `samples` and `constant` of Quantized.
 
-    The samples of a model with state are a stream: `observed` and `samples` are from all over it.
+    The samples of a model with state are a stream, of which `observed` and `samples` are evenly spread.
 
     Args:
       path: the model file, for messages.
 
-    Raises UserError for values that have no integers, by layer, and for inputs that have no range.
+    Raises UserError for values that can't be quantized, by layer, and for inputs without a range.
     """
     observed: list[dict[str, torch.Tensor]] = []
     kept = []
@@ -339,17 +337,17 @@ def _rejections(quantizer: CortexMQuantizer) -> dict[str, str]:
 
 
 def _lost_softmaxes(converted: GraphModule, observed: list[dict[str, torch.Tensor]]) -> dict[Node, str]:
-    """The softmax operators that int8 can't compute, and why.
+    """Returns the softmax operators that int8 can't compute, with the reasons.
 
-    Those whose results are mostly lost, as those over many about equal numbers are, and those of numbers so close
-    together, as an untrained network's are, that the dialect's operator has no factor for them.
+    The results of a softmax over many similar numbers are mostly lost, and the dialect's operator has no multiplier for
+    numbers as close together as those of an untrained network.
     """
     found = {}
     for node in converted.graph.nodes:
         if node.target not in SOFTMAX:
             continue
         operand = node.args[0]
-        if operand.target is DEQUANTIZE[0] and operand.args[1] < _SOFTMAX_SCALE and not has_table(node):
+        if operand.target is DEQUANTIZE and operand.args[1] < _SOFTMAX_SCALE and not has_table(node):
             found[node] = _FINE
         if observed and node.name in observed[0]:
             results = torch.stack([values[node.name] for values in observed]).double()
@@ -360,7 +358,7 @@ def _lost_softmaxes(converted: GraphModule, observed: list[dict[str, torch.Tenso
 
 
 def _without_observers(prepared: GraphModule) -> GraphModule:
-    """The module that a module with observers was made of, with the same names of nodes and the same weights."""
+    """Returns the original module of a module with observers, with the same names of nodes and the same weights."""
     graph = copy.deepcopy(prepared.graph)
     for node in list(graph.nodes):
         if node.op == "call_module":
@@ -371,15 +369,15 @@ def _without_observers(prepared: GraphModule) -> GraphModule:
 
 
 def _drop_second_quantization(module: GraphModule) -> None:
-    """Lets tensors that have parameters already keep them: a softmax's, for one, are fixed by its operator.
+    """Keeps the parameters of tensors that already have some, such as a softmax, whose operator fixes them.
 
-    Left are those of operators whose operands share their parameters.
+    Operators whose operands share their parameters are excluded.
     """
     for node in list(module.graph.nodes):
-        if node.target != DEQUANTIZE[0] or not isinstance(node.args[0], Node) or node.args[0].target != QUANTIZE:
+        if node.target != DEQUANTIZE or not isinstance(node.args[0], Node) or node.args[0].target != QUANTIZE:
             continue
         first = node.args[0].args[0]
-        if not isinstance(first, Node) or first.target != DEQUANTIZE[0] or first.args[0].target != QUANTIZE:
+        if not isinstance(first, Node) or first.target != DEQUANTIZE or first.args[0].target != QUANTIZE:
             continue
         for user in list(node.users):
             if user.target not in SharedQspecQuantizer.SHARED_QSPEC_OPS_DEFAULT:
@@ -392,12 +390,12 @@ class _Calibration(Interpreter):
     """Runs one sample, up to the first operator that returns NaN or infinity.
 
     Attributes:
-      values: what each operator returned, by node name, if the sample is reported.
+      values: the result of each operator, by node name, if the sample is reported.
     """
 
     def __init__(self, module: GraphModule, path: Path, index: int, is_reported: bool) -> None:
         super().__init__(module)
-        # Which would follow the error's own words.
+        # The traceback would be appended to the error's message.
         self.extra_traceback = False
         self._path = path
         self._index = index
@@ -417,33 +415,27 @@ class _Calibration(Interpreter):
 
 
 def _is_measured(node: Node) -> bool:
-    """Whether what a node returns must have a range: calibration gives it one, the program returns it, or sums do."""
+    """Whether a node's result must have a range: calibration observes it, the program returns it, or it is a product.
+    """
     return activation_tables.is_product(node) or any(user.op in ("call_module", "output") for user in node.users)
 
 
 def _is_no_number(value: torch.Tensor, is_measured: bool) -> bool:
-    """Whether a tensor holds what has no integer; infinity may stand in a mask, which gets no range."""
+    """Whether a tensor has values that can't be quantized; infinity is allowed in a mask, which gets no range."""
     if not value.is_floating_point():
         return False
     return not bool(torch.isfinite(value).all()) if is_measured else bool(value.isnan().any())
 
 
-# Operators that fill a tensor of another one's shape with one value.
-_FILLED = frozenset((
-    torch.ops.aten.full_like.default, torch.ops.aten.new_full.default, torch.ops.aten.new_ones.default,
-    torch.ops.aten.new_zeros.default, torch.ops.aten.ones_like.default, torch.ops.aten.zeros_like.default,
-))  # fmt: skip
-
-
 def _is_zero(prepared: GraphModule, node: Node) -> bool:
-    """Whether an observer has seen zeros alone."""
+    """Whether an observer has only seen zeros."""
     observer = prepared.get_submodule(str(node.target)) if node.op == "call_module" else None
     seen = [getattr(observer, name, None) for name in ("min_val", "max_val")]
     return all(value is not None and value.numel() > 0 and not value.any() for value in seen)
 
 
 def _constant_tensors(prepared: GraphModule, path: Path) -> tuple[str, ...]:
-    """The tensors that depend on an input and had one and the same value in all of calibration, with that value.
+    """Lists the tensors that depend on an input but had a single value in all of calibration, with that value.
 
     Raises UserError if an input is one of them.
     """
@@ -451,19 +443,19 @@ def _constant_tensors(prepared: GraphModule, path: Path) -> tuple[str, ...]:
     inputs, places = [], []
     for node in prepared.graph.nodes:
         if node.op == "placeholder" or not dependent.isdisjoint(node.all_input_nodes):
-            # Of these an operand gives a shape alone, or is taken times zero, as a recurrent layer's first state is and
-            # what a network starts its training with: residual branches that end in weights of zero.
+            # These only use an operand's shape, or multiply it by zero: a recurrent layer's initial state is zero, and
+            # so are the last weights of residual branches when training begins.
             times_zero = (node.target == torch.ops.aten.mul.Tensor or activation_tables.is_product(node)) and any(
                 operand not in dependent and _is_zero(prepared, operand) for operand in node.all_input_nodes
             )
-            dependent |= set() if node.target in _FILLED or times_zero else {node}
+            dependent |= set() if node.target in FILLS or node.target in FILLS_WITH or times_zero else {node}
         if node.op != "call_module" or node not in dependent:
             continue
         observer = prepared.get_submodule(str(node.target))
         observed = node.args[0]
         if not isinstance(observer, ObserverBase) or not hasattr(observer, "min_val") or not isinstance(observed, Node):
             continue
-        # A single number is no sign of a layer that always returns the same, but zero is no range.
+        # A tensor with a single element may be the same in all samples, but zero is not a range.
         is_single = isinstance(observer, RangeObserver) and observer.count == 1 and bool(observer.min_val)
         if observer.min_val.numel() == 1 and torch.equal(observer.min_val, observer.max_val) and not is_single:
             if observed.op == "placeholder":
@@ -480,7 +472,7 @@ def _constant_tensors(prepared: GraphModule, path: Path) -> tuple[str, ...]:
 
 
 def unquantized(program: ExportedProgram, path: Path) -> list[tuple[str, str]]:
-    """What stayed in floating point of a lowered program, as (operator, place in the model).
+    """Lists the operators of a lowered program that stayed in floating point, as (operator, location in the model).
 
     Args:
       program: an edge program after Cortex-M lowering.
@@ -498,7 +490,7 @@ def unquantized(program: ExportedProgram, path: Path) -> list[tuple[str, str]]:
     return found
 
 
-# Operators whose result on quantized integers isn't that on the numbers they stand for.
+# Operators whose result on quantized integers differs from that on the numbers that these represent.
 _ARITHMETIC = frozenset((
     "add", "sub", "mul", "div", "neg", "relu", "hardtanh", "hardsigmoid", "hardswish", "sigmoid", "tanh",
     "silu", "gelu", "_softmax", "linear", "addmm", "mm", "bmm", "convolution", "mean", "sum", "avg_pool2d",
@@ -508,7 +500,7 @@ _ARITHMETIC = frozenset((
 def check_integers(program: ExportedProgram, path: Path) -> None:
     """Raises NoInt8Form for operators of a lowered program that compute with int8 integers as if they were numbers.
 
-    And for what a device refuses: zero points that are beyond the integers, and factors too far from 1.
+    Also checks for values that a device refuses: zero points beyond the integers, and multipliers too far from 1.
     """
     places = {}
     for node in program.graph.nodes:
@@ -519,7 +511,7 @@ def check_integers(program: ExportedProgram, path: Path) -> None:
         if namespace == "aten" and name in _ARITHMETIC and any(_is_int8(value) for value in values):
             places[origin(node, path)] = f"is quantized, but aten::{name} has no int8 form there"
         elif namespace == "cortex_m" and name != "quantize_per_tensor" and any(map(_is_float, values)):
-            # What wrote the integers into a tensor of numbers stays in floating point with it.
+            # The operators that wrote integers into a floating-point tensor stay in floating point with it.
             for place in (node, *node.all_input_nodes):
                 if place.op == "call_function":
                     places[origin(place, path)] = f"is int8, but cortex_m::{name} reads numbers there"
@@ -534,12 +526,12 @@ def check_integers(program: ExportedProgram, path: Path) -> None:
         raise NoInt8Form(places, f"{place} {reason}")
 
 
-# Of the factors that kernels multiply by, powers of two: kMinShift and kMaxShift of kernels/cortex_m/requantize.h.
+# The limits of multiplier exponents: kMinShift and kMaxShift of kernels/cortex_m/requantize.h.
 _LEAST_SHIFT, _MOST_SHIFT = -62, 31
 
 
 def _shifts(node: Node) -> list[int]:
-    """The shifts of the factors of a `cortex_m::` operator that are numbers."""
+    """Returns the shifts of the multipliers of a `cortex_m::` operator that are numbers."""
     given = zip(node.target._schema.arguments, node.args, strict=False)
     shifts = [value for argument, value in given if "shift" in argument.name]
     return [

@@ -1,9 +1,9 @@
-"""Ranges of tensors: as they are expected to leave the least noise on inputs that calibration has not seen.
+"""Chooses ranges of tensors that are expected to leave the least noise on inputs beyond calibration.
 
-Numbers beyond a tensor's range are cut off, and the wider it is, the coarser are its steps. Several ways to choose one
-are tried: `min_max`, what was seen, widened by what more samples are expected to show; `percentile`, without the few
-numbers that are farthest out; `mse`, with the smallest square error. For each tensor that one is taken whose ranges,
-chosen on most of the samples, leave the least noise on the others.
+Numbers beyond a tensor's range are clipped, but a wider range has a coarser scale. The module tries several methods:
+`min_max`, the observed range, widened by what more samples are expected to show; `percentile`, without the few
+outermost numbers; `mse`, with the smallest square error. For each tensor it takes the method whose ranges, chosen on
+most of the samples, leave the least noise on the others.
 """
 
 from __future__ import annotations
@@ -34,35 +34,35 @@ from tools.pipeline.export.quantize.activation_tables import (
 
 AUTO, MIN_MAX, PERCENTILE, MSE = METHODS = ("auto", "min_max", "percentile", "mse")
 
-# The range of a single sample is widened to what so many would show.
+# The range of a single sample is widened to what this number of samples would show.
 _SAMPLES = 100
-# No range is more times as wide as what was seen: samples may have been chosen for their extremes.
+# The largest ratio of a range to the observed one: samples may have been chosen for their extremes.
 _WIDEST = 2
-# How many times as wide as what was seen ranges of 16 bits are.
+# The ratio of 16-bit ranges to the observed ones.
 _ROOM = 4
-# The share of samples with the largest numbers that tells the tail of their distribution.
+# The share of samples with the largest numbers that determines the tail of their distribution.
 _TOP = 8
-# A quarter of a step from bounds on both sides of zero.
+# Stays a quarter of an integer inside bounds on both sides of zero.
 _INSIDE_BOUNDS = 1 - 1 / 512
-# The samples are dealt to so many folds, each of which is held out once. Of fewer samples than that nothing is tried.
+# The number of cross-validation folds, and the smallest number of samples for them.
 _FOLDS = 8
 _LEAST_SAMPLES = 4
-# Bins of a histogram on either side of zero.
+# The bins of a histogram on either side of zero.
 _BINS = 2048
-# The share of numbers outside of a range by percentile.
+# The share of numbers outside of a percentile range.
 _OUTSIDE = 1e-4
-# By what the ends of a range with the smallest square error are tried to be nearer than what was seen.
+# The ratios to the observed range that `mse` tries for either end.
 _NEARER = numpy.linspace(1, 0.25, 25)
-# What another way than min_max must leave of the noise to be taken.
+# The share of min_max's noise that another method must stay below.
 _LEAST_GAIN = 0.8
-# On how many of the folds it must be better, and cut off something: what rare numbers cost that only some samples have
-# is not known from a few.
+# The share of the folds in which another method must be better and clip numbers: the cost of rare numbers that only
+# some samples have can't be estimated from few folds.
 _AGREED = 0.75
 
-# Of tensors that are zero alone, and of such weights.
+# The scale of tensors and weights that are all zero.
 _SCALE_OF_ZEROS = torch.finfo(torch.float32).eps
 
-# Activations whose results are not above a number.
+# Activations whose results have an upper bound.
 _CUT_OFF = tuple(getattr(torch.ops.aten, name).default for name in ("hardtanh", "clamp", "hardsigmoid"))
 
 _Range = tuple[float, float]
@@ -70,27 +70,28 @@ _Range = tuple[float, float]
 
 @dataclasses.dataclass(frozen=True)
 class Methods:
-    """How the ranges of a model's tensors are chosen.
+    """The methods by which the ranges of a model's tensors are chosen.
 
     Attributes:
       method: one of METHODS.
-      by_layer: of what layers return, by their names, with all that is inside them; the longest name counts.
+      by_layer: maps module names, which include all modules inside, to methods for their results; the longest name
+        wins.
     """
 
     method: str = AUTO
     by_layer: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     def of(self, node: Node) -> str:
-        """How the range of what a node returns is chosen."""
+        """Returns the method for a node's result."""
         return by_layer(node, self.by_layer, self.method)
 
 
 class _Histogram:
-    """Counts of numbers in bins of one width, a power of two, which doubles when a number is beyond the last one.
+    """Counts numbers in bins of equal width, a power of two, which doubles when a number exceeds the last bin.
 
     Attributes:
-      counts: [fold, bin]; the bins from _BINS on are those of positive numbers.
-      zeros: zeros of each fold, which any range has exactly; they are in `counts`, too.
+      counts: [fold, bin]; the bins from _BINS on count positive numbers.
+      zeros: the number of zeros per fold, which any range represents exactly; `counts` includes them.
     """
 
     def __init__(self) -> None:
@@ -102,7 +103,7 @@ class _Histogram:
         """Counts numbers.
 
         Args:
-          largest: the largest of their absolute values.
+          largest: their largest absolute value.
         """
         if largest:
             needed = math.ldexp(1.0, max(math.frexp(largest)[1] - 11, -1000))
@@ -117,18 +118,18 @@ class _Histogram:
         self.zeros[fold] += numbers.size - numpy.count_nonzero(numbers)
 
     def select(self, folds: list[int]) -> _Numbers:
-        """The numbers of some folds."""
+        """Returns the numbers of some folds."""
         centers = (numpy.arange(-_BINS, _BINS) + 0.5) * (self._width or 1.0)
         return _Numbers(centers, self.counts[folds].sum(0), float(self.zeros[folds].sum()))
 
 
 class _Numbers:
-    """Numbers, of which a histogram is known.
+    """Numbers that are known by their histogram.
 
     Args:
-      centers: of bins.
-      counts: of numbers in bins.
-      zeros: how many of the numbers are zero.
+      centers: the centers of the bins.
+      counts: the counts of the bins.
+      zeros: the number of zeros.
     """
 
     def __init__(self, centers: numpy.ndarray, counts: numpy.ndarray, zeros: float) -> None:
@@ -136,11 +137,11 @@ class _Numbers:
         self._counts = counts
         self._others = float(counts.sum()) - zeros
         moments = numpy.stack([counts, counts * centers, counts * centers**2])
-        # Of all bins before one.
+        # Sums over all bins before each one.
         self._below = numpy.concatenate([numpy.zeros((3, 1)), moments.cumsum(1)], 1)
 
     def noise(self, low: Any, high: Any) -> Any:
-        """The sum of squares of what ranges change of the numbers: of rounding inside, and of cutting off outside."""
+        """Returns the sum of squared errors of ranges: of rounding inside, and of clipping outside."""
         low, high = numpy.asarray(low, float), numpy.asarray(high, float)
         count, total, squares = self._below[:, numpy.searchsorted(self._centers, low)]
         below = squares - 2 * low * total + low**2 * count
@@ -151,20 +152,20 @@ class _Numbers:
         return numpy.maximum(below, 0) + numpy.maximum(above, 0) + inside * ((high - low) / 255) ** 2 / 12
 
     def outside(self, low: float, high: float) -> float:
-        """How many numbers are outside of a range."""
+        """Returns the number of values outside of a range."""
         sums = self._below[0]
         within = sums[numpy.searchsorted(self._centers, high, "right")] - sums[numpy.searchsorted(self._centers, low)]
         return float(sums[-1] - within)
 
     def percentile(self, seen: _Range) -> _Range:
-        """The range that has all but _OUTSIDE of the numbers, no wider than what was seen."""
+        """Returns the range without the outermost share _OUTSIDE of the numbers, within the observed range."""
         sums = self._below[0]
         ends = numpy.searchsorted(sums, [sums[-1] * _OUTSIDE / 2, sums[-1] * (1 - _OUTSIDE / 2)])
         low, high = self._centers[numpy.clip(ends - 1, 0, len(self._centers) - 1)]
         return max(seen[0], min(float(low), 0.0)), min(seen[1], max(float(high), 0.0))
 
     def least_squares(self, seen: _Range) -> _Range:
-        """The range with the smallest square error, no wider than what was seen."""
+        """Returns the range with the smallest square error, within the observed range."""
         lows, highs = (end * _NEARER if end else numpy.zeros(1) for end in seen)
         pairs = numpy.meshgrid(lows, highs, indexing="ij")
         place = numpy.unravel_index(self.noise(*pairs).argmin(), pairs[0].shape)
@@ -172,25 +173,25 @@ class _Numbers:
 
 
 class RangeObserver(UniformQuantizationObserverBase):
-    """Keeps a histogram of what it sees, and chooses a range.
+    """Keeps a histogram of the observed numbers, and chooses a range.
 
-    For min_max the largest numbers of the samples are taken to be of a Gumbel distribution, as those of many numbers
-    of a normal one nearly are, and the smallest ones likewise. Of N numbers one is beyond a range that ends d farther
-    out than the largest with a probability of about exp(-d / b) / N, by b, where b is the scale of the distribution's
-    tail. The d is taken for which that and rounding to steps make the least noise together. A tensor whose extremes
-    are the same in each sample keeps its range. Of a single sample with n numbers, taken to be of a normal
-    distribution, the range is widened by sqrt(1 + ln 100 / ln n).
+    For min_max, the maxima of the samples are assumed to have a Gumbel distribution, as maxima of many normally
+    distributed numbers approximately do; the same goes for minima. Of N numbers, one exceeds a range that ends d beyond
+    the observed maximum with a probability of about exp(-d / b) / N, by b on average, where b is the scale of the
+    distribution's tail. The chosen d minimizes the noise of clipping and rounding together. A tensor whose extremes are
+    the same in each sample keeps its range. The range of a single sample with n numbers, which are assumed to be
+    normally distributed, is widened by sqrt(1 + ln 100 / ln n).
 
     Attributes:
       method: how the range is chosen, one of METHODS.
-      bounds: what the tensor can't be beyond, as bounds() has it; it is not widened without.
-      tensors: how many tensors of each sample it sees.
-      count: how many numbers it has seen.
-      least: the smallest scale that the layers which read the tensor can have.
+      bounds: known bounds of the tensor, from bounds(); without them the range is not widened.
+      tensors: the number of observed tensors per sample.
+      count: the number of observed values.
+      least: the smallest scale that the layers which read the tensor can handle.
       is_averaged: whether an average pooling reads the tensor.
-      is_cut_off: whether it ends where int8 does, as an activation that is computed with the layer before it must.
-      group: observers that give the same parameters, those of the range that has all of theirs; empty: it is alone.
-      min_val, max_val: what was seen.
+      is_cut_off: whether the range must end at the activation's bound, because int8 saturation computes the activation.
+      group: observers that must have the same parameters, those of their joint range; empty if the observer is alone.
+      min_val, max_val: the observed range.
     """
 
     min_val: Tensor
@@ -211,11 +212,11 @@ class RangeObserver(UniformQuantizationObserverBase):
         self._extremes: list[_Range] = []
         self._sizes: list[int] = []
         self._histogram = _Histogram()
-        # With the count that it is of.
+        # The parameters, with the count that they belong to.
         self._own: tuple[int, tuple[Tensor, Tensor]] | None = None
 
     def forward(self, x_orig: Tensor) -> Tensor:
-        """Sees a tensor, and returns it."""
+        """Observes a tensor, and returns it."""
         if x_orig.numel():
             low, high = (float(end) for end in x_orig.aminmax())
             fold = len(self._extremes) // max(self.tensors, 1) % _FOLDS
@@ -229,7 +230,7 @@ class RangeObserver(UniformQuantizationObserverBase):
         return x_orig
 
     def calculate_qparams(self) -> tuple[Tensor, Tensor]:
-        """Scale and zero point of the range, or of that of the group."""
+        """Returns scale and zero point of the range, or of the joint range of the group."""
         if self.group:
             lows, highs = zip(*(observer.own_range() for observer in self.group), strict=True)
             scale, zero_point = self._qparams(min(lows), max(highs), max(observer.least for observer in self.group))
@@ -240,7 +241,7 @@ class RangeObserver(UniformQuantizationObserverBase):
         return (_shortened(scale) if is_short else scale), zero_point
 
     def own_range(self) -> _Range:
-        """What the integers stand for with parameters of its own."""
+        """Returns the range of the integers with the observer's own parameters."""
         scale, zero_point = self._own_qparams()
         low, high = (float((limit - zero_point) * scale) for limit in (self.quant_min, self.quant_max))
         return low, high
@@ -249,8 +250,8 @@ class RangeObserver(UniformQuantizationObserverBase):
         if self._own is None or self._own[0] != self.count:
             low, high = self._choose()
             if -math.inf < self.bounds[0] < 0 < self.bounds[1] < math.inf:
-                # The zero point is rounded: with both bounds in the range one may have no integer, and an activation
-                # between them would not be what int8 saturates at.
+                # The zero point is rounded. With both bounds in the range, one might have no integer, and int8
+                # saturation would not compute an activation between them.
                 low, high = (
                     max(low, self.bounds[0] * _INSIDE_BOUNDS), min(high, self.bounds[1] * _INSIDE_BOUNDS)
                 )  # fmt: skip
@@ -258,8 +259,8 @@ class RangeObserver(UniformQuantizationObserverBase):
         return self._own[1]
 
     def _qparams(self, low: float, high: float, least: float) -> tuple[Tensor, Tensor]:
-        # Networks whose activations fade from layer to layer, as those do that nobody has trained, have ranges far
-        # below the smallest that observers usually give. That is left to zeros, which have none.
+        # Activations of untrained networks fade from layer to layer, down to ranges far below the usual minimum of
+        # observers. That minimum is only used for zeros, which have no range.
         smallest = max(least, torch.finfo(torch.float32).tiny) if low < high else _SCALE_OF_ZEROS
         self.eps = torch.tensor([smallest])
         return self._calculate_qparams(torch.tensor(low), torch.tensor(high))
@@ -277,7 +278,7 @@ class RangeObserver(UniformQuantizationObserverBase):
             return self._widened(everything)
         folds = list(range(min(samples, _FOLDS)))
         noise: dict[str, list[float]] = {way: [] for way in self._ways()}
-        # On how many folds it shows what a way cuts off.
+        # The number of folds that show what a method clips.
         shown = dict.fromkeys(noise, 0)
         for fold in folds:
             others = [each for each in folds if each != fold]
@@ -299,7 +300,7 @@ class RangeObserver(UniformQuantizationObserverBase):
         return self._ways()[best](everything, folds)
 
     def _ways(self) -> dict[str, Callable[[list[int], list[int]], _Range]]:
-        """What makes ranges of some tensors that were seen, whose numbers are in some folds."""
+        """Returns functions that choose a range from observed tensors and from the numbers of some folds."""
         return {
             MIN_MAX: lambda indices, folds: self._widened(indices),
             PERCENTILE: lambda indices, folds: self._histogram.select(folds).percentile(self._seen(indices)),
@@ -311,19 +312,19 @@ class RangeObserver(UniformQuantizationObserverBase):
         return min(0.0, *lows), max(0.0, *highs)
 
     def _with_room(self, indices: list[int]) -> _Range:
-        """A multiple of what was seen: 16 bits have steps that are fine enough, finer than what a histogram knows."""
+        """Returns a multiple of the observed range: 16 bits have a resolution finer than the histogram's."""
         low, high = self._seen(indices)
         if self.bounds[0] > self.bounds[1]:
             return low, high
         return max(_ROOM * low, min(low, self.bounds[0])), min(_ROOM * high, max(high, self.bounds[1]))
 
     def _further(self, scale: float, count: int, width: float) -> float:
-        """How much farther out than what was seen the end of a range is to be, for the least noise to be expected.
+        """Returns how far a range should end beyond the observed maximum, for the least expected noise.
 
         Args:
-          scale: of the distribution's tail: how much farther out the largest number is among e times as many.
-          count: of the numbers that were seen.
-          width: of the range.
+          scale: the scale of the distribution's tail: the growth of the maximum with e times as many numbers.
+          count: the number of observed values.
+          width: the width of the range.
         """
         rounding = 1 / (12 * (self.quant_max - self.quant_min) ** 2)
         distance = 0.0
@@ -333,7 +334,7 @@ class RangeObserver(UniformQuantizationObserverBase):
         return distance
 
     def _widened(self, indices: list[int]) -> _Range:
-        """What was seen, and as much more as leaves the least noise on what was not."""
+        """Returns the observed range, widened for the least noise on other samples."""
         low, high = self._seen(indices)
         tensors = max(self.tensors, 1)
         samples = len(indices) // tensors
@@ -353,14 +354,14 @@ class RangeObserver(UniformQuantizationObserverBase):
                 highs.append(max(largest) + self._further(_scale(largest), count, high - low))
         wide = max(min(lows), self.bounds[0]), min(max(highs), self.bounds[1])
         step = (high - low) / (self.quant_max - self.quant_min)
-        # The zero point is rounded; an activation that is fused into its layer ends at what was seen.
+        # The zero point is rounded; an activation that is fused into its layer ends at the observed maximum.
         return (
             (low, high) if wide[0] > low - step and wide[1] < high + step else (min(wide[0], low), max(wide[1], high))
         )
 
 
 def _shortened(scale: Tensor) -> Tensor:
-    """A scale with eight bits, the next one that is not smaller: means of integers are exact numbers then.
+    """Rounds a scale up to eight significant bits, so that means of integers are exact.
 
     The kernel for average pooling (kernels/cortex_m/pool.cpp) has less to do for these.
     """
@@ -369,12 +370,12 @@ def _shortened(scale: Tensor) -> Tensor:
 
 
 def _scale(largest: Sequence[float]) -> float:
-    """The scale of a Gumbel distribution's tail that samples' largest numbers are of."""
+    """Returns the scale of the tail of the Gumbel distribution that samples' maxima have."""
     scale = statistics.stdev(largest) * math.sqrt(6) / math.pi
     top = len(largest) // _TOP
     if top < 2:
         return scale
-    # Enough of them to look at the tail alone: that of a distribution that ends somewhere is short.
+    # There are enough samples to use the tail only: that of a bounded distribution is short.
     descending = sorted(largest, reverse=True)
     return min(scale, statistics.fmean(descending[:top]) - descending[top])
 
@@ -383,12 +384,12 @@ class RangeQuantizers(Quantizers):
     """Quantizers whose observers choose ranges."""
 
     def annotate(self, model: GraphModule) -> GraphModule:
-        """Annotates, as ExecuTorch's quantizer does."""
+        """Annotates as ExecuTorch's quantizer does."""
         return with_ranges(super().annotate(model))
 
 
 def with_ranges(annotated: GraphModule) -> GraphModule:
-    """Lets observers that a quantizer asks for histograms of choose ranges, and returns the module."""
+    """Replaces the histogram observers of annotations by RangeObserver, and returns the module."""
     return specify(annotated, _observed)
 
 
@@ -396,13 +397,14 @@ def _observed(spec: Any) -> Any:
     if not isinstance(spec, QuantizationSpec):
         return spec
     made = spec.observer_or_fake_quant_ctr
-    # With arguments it is a partial function.
+    # An observer with arguments is a partial function.
     kind = getattr(getattr(made, "p", None), "func", made)
     return dataclasses.replace(spec, observer_or_fake_quant_ctr=RangeObserver) if kind is HistogramObserver else spec
 
 
 def _least_scale(prepared: GraphModule, layer: Node) -> float:
-    """The smallest scale of what a layer reads with which its biases, in the scale of its products, are below 2**30."""
+    """Returns the smallest input scale of a layer at which its biases, in the scale of its products, are below 2**30.
+    """
     weight, bias = (_parameter(prepared, argument) for argument in [*layer.args, None][1:3])
     if weight is None or bias is None:
         return 0.0
@@ -416,7 +418,7 @@ def _least_scale(prepared: GraphModule, layer: Node) -> float:
 
 
 def _parameter(prepared: GraphModule, argument: Any) -> Tensor | None:
-    """The tensor that an argument is, behind its observers; None if it is computed."""
+    """Returns the tensor of a constant argument, looking through observers; None if it is computed."""
     while isinstance(argument, Node) and argument.op == "call_module":
         argument = argument.args[0]
     is_constant = isinstance(argument, Node) and argument.op == "get_attr"
@@ -424,7 +426,7 @@ def _parameter(prepared: GraphModule, argument: Any) -> Tensor | None:
 
 
 def prepare_observers(prepared: GraphModule, methods: Methods, least: float = 0.0) -> None:
-    """Tells the observers of a module that is to be calibrated what they see, and how they choose ranges of it.
+    """Configures the observers of a module before calibration.
 
     Args:
       least: the smallest scale that any tensor can have.
@@ -439,7 +441,7 @@ def prepare_observers(prepared: GraphModule, methods: Methods, least: float = 0.
         observer.is_averaged |= any(user.target == torch.ops.aten.avg_pool2d.default for user in node.users)
         observer.is_cut_off |= observed.target in _CUT_OFF
         observer.least = max([observer.least, least, *(_least_scale(prepared, layer) for layer in layers)])
-        # Of several tensors with one range the last one whose layer is named counts.
+        # If several tensors share a range, the last one with a named layer wins.
         method = methods.of(observed)
         if observer.tensors == 1 or method != methods.method:
             observer.method = method

@@ -23,7 +23,7 @@ def _observed(samples: list[Tensor], method: str = AUTO, tensors: int = 1) -> Ra
 
 
 def _noise(observer: RangeObserver, samples: list[Tensor]) -> float:
-    """The mean square error of int8 with what an observer has found."""
+    """Returns the mean square error of int8 with an observer's parameters."""
     scale, zero_point = observer.calculate_qparams()
     values = torch.cat([sample.flatten() for sample in samples])
     rounded = torch.fake_quantize_per_tensor_affine(values, float(scale), int(zero_point), -128, 127)
@@ -62,7 +62,7 @@ def test_unseen_samples_have_less_noise_than_with_the_range_that_was_seen(
     # Ends of a normal distribution differ less than is taken of the numbers beyond them.
     assert chosen < 1.1 * seen
     if draw is _scores and count == 8:
-        # Of which eight samples say little.
+        # Eight samples are too few to tell.
         assert chosen < 0.7 * seen
 
 
@@ -108,7 +108,7 @@ def test_ranges_of_what_is_the_same_in_each_sample_stay_what_they_are() -> None:
         ([torch.linspace(-1, 1, 100), torch.linspace(0, 9, 100)] * 4, 2, (-1, 9)),
     ):
         assert _observed(samples, AUTO, tensors).own_range() == pytest.approx(expected, abs=0.1)
-    # One sample says nothing of how much others differ.
+    # One sample doesn't show how much others differ. The range is at most twice as wide.
     assert _observed([torch.linspace(-1, 3, 100)]).own_range()[1] > 3.5
     # No more than twice as wide.
     low, high = _observed(list(torch.randn(8, 1, generator=torch.Generator().manual_seed(0)))).own_range()

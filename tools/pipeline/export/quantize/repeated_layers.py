@@ -1,8 +1,9 @@
-"""One range for all calls of a layer that a model calls several times, so that its integers are in the program once.
+"""Gives all calls of a layer that a model calls several times the same ranges, so that the program has its integers
+once.
 
-A packed layer has its operand's zero point and both scales folded into what lies beside its weights. Called on tensors
-of other ranges (the steps of an unrolled recurrent network or of an equation's solver, towers with the same weights) it
-would be packed anew for each, weights and all. Equal constants are one in a program.
+A packed layer contains constants that depend on its operand's zero point and on both scales. If it is called on tensors
+of different ranges (the steps of an unrolled recurrent network or of an equation's solver, towers with the same
+weights), each call would have its own packed layer, weights included. Equal constants are stored once in a program.
 """
 
 from __future__ import annotations
@@ -13,18 +14,15 @@ from collections.abc import Iterator
 import torch
 from torch.fx import GraphModule, Node
 
+from tools.pipeline.export.ir.operators import CLAMPS
 from tools.pipeline.export.quantize.activation_tables import is_product
 from tools.pipeline.export.quantize.ranges import RangeObserver
 
-# A range is at most made so many times as wide as the tensor's own: that costs one bit of its integers.
+# The largest ratio of a shared range to the tensor's own; it costs one bit of resolution.
 _WIDEST = 2
 
-_ACTIVATIONS = frozenset((
-    torch.ops.aten.relu.default, torch.ops.aten.relu_.default, torch.ops.aten.hardtanh.default,
-    torch.ops.aten.hardtanh_.default, torch.ops.aten.clamp.default, torch.ops.aten.clamp_.default,
-))  # fmt: skip
 
-# Observers that are to give the same parameters.
+# Observers that must have the same parameters.
 _Group = frozenset[RangeObserver]
 
 
@@ -32,7 +30,7 @@ def share_ranges(prepared: GraphModule) -> None:
     """Gives the calls of each layer in a calibrated module common ranges, where these are not much wider, in place."""
     groups: dict[RangeObserver, _Group] = {}
     for calls in _repeated(prepared):
-        # Of calls that share their ranges with one another, the first.
+        # The first call of each set that shares its ranges.
         firsts: list[tuple[RangeObserver, ...]] = []
         for call in calls:
             for first in firsts:
@@ -45,7 +43,7 @@ def share_ranges(prepared: GraphModule) -> None:
 
 
 def _repeated(prepared: GraphModule) -> Iterator[list[tuple[RangeObserver, ...]]]:
-    """The observers of operand and result of each call, for each layer that is called several times."""
+    """Yields the observers of operand and result of each call, for each layer that is called several times."""
     calls: dict[tuple[object, ...], list[tuple[RangeObserver, ...]]] = {}
     for node in prepared.graph.nodes:
         if node.op != "call_function" or not is_product(node) or len(node.args) < 2:
@@ -59,10 +57,10 @@ def _repeated(prepared: GraphModule) -> Iterator[list[tuple[RangeObserver, ...]]
 
 
 def _data(prepared: GraphModule, weight: object) -> tuple[torch.Size, int] | None:
-    """Shape and place in memory of an observed weight; None for one that is computed.
+    """Returns the shape and address of an observed weight, or None for a computed one.
 
-    A parameter has a name for each time that the graph reads it. Equal bytes say nothing: layers that begin as copies
-    of one another differ once they are trained.
+    A parameter has several names, one for each time that the graph reads it. Its bytes can't identify a layer: layers
+    that begin as copies of one another differ once they are trained.
     """
     while isinstance(weight, Node) and weight.op == "call_module":
         weight = weight.args[0]
@@ -73,11 +71,11 @@ def _data(prepared: GraphModule, weight: object) -> tuple[torch.Size, int] | Non
 
 
 def _result(node: Node) -> Node | None:
-    """What observes a layer's result, behind the activation that is fused into it."""
+    """Returns the observer of a layer's result, after the activation that is fused into it."""
     (user, *others) = node.users or [None]
     if user is None or others:
         return None
-    return _result(user) if user.target in _ACTIVATIONS else user
+    return _result(user) if user.target in CLAMPS else user
 
 
 def _observer(prepared: GraphModule, node: object) -> torch.nn.Module | None:

@@ -17,9 +17,10 @@ from tools.artifacts.quantization_report.quantization_report import (
     Weight,
 )
 from tools.pipeline.export.backends.cortex_m.int4 import factors_of, is_int4
+from tools.pipeline.export.ir.operators import DEQUANTIZATIONS, DEQUANTIZE_CHANNELS, QUANTIZE
 from tools.pipeline.export.plan.manifest import Parameters, origin
 from tools.pipeline.export.quantize.accuracy import Run, decibels, dequantized, powers, share_right
-from tools.pipeline.export.quantize.quantize import DEQUANTIZE, QUANTIZE, Quantized, Sample
+from tools.pipeline.export.quantize.quantize import Quantized, Sample
 from tools.pipeline.model_file.deterministic import computing
 
 # Outputs below this ratio in dB, or of which fewer elements are the same if they are integers, are worth a word.
@@ -57,7 +58,7 @@ def make_report(
         runs = [Run(quantized.module, sample) for sample in quantized.samples]
     layers = []
     for node in quantized.module.graph.nodes:
-        if node.op != "call_function" or node.target == QUANTIZE or node.target in DEQUANTIZE:
+        if node.op != "call_function" or node.target == QUANTIZE or node.target in DEQUANTIZATIONS:
             continue
         if not isinstance(node.meta.get("val"), torch.Tensor):
             continue
@@ -241,7 +242,7 @@ _VIEWS = (
 def _weight(module: GraphModule, node: Node) -> Weight | None:
     """Scales of a layer's weight, which is its second operand."""
     operand = node.args[1] if len(node.args) > 1 else None
-    if not isinstance(operand, Node) or operand.target not in DEQUANTIZE or operand.args[0].op != "get_attr":
+    if not isinstance(operand, Node) or operand.target not in DEQUANTIZATIONS or operand.args[0].op != "get_attr":
         return None
     if is_int4(operand):
         weights, scales = (getattr(module, operand.args[index].target) for index in (0, 1))
@@ -250,7 +251,7 @@ def _weight(module: GraphModule, node: Node) -> Weight | None:
             return Weight("int4 per channel", len(scales), float(scales.min()), float(scales.max()))
         steps = factors * scales.double()[:, None]
         return Weight(f"int4 per group of {INT4_BLOCK}", steps.numel(), float(steps.min()), float(steps.max()))
-    per_channel = operand.target == DEQUANTIZE[1]
+    per_channel = operand.target == DEQUANTIZE_CHANNELS
     scales = getattr(module, operand.args[1].target).tolist() if per_channel else [float(operand.args[1])]
     return Weight("per channel" if per_channel else "per tensor", len(scales), min(scales), max(scales))
 

@@ -1,8 +1,8 @@
-"""Layers on tensors with one more dimension of size 1, and what is computed with them.
+"""Gives layers, and the operators that follow them, tensors with one more dimension of size 1.
 
-A batch of one, or a row as an image of one row: in memory they are the same bytes. A layer reads its operand with the
-dimension; operators behind it that are the same on that go on with it, so that what is computed with a layer stays
-beside it, and where another operator reads a result it is viewed without the dimension.
+The dimension is a batch of one, or the height of a row that becomes an image of one row. The bytes in memory are the
+same. A layer reads its operand with the dimension. Following operators that support the dimension keep it, so that they
+stay next to their layer; where another operator reads a result, a view removes the dimension.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tools.pipeline.export.ir.rewriting import as_list, emit, is_elementwise, na
 
 _aten = torch.ops.aten
 
-# Operators that name dimensions of their first operand, and by which argument.
+# Operators that name dimensions of their first operand, and the argument that does.
 _NAME_DIMENSIONS: dict[Any, str] = {
     **dict.fromkeys(
         (
@@ -33,21 +33,21 @@ _NAME_DIMENSIONS: dict[Any, str] = {
     _aten.flip.default: "dims",
 }  # fmt: skip
 
-# An operator in the place of a call, and its arguments by name, of which nodes are as they were.
+# The operator that replaces a call, and its arguments by name. Nodes among them are those of the original call.
 Call = tuple[Any, dict[str, Any]]
 
 
 @dataclass(frozen=True)
 class AddedDimension:
-    """A dimension that layers have besides those of their operand.
+    """A dimension that is added to the operands of layers.
 
     Attributes:
-      place: where it is, among the dimensions of a tensor that has it.
-      begins: whether a call is of a layer that begins with it.
-      goes_on: whether it is of an operator that goes on with it, if its first operand has it, beside those of single
-        elements and those that name dimensions.
-      writes: of operators that are others with it, or have other arguments: what makes of a call, and its arguments
-        by name, the call with it; None if it can't have it.
+      place: its index among the dimensions of a tensor that has it.
+      begins: whether a call is a layer whose operand gets the dimension.
+      goes_on: whether a call keeps the dimension if its first operand has it. Elementwise operators and those that name
+        dimensions keep it anyway.
+      writes: for operators that must change with the dimension: a function that takes a call and its arguments by name,
+        and returns the changed call, or None if it can't have the dimension.
     """
 
     place: int
@@ -56,10 +56,10 @@ class AddedDimension:
     writes: Mapping[Any, Callable[[Node, dict[str, Any]], Call | None]]
 
     def add(self, program: ExportedProgram) -> None:
-        """Rewrites layers, and what goes on from them, in place.
+        """Rewrites layers and the operators that follow them, in place.
 
         Args:
-          program: functional; what has no known shape stays as it is.
+          program: functional; nodes without known shapes stay unchanged.
         """
         graph = program.graph
         added: dict[Node, Node] = {}
@@ -69,7 +69,7 @@ class AddedDimension:
         def operand_of(node: Node, operand: Node, dims: int) -> Node:
             place = self.place + operand.meta["val"].dim() - dims
             if operand in added or place < 0 or (place == 0 and self.place > 0):
-                # What has fewer dimensions broadcasts as before.
+                # Operands with fewer dimensions broadcast as before.
                 return added.get(operand, operand)
             if operand not in begun:
                 with graph.inserting_before(node):
@@ -122,7 +122,7 @@ class AddedDimension:
         return is_elementwise(node.target) or node.target in _NAME_DIMENSIONS or node.target in self.writes
 
     def _call(self, node: Node) -> tuple[Any, Any, Any] | None:
-        """Operator, arguments and options of a call with the dimension."""
+        """Returns operator, arguments and options of a call with the dimension."""
         given = named_arguments(node)
         name = _NAME_DIMENSIONS.get(node.target)
         if node.target in self.writes:
@@ -130,7 +130,7 @@ class AddedDimension:
         elif name is None:
             return node.target, node.args, node.kwargs
         elif given[name] is None or given[name] == []:
-            # All there are.
+            # The call works on all dimensions.
             call = None
         else:
             dims = node.all_input_nodes[0].meta["val"].dim()
@@ -145,7 +145,7 @@ class AddedDimension:
 
 
 def moved_dimension(dim: int, dims: int, place: int) -> int:
-    """The number of a dimension, of `dims`, if there is one more at `place`."""
+    """Returns the index of dimension `dim`, of `dims`, after a dimension is inserted at `place`."""
     dim %= dims
     return dim if dim < place else dim + 1
 

@@ -1,8 +1,8 @@
-"""Tensors that are assigned part by part, put together of their parts.
+"""Turns tensors that are assigned slice by slice into concatenations.
 
-What a model writes into slices of a tensor (`y[:, 1:] = x[:, :-1]`) is captured as operators that return a copy of the
-whole with one slice changed, which neither quantizers nor NPUs know, and of which each copies everything. Here such a
-tensor is a concatenation of what is left of its parts in the end: parts that others overwrite are never made.
+An assignment to a slice of a tensor (`y[:, 1:] = x[:, :-1]`) is captured as an operator that returns a copy of the
+whole tensor with one slice changed. Neither quantizers nor NPUs support it, and each one copies everything. Here such a
+tensor becomes a concatenation of its final parts; parts that are overwritten are never computed.
 """
 
 from __future__ import annotations
@@ -16,38 +16,33 @@ import torch
 from torch.export import ExportedProgram
 from torch.fx import Graph, Node
 
+from tools.pipeline.export.ir.operators import FILLS, FILLS_WITH
 from tools.pipeline.export.ir.rewriting import emit, named_arguments, replace_node, run_decompositions
 
 _aten = torch.ops.aten
 
-# What makes a tensor of one number.
-_FILLS: dict[Any, float] = {
-    _aten.zeros.default: 0.0,
-    _aten.zeros_like.default: 0.0,
-    _aten.new_zeros.default: 0.0,
-    _aten.ones.default: 1.0,
-    _aten.ones_like.default: 1.0,
-    _aten.new_ones.default: 1.0,
-}
-_GIVEN_FILLS = (_aten.full.default, _aten.full_like.default, _aten.new_full.default)
+
+# Operators that fill a tensor with one number.
+_FILLS = FILLS | {_aten.ones.default: 1, _aten.zeros.default: 0}
+_FILLS_WITH = FILLS_WITH | {_aten.full.default: 1}
 
 _SCATTERS = (_aten.slice_scatter.default, _aten.select_scatter.default)
 
-# Of another tensor, or a number, in place of an own one.
+# Operators that replace a tensor's elements by those of another tensor, or by a number.
 _COPIES = (_aten.copy.default, _aten.fill.Scalar, _aten.fill.Tensor)
 
-# Beyond this, putting together takes more operators than assigning.
+# Beyond this, a concatenation takes more operators than the assignments.
 _MOST_PARTS = 32
 
 
 @dataclass(frozen=True)
 class _Part:
-    """Elements of a tensor that are those of another one.
+    """Elements of a tensor that come from another one.
 
     Attributes:
-      low, high: where they begin and end, in each dimension.
+      low, high: the bounds of the elements in each dimension.
       source: the other tensor.
-      offset: where in it they begin.
+      offset: the index of their first element in it.
     """
 
     low: tuple[int, ...]
@@ -56,7 +51,7 @@ class _Part:
     offset: tuple[int, ...]
 
     def within(self, low: Sequence[int], high: Sequence[int]) -> _Part | None:
-        """What of it lies between two corners; None for nothing."""
+        """Returns the part inside two corners, or None if it is empty."""
         begin = tuple(map(max, self.low, low))
         end = tuple(map(min, self.high, high))
         if any(one >= other for one, other in zip(begin, end, strict=True)):
@@ -65,7 +60,7 @@ class _Part:
         return _Part(begin, end, self.source, tuple(offset))
 
     def moved(self, dim: int, distance: int) -> _Part:
-        """The same `distance` further on in a dimension."""
+        """Returns the same part, shifted by `distance` in a dimension."""
         low, high = (_with(corner, dim, corner[dim] + distance) for corner in (self.low, self.high))
         return _Part(low, high, self.source, self.offset)
 
@@ -75,15 +70,15 @@ def _with(corner: tuple[int, ...], dim: int, place: int) -> tuple[int, ...]:
 
 
 def _corners(shape: tuple[int, ...], dim: int, taken: range) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Where a slice of a tensor begins and ends."""
+    """Returns the bounds of a slice of a tensor."""
     return _with((0,) * len(shape), dim, taken.start), _with(shape, dim, taken.stop)
 
 
 def assemble(program: ExportedProgram) -> ExportedProgram:
-    """Puts tensors together that are assigned part by part; what the program returns, as its state, stays as it is.
+    """Turns tensors that are assigned slice by slice into concatenations. The program's outputs and state don't change.
 
     Returns:
-      the program, without operators that write into their operands if there were such a tensor.
+      the program, without operators that write to their operands if it had such a tensor.
     """
     if not any(_writes(node) for node in program.graph.nodes):
         return program
@@ -108,7 +103,7 @@ def assemble(program: ExportedProgram) -> ExportedProgram:
 
 
 def _writes(node: Node) -> bool:
-    """Whether a node changes a part of a tensor, or a tensor in place, which may be a part of another."""
+    """Whether a node changes a part of a tensor, or changes a tensor in place that may be a view of another one."""
     if node.target in _SCATTERS:
         return True
     schema = getattr(node.target, "_schema", None)
@@ -117,7 +112,7 @@ def _writes(node: Node) -> bool:
 
 
 def _copied(graph: Graph, node: Node) -> Node:
-    """What a copy or a filling of a tensor, whose own elements do not count, consists of."""
+    """Emits the source of a copy or a fill, whose target's own elements are all overwritten."""
     value, source = node.meta["val"], node.args[1]
     if not isinstance(source, Node):
         return emit(graph, node, _aten.full.default, [*value.shape], source, dtype=value.dtype)
@@ -129,7 +124,7 @@ def _copied(graph: Graph, node: Node) -> Node:
 
 
 def _is_known(source: Any) -> bool:
-    """Whether what is copied is a tensor or a number, and not one that depends on shapes."""
+    """Whether the source of a copy is a tensor or a number that doesn't depend on shapes."""
     return not isinstance(source, Node) or isinstance(source.meta.get("val"), torch.Tensor)
 
 
@@ -143,11 +138,11 @@ def _range(given: dict[str, Any], size: int) -> range:
 
 
 class _Assembled:
-    """Tensors that parts were assigned to, with slices and copies of them, and what they consist of."""
+    """Tensors that slices were assigned to, their slices and copies, and the parts that they consist of."""
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
-        # Later parts lie over earlier ones.
+        # Later parts overwrite earlier ones.
         self._parts: dict[Node, list[_Part]] = {}
         self._changed: dict[Node, None] = {}
 
@@ -155,11 +150,11 @@ class _Assembled:
         return node in self._parts
 
     def changed(self) -> list[Node]:
-        """Those that parts were assigned to, or which were taken from such ones."""
+        """Returns the tensors that slices were assigned to, and those that were taken from them."""
         return list(self._changed)
 
     def add(self, node: Node) -> None:
-        """Notes what a node consists of, if it is known."""
+        """Records the parts of a node, if they are known."""
         if node.op != "call_function" or not _is_static(node) or not all(map(_is_static, node.all_input_nodes)):
             return
         if node.target == _aten.clone.default:
@@ -200,7 +195,7 @@ class _Assembled:
             return
         if node.target == _aten.select_scatter.default:
             if written.target == _aten.select.int and written.args == (whole, given["dim"], given["index"]):
-                # What was written in place is read again and written once more.
+                # The value that was written in place is read and written again.
                 self._note(node, self._of(whole), whole in self._changed)
                 return
             with self._graph.inserting_before(node):
@@ -215,7 +210,7 @@ class _Assembled:
             self._note(node, _uncovered([*below, *above]), True)
 
     def build(self, node: Node) -> Node:
-        """Emits what is equal to a node, before it."""
+        """Emits an equivalent of a node before it."""
         shape = tuple(node.meta["val"].shape)
         return self._build(node, self._of(node), (0,) * len(shape), shape)
 
@@ -224,7 +219,7 @@ class _Assembled:
         top = inside[-1]
         if (top.low, top.high) == (low, high):
             return self._taken(node, top)
-        # Along the dimension that leaves the fewest parts to put together.
+        # Split along the dimension that leaves the fewest parts to concatenate.
         cuts = {
             dim: sorted({low[dim], high[dim], top.low[dim], top.high[dim]})
             for dim in range(len(low))
@@ -285,5 +280,6 @@ def _filling(node: Node) -> float | None:
     """The number that all elements of a new tensor are; None for others."""
     if node.target in _FILLS:
         return _FILLS[node.target]
-    value = node.args[1] if node.target in _GIVEN_FILLS else None
+    index = _FILLS_WITH.get(node.target)
+    value = None if index is None else node.args[index]
     return value if isinstance(value, (int, float)) else None

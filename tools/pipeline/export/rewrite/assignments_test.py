@@ -58,11 +58,18 @@ def changed(_: Any, x: Tensor) -> Tensor:
     return y * 2
 
 
-@pytest.mark.parametrize("function", [shifted, tiled, changed])
+def filled(_: Any, x: Tensor) -> Tensor:
+    y = x.new_full((4, 6, 5), 2.0)
+    y[:, :3] = x[:, 3:]
+    return y * 3
+
+
+@pytest.mark.parametrize("function", [shifted, tiled, changed, filled])
 def test_what_is_assigned_is_put_together(function: Callable[[Any, Tensor], Any]) -> None:
     found = operators(assembled(function))
     assert "cat.default" in found
-    assert not {"slice_scatter.default", "select_scatter.default", "copy.default", "zeros_like.default"} & {*found}
+    assignments = {"slice_scatter.default", "select_scatter.default", "copy.default"}
+    assert not (assignments | {"new_full.default", "zeros_like.default"}) & {*found}
 
 
 def test_parts_that_are_overwritten_are_not_made() -> None:

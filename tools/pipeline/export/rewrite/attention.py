@@ -1,9 +1,9 @@
-"""Attention by its matrix products and the softmax between them.
+"""Decomposes attention into matrix products and a softmax.
 
-`torch.nn.functional.scaled_dot_product_attention` returns zeros for queries that a mask lets see nothing. PyTorch's own
-decomposition therefore looks for minus infinity among all scores, in four operators more than the softmax. Here
-attention is decomposed without that where every query sees something: without a mask, with a causal one, and with a
-constant one that says so. Its scale goes to the queries alone.
+`torch.nn.functional.scaled_dot_product_attention` returns zeros for queries whose keys are all masked. PyTorch's own
+decomposition therefore searches all scores for minus infinity, with four operators besides the softmax. Where every
+query has an unmasked key (without a mask, with a causal one, or with a constant one that guarantees it), attention is
+decomposed without them here. Its scale is applied to the queries only.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _ATTENTION = _aten.scaled_dot_product_attention.default
 def decompose_attention(
     program: ExportedProgram, nodes: Iterable[Node] | None = None, trusts_masks: bool = False
 ) -> ExportedProgram:
-    """Decomposes every attention whose queries all see something, in place; others stay as they are.
+    """Decomposes every attention whose queries all have an unmasked key, in place; others stay unchanged.
 
     Args:
-      nodes: those that are decomposed, if not all.
-      trusts_masks: whether masks that depend on inputs let every query see something.
+      nodes: the nodes to decompose; None: all.
+      trusts_masks: whether to assume that masks which depend on inputs leave every query a key.
     """
     constants = Constants(program)
     for node in _attentions(program.graph) if nodes is None else nodes:
@@ -40,7 +40,7 @@ def decompose_attention(
 
 
 def attention_for_arm(program: ExportedProgram) -> list[Node]:
-    """Every attention with a mask, or whose query, key or value depends on constants alone."""
+    """Lists every attention that has a mask, or whose query, key or value depends on constants only."""
     signature = program.graph_signature
     constants = {
         *signature.inputs_to_parameters,
@@ -98,6 +98,6 @@ def _decompose(program: ExportedProgram, constants: Constants, graph: Graph, nod
 
 
 def _lets_all_see(mask: torch.Tensor) -> bool:
-    """Whether a mask leaves every query something to see."""
+    """Whether a mask leaves every query at least one key."""
     is_seen = mask if mask.dtype == torch.bool else mask != -math.inf
     return bool(is_seen.any(-1).all())

@@ -16,11 +16,12 @@ from torch.export import ExportedProgram
 from torch.fx import Node
 
 from tools.pipeline.export.ir.constants import is_constant
+from tools.pipeline.export.ir.operators import COPIES
 from tools.pipeline.export.ir.rewriting import emit, replace_node
 
 _aten = torch.ops.aten
 
-# Operator -> dimension of its weight that is the output channel.
+# Maps operators to the dimension of their weight that is the output channel.
 _OUTPUT_CHANNEL = {
     _aten.conv1d.default: 0,
     _aten.conv2d.default: 0,
@@ -40,8 +41,8 @@ _FOLDED = "batch_norm_folded"
 def fold_batch_norm(program: ExportedProgram) -> ExportedProgram:
     """Rewrites every batch normalization in evaluation mode, in place.
 
-    After a layer that feeds nothing else it disappears into the layer's weights, also if what the layer returns is cut
-    or copied in between; elsewhere it becomes one multiplication and one addition with constants.
+    It is folded into the weights of a layer whose result nothing else reads, even if that result is sliced or copied in
+    between. Elsewhere it becomes one multiplication and one addition with constants.
     """
     graph = program.graph
     for node in list(graph.nodes):
@@ -73,12 +74,14 @@ def fold_batch_norm(program: ExportedProgram) -> ExportedProgram:
     return program
 
 
-# What leaves each channel's elements as they are, or leaves some out.
-_MOVES = (_aten.slice.Tensor, _aten.contiguous.default, _aten.clone.default)
+# Operators that keep each channel's elements or a part of them.
+_MOVES = COPIES | {_aten.slice.Tensor}
 
 
 def _layer_before(x: Node) -> tuple[Node, list[Node]]:
-    """What computes a tensor, and what cuts or copies that, the last one first, if nothing else reads it."""
+    """Returns the layer that computes a tensor, and the slices and copies in between, last first, if they have no other
+    user.
+    """
     moved = []
     while x.op == "call_function" and x.target in _MOVES and len(x.users) == 1:
         rank = x.meta["val"].dim()
@@ -90,7 +93,7 @@ def _layer_before(x: Node) -> tuple[Node, list[Node]]:
 
 
 class _Emitter:
-    """Inserts operators that carry the place of `origin` in the user's model."""
+    """Inserts operators with the source location of `origin`."""
 
     def __init__(self, graph: torch.fx.Graph, origin: Node) -> None:
         self._graph = graph
@@ -102,7 +105,7 @@ class _Emitter:
     def scale_and_shift(
         self, gamma: Node | None, beta: Node | None, mean: Node, variance: Node, eps: float
     ) -> tuple[Node, Node]:
-        """s and beta - mean * s per channel, in double precision."""
+        """Returns s and beta - mean * s per channel, in double precision."""
         scale = self(_aten.rsqrt.default, self(_aten.add.Scalar, self.double(variance), eps))
         if gamma is not None:
             scale = self(_aten.mul.Tensor, scale, self.double(gamma))
@@ -112,12 +115,12 @@ class _Emitter:
         return scale, shift
 
     def double(self, node: Node) -> Node:
-        """`node` in float64."""
+        """Casts `node` to float64."""
         return self(_aten.to.dtype, node, torch.float64)
 
 
 def _is_foldable(layer: Node) -> bool:
-    """Whether the layer feeds the batch normalization alone and its output channels are what that normalizes."""
+    """Whether only the batch normalization reads the layer, and normalizes the layer's output channels."""
     if layer.op != "call_function" or layer.target not in _OUTPUT_CHANNEL or len(layer.users) != 1:
         return False
     weight, *rest = layer.args[1:3]

@@ -1,4 +1,4 @@
-"""Computes what depends on constants only."""
+"""Computes nodes that only depend on constants."""
 
 from __future__ import annotations
 
@@ -18,14 +18,15 @@ from tools.pipeline.export.upstream.replaced import replace
 _propagation: Any = importlib.import_module("executorch.exir.passes.constant_prop_pass")
 
 
-# It takes operators whose arguments it does not know for ones that depend on an input: a mask begins as zeros_like().
+# The pass treats operators with arguments of unknown types as dependent on an input. A mask that begins as zeros_like()
+# has a memory format among its arguments.
 replace(_propagation, "_PRIMITIVE_TYPES", (*_propagation._PRIMITIVE_TYPES, torch.memory_format))
 
 
 def propagate_constants(program: ExportedProgram) -> ExportedProgram:
-    """Computes what depends on constants only, in place.
+    """Computes nodes that only depend on constants, in place.
 
-    Left are random numbers, which are new ones in every inference, and memory to work in.
+    Random numbers stay, since each inference draws new ones, and so does scratch memory.
     """
     kept = {memory.alloc} | {
         node.target
@@ -36,8 +37,8 @@ def propagate_constants(program: ExportedProgram) -> ExportedProgram:
 
 
 def fold_without_kernel(program: ExportedProgram) -> ExportedProgram:
-    """The program with its constants computed, if that takes operators outside the core ATen ones, for which a device
-    may have no kernels: positions that a model resizes to its image, for one. Else the same program.
+    """Returns the program with its constants computed, if they need operators outside core ATen, such as positions that
+    a model resizes to its image: a device may have no kernels for them. Otherwise returns the same program.
     """
     constants = Constants(program)
     for node in program.graph.nodes:

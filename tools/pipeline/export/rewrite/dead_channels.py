@@ -1,13 +1,13 @@
-"""Removes channels that compute nothing, exactly.
+"""Removes channels that don't affect the result, exactly.
 
-A filter whose weights are all zero returns its bias wherever it is applied: its channel is a constant. So are the
-channels that pooling, activations and sums make of constant ones. A layer that reads a constant channel computes the
-same without it, if the constant is zero, or if nothing is padded around it and its bias takes what the channel adds.
-And of a channel that no layer reads with a weight other than zero nothing needs to be computed.
+A filter whose weights are all zero always returns its bias: its channel is constant. Pooling, activations and sums of
+constant channels are constant, too. A layer can do without a constant input channel if the constant is zero, or if the
+layer has no padding and its bias absorbs the channel's contribution. A channel that all layers read with zero weights
+need not be computed.
 
-Channels that operators pass on in place, as sums and depthwise convolutions do, are removed on both sides or on none;
-operators that are not known here keep all of theirs. What is left of a layer is rounded up to a multiple of four
-channels, as many as its kernels read at once.
+Operators such as sums and depthwise convolutions map channels one to one, so that both sides lose a channel or neither.
+Operators that this pass doesn't know keep all channels. The channels that remain are rounded up to a multiple of four,
+because the kernels read that many at once.
 """
 
 from __future__ import annotations
@@ -22,30 +22,30 @@ from torch.export import ExportedProgram
 from torch.fx import Node
 
 from tools.pipeline.export.ir.constants import Constants, add_constant
+from tools.pipeline.export.ir.operators import CONVOLUTIONS, CONVOLUTIONS_BY_WORD, COPIES, DROPOUTS, RESHAPES
 from tools.pipeline.export.ir.rewriting import run_decompositions
 
 _aten = torch.ops.aten
 
-_CONVOLUTIONS = (_aten.conv1d.default, _aten.conv2d.default, _aten.conv1d.padding, _aten.conv2d.padding)
-_LAYERS = (*_CONVOLUTIONS, _aten.linear.default)
-# One result for each channel, of that channel alone; constants stay what they are.
+_CONVOLUTIONS = CONVOLUTIONS | CONVOLUTIONS_BY_WORD
+_LAYERS = _CONVOLUTIONS | {_aten.linear.default}
+# Each output channel depends on one input channel only, and constant channels stay constant.
 _POOLS = (
     _aten.max_pool1d.default, _aten.max_pool2d.default, _aten.avg_pool1d.default, _aten.avg_pool2d.default,
     _aten.adaptive_avg_pool1d.default, _aten.adaptive_avg_pool2d.default, _aten.upsample_nearest2d.default,
     _aten.upsample_nearest2d.vec, _aten.upsample_bilinear2d.default, _aten.upsample_bilinear2d.vec,
 )  # fmt: skip
-# Those of them that average with zeros around, at the place of these arguments.
+# Those that average over zero padding, and the index of their padding argument.
 _PADDED = {_aten.avg_pool1d.default: 3, _aten.avg_pool2d.default: 3}
-_COPIES = (_aten.clone.default, _aten.contiguous.default, _aten.dropout.default, _aten.alias.default)
-_FLATTEN = (_aten.flatten.using_ints, _aten.view.default, _aten.reshape.default, _aten._unsafe_view.default)
+_FLATTEN = RESHAPES | {_aten.flatten.using_ints}
 _TOGETHER = 4
 
 
 def remove_dead_channels(program: ExportedProgram) -> ExportedProgram:
-    """The program without channels that compute nothing; the same one if it has none.
+    """Returns the program without channels that don't affect the result, or the same program if it has none.
 
     Args:
-      program: as it was captured, with batch normalization folded.
+      program: the captured program, with batch normalization folded.
     """
     if not _has_zeros(program):
         return program
@@ -54,7 +54,7 @@ def remove_dead_channels(program: ExportedProgram) -> ExportedProgram:
 
 
 def _has_zeros(program: ExportedProgram) -> bool:
-    """Whether a layer has a filter that is all zero, or reads an input with zeros alone."""
+    """Whether a layer has a filter that is all zero, or multiplies an input by zeros only."""
     constants = Constants(program)
     for node in program.graph.nodes:
         if node.target in _LAYERS:
@@ -65,25 +65,25 @@ def _has_zeros(program: ExportedProgram) -> bool:
 
 
 def _reads(weight: Tensor, dim: int) -> Tensor:
-    """Which filters (0) or inputs (1) of a weight are not all zero."""
+    """Returns which filters (dim 0) or inputs (dim 1) of a weight are not all zero."""
     return (weight != 0).transpose(0, dim).flatten(1).any(1)
 
 
 class _Channels:
-    """The channels of a program's tensors: of which there must be results, and what is constant."""
+    """The channels of a program's tensors: which ones are needed, and which ones are constant."""
 
     def __init__(self, program: ExportedProgram) -> None:
         self._program = program
         self._constants = Constants(program)
-        # The dimension of a tensor that has its channels; tensors that are not here keep all they have.
+        # The channel dimension of each tensor; tensors that are missing here keep all channels.
         self._dims: dict[Node, int] = {}
-        # Per channel the number that it always is, NaN if it is none.
+        # The constant of each channel, or NaN if it is not constant.
         self._numbers: dict[Node, Tensor] = {}
         self._needed: dict[Node, Tensor] = {}
         self._depthwise: set[Node] = set()
 
     def remove(self) -> bool:
-        """Rewrites the program; returns whether there was anything to remove."""
+        """Rewrites the program; returns whether it had channels to remove."""
         nodes = [node for node in self._program.graph.nodes if node.op == "call_function"]
         for node in nodes:
             self._describe(node)
@@ -101,7 +101,7 @@ class _Channels:
         return int(node.meta["val"].shape[self._dims[node]])
 
     def _describe(self, node: Node) -> None:
-        """Notes where a node's channels are and which of them are constant."""
+        """Records a node's channel dimension and constant channels."""
         value = node.meta.get("val")
         if not isinstance(value, Tensor) or not all(isinstance(size, int) for size in value.shape):
             return
@@ -132,7 +132,7 @@ class _Channels:
         elif weight.shape[1] != image.shape[dim]:
             return
         numbers = self._numbers.get(node.args[0], torch.full((image.shape[dim],), math.nan))
-        # [filters, inputs], or of one input each.
+        # [filters, inputs], or [filters, 1] for depthwise layers.
         sums = weight.double().reshape(*weight.shape[:2], -1).sum(2)
         reads = (weight != 0).reshape(*weight.shape[:2], -1).any(2)
         if is_depthwise:
@@ -144,11 +144,11 @@ class _Channels:
         self._note(node, dim, made.where(is_number, math.nan))
 
     def _absorbed(self, layer: Node, numbers: Tensor) -> Tensor:
-        """Which constant channels add one number to all of a layer's results."""
+        """Returns which constant channels contribute the same number to all of a layer's results."""
         return numbers == 0 if self._pads(layer) else ~numbers.isnan()
 
     def _bias(self, node: Node) -> Tensor | None:
-        """A layer's bias, zeros if it has none; None if it is no constant."""
+        """Returns a layer's bias, zeros if it has none, or None if it is not constant."""
         bias = node.args[2] if len(node.args) > 2 else None
         if bias is None:
             return torch.zeros(node.args[1].meta["val"].shape[0], dtype=torch.double)
@@ -166,7 +166,7 @@ class _Channels:
     def _describe_passed_on(self, node: Node, source: Node) -> None:
         value, before, numbers = node.meta["val"], source.meta["val"], self._numbers[source]
         dim = self._dims[source]
-        if node.target in _COPIES:
+        if node.target in COPIES | DROPOUTS:
             self._note(node, dim, numbers)
         elif node.target in _POOLS and dim == 1 and value.dim() == before.dim():
             place = _PADDED.get(node.target)
@@ -213,7 +213,7 @@ class _Channels:
         return before.dim() > 2 and value.shape == (before.shape[0], before.shape[1:].numel())
 
     def _term(self, other: Node, value: Tensor, dim: int) -> Tensor | None:
-        """The number that an operand of an elementwise operator has for each channel; None if it has more than one."""
+        """Returns an operand of an elementwise operator as one number per channel, or None if it has several."""
         size = value.shape[dim]
         if other in self._dims:
             is_alike = self._dims[other] == dim and other.meta["val"].dim() == value.dim()
@@ -229,7 +229,7 @@ class _Channels:
         return None
 
     def _read(self, node: Node) -> None:
-        """Marks what must be there for operators that don't say which channels they need."""
+        """Marks all channels of operands as needed by operators whose needs are unknown."""
         for operand in node.all_input_nodes:
             if operand in self._dims and not self._is_known_reader(node, operand):
                 self._needed[operand][:] = True
@@ -243,7 +243,7 @@ class _Channels:
         return node.target not in _LAYERS or (node.args[0] is operand and node.args[1:].count(operand) == 0)
 
     def _spread(self, nodes: Sequence[Node]) -> bool:
-        """Marks what those need that are needed themselves; returns whether that was anything new."""
+        """Marks the channels that needed channels depend on; returns whether any were new."""
         before = sum(int(needed.sum()) for needed in self._needed.values())
         for node in reversed(nodes):
             if node in self._dims:
@@ -274,7 +274,7 @@ class _Channels:
                 needed |= self._needed[source].repeat_interleave(times)
 
     def _read_by(self, layer: Node, needed: Tensor) -> Tensor:
-        """Which channels of its operand a layer needs for results that are needed."""
+        """Returns which channels of its operand a layer needs for its needed results."""
         weight = self._constants.value(layer.args[1])
         assert weight is not None
         absorbed = self._absorbed(layer, self._numbers[layer.args[0]])
@@ -282,7 +282,7 @@ class _Channels:
         return reads & ~absorbed
 
     def _round_up(self, nodes: Sequence[Node]) -> bool:
-        """Keeps some more channels where a layer's kernel reads several at once; returns whether it did."""
+        """Keeps further channels where a layer's kernel reads several at once; returns whether it kept any."""
         for node in nodes:
             if node.target not in _LAYERS or node not in self._dims:
                 continue
@@ -328,7 +328,7 @@ class _Channels:
         arguments = [*node.args, *[None] * (3 - len(node.args))]
         has_bias = arguments[2] is not None
         if not is_depthwise and inputs is not None and not inputs.all():
-            # What channels add that are no longer there.
+            # The bias absorbs the contribution of removed channels.
             numbers = self._numbers[source].where(~inputs, 0.0).nan_to_num(0.0)
             added = weight.double().reshape(*weight.shape[:2], -1).sum(2) @ numbers
             bias, has_bias = bias + added, has_bias or bool(added.any())

@@ -63,11 +63,11 @@ _CASES: dict[str, tuple[nn.Module, Tensor, list[tuple[int, ...]]]] = {
         _IMAGE,
         [(4, 3, 1, 1), (4, 1, 3, 3), (4, 4, 1, 1), (4, 16), (5, 4)],
     ),
-    # Constants that padding lies around stay, unless they are zero.
+    # Constant channels stay where padding surrounds them, unless they are zero.
     "padded": (nn.Sequential(*_PADDED), _IMAGE, [(12, 3, 3, 3), (4, 12, 3, 3), (2, 4, 1, 1)]),
     "residual": (_Residual(True), _IMAGE, [(12, 3, 3, 3), (12, 12, 3, 3), (12, 12, 1, 1), (3, 24, 1, 1)]),
     "gate": (_Residual(False), _IMAGE, [(8, 3, 3, 3), (4, 8, 3, 3), (4, 4, 1, 1), (3, 4, 1, 1)]),
-    # An operator that is not known keeps all channels, also those of the layer behind it that reads each alone.
+    # An unknown operator keeps all channels, including those of the depthwise layer that follows it.
     "unknown": (
         nn.Sequential(nn.Conv2d(3, 16, 3), nn.ReflectionPad2d(1), nn.Conv2d(16, 16, 3, groups=16), *_PADDED[2:]),
         _IMAGE,

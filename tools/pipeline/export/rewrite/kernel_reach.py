@@ -1,7 +1,7 @@
-"""Kernels of convolutions without the rows and columns that only ever lie over padding.
+"""Removes rows and columns of convolution kernels that only ever multiply padding.
 
-The last layers of networks for large images see small ones on a microcontroller: of a kernel of 3 by 3 over one pixel,
-padded by one, eight of nine weights are multiplied by zero alone. They are left out, exactly, and take no flash.
+The last layers of networks for large images see small ones on a microcontroller. If a 3x3 kernel with a padding of one
+reads a single pixel, eight of its nine weights only multiply zeros. Removing them is exact and saves flash.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tools.pipeline.export.ir.rewriting import emit, for_each, named_arguments, 
 
 _aten = torch.ops.aten
 
-# Convolution -> how many dimensions its kernel has, and the operator that takes padding in numbers.
+# Maps convolutions to the number of their kernel's dimensions, and to the operator with padding in numbers.
 _CONVOLUTIONS = {
     _aten.conv1d.default: (1, _aten.conv1d.default),
     _aten.conv1d.padding: (1, _aten.conv1d.default),
@@ -26,10 +26,10 @@ _CONVOLUTIONS = {
 
 
 def leave_out_what_is_over_padding(program: ExportedProgram) -> ExportedProgram:
-    """Cuts the weights of convolutions to what reaches their images, in place.
+    """Crops the weights of convolutions to the part that reaches their images, in place.
 
     Args:
-      program: as it was captured, with batch normalization folded; constants are to be propagated afterwards.
+      program: the captured program, with batch normalization folded; constants must be propagated afterwards.
     """
     graph = program.graph
     for node in list(graph.nodes):
@@ -59,11 +59,11 @@ def _cut(program: ExportedProgram, node: Node) -> None:
         used = _used(size, count, kernel[axis], step, apart, before)
         begin, end = min(used, default=0), max(used, default=-1) + 1
         left = before - begin * apart
-        # As much is padded behind the image as before it, which must make as many results as there were.
+        # The padding is the same on both sides, and must give the same number of results.
         if end > begin and left >= 0 and (size + 2 * left - apart * (end - begin - 1) - 1) // step + 1 == count:
             begins[axis], ends[axis], padding[axis] = begin, end, left
         elif given["padding"] == "same" and kernel[axis] % 2 == 0:
-            # One more is padded behind the image than before it.
+            # `same` pads one more element after the image than before it.
             return
     if (begins, ends) == ([0] * dims, list(kernel)):
         return
@@ -79,10 +79,10 @@ def _cut(program: ExportedProgram, node: Node) -> None:
 
 
 def _used(size: int, results: int, kernel: int, stride: int, dilation: int, padding: int) -> list[int]:
-    """The rows, or columns, of a kernel that lie over the image for one of the results at least."""
+    """Returns the rows, or columns, of a kernel that overlap the image for at least one result."""
     used = []
     for place in range(kernel):
-        # Result y has it over row y * stride + first.
+        # Result y multiplies it by row y * stride + first.
         first = place * dilation - padding
         if max(0, -(first // stride)) <= min(results - 1, (size - 1 - first) // stride):
             used.append(place)

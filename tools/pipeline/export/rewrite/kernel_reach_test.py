@@ -1,4 +1,4 @@
-"""Kernels of convolutions without what only lies over padding, and convolutions of images one pixel wide."""
+"""Tests convolution kernels without rows that only multiply padding, and convolutions of images one pixel wide."""
 
 from pathlib import Path
 from typing import Any
@@ -81,7 +81,7 @@ def _over_time(is_image: bool) -> str:
 )
 def test_images_that_are_one_pixel_wide_lie_down(options: Options, tmp_path: Path) -> None:
     images, sequences = (export_source(tmp_path, _over_time(each), options=options) for each in (True, False))
-    # As many operators: nothing moves but what comes in and goes out, in int8 where images lie channels-last.
+    # The number of operators is the same: only inputs and outputs move, in int8 where images are channels-last.
     assert sum(images.operators.values()) == sum(sequences.operators.values())
     plan = deserialize_pte_binary(images.program).program.execution_plan[0]
     sizes = []
@@ -95,5 +95,5 @@ def test_images_that_are_one_pixel_wide_lie_down(options: Options, tmp_path: Pat
     for result in (images, sequences):
         (output,) = result.manifest["outputs"]
         steps = result.golden["output_0"].astype(numpy.float32) - output.get("zero_point", 0)
-        # Of the range of the result, a few steps of int8.
+        # The error is a few quantization steps of the result's range.
         assert numpy.abs(steps * output.get("scale", 1) - expected).max() <= 0.05 * numpy.ptp(expected)

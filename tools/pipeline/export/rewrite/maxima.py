@@ -1,4 +1,4 @@
-"""Maxima without their places, where nobody reads these: they would take twice the result's memory."""
+"""Drops the indices of maxima that nothing reads: they would take twice the memory of the result."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from tools.pipeline.export.ir.rewriting import emit, named_arguments, rename_out
 
 
 def drop_unused_argmax(module: GraphModule, alone: Mapping[Any, Any], program: ExportedProgram | None = None) -> None:
-    """Computes maxima alone where nobody reads their places, in place.
+    """Replaces operators whose indices nothing reads by ones that only compute maxima, in place.
 
     Args:
-      alone: per operator that gives maxima and places the one that gives maxima, with the same arguments, or a list
-        of them in place of one number.
-      program: whose module it is, if it is one that has outputs by name.
+      alone: maps operators that return maxima and indices to those that return maxima, with the same arguments. A
+        number of the former may be a list in the latter.
+      program: the program that the module belongs to, if its outputs have names.
     """
     for node in list(module.graph.nodes):
         if node.target not in alone or any(_is_other(user) for user in node.users):
             continue
         target = alone[node.target]
         given = list(zip(target._schema.arguments, named_arguments(node).values(), strict=True))
-        # Passes look at how many arguments there are.
+        # Passes check the number of arguments.
         count = next((i for i in range(len(node.args), len(given)) if given[i][0].has_default_value()), len(given))
         arguments = [
             [value] if str(each.type) == "List[int]" and type(value) is int else value for each, value in given[:count]
@@ -33,7 +33,7 @@ def drop_unused_argmax(module: GraphModule, alone: Mapping[Any, Any], program: E
         with module.graph.inserting_before(node):
             maxima = emit(module.graph, node, target, *arguments)
         for user in list(node.users):
-            # What else a quantizer or a pass has said of it.
+            # Keep annotations of quantizers and passes on the result.
             maxima.meta = {**user.meta, **node.meta, "val": maxima.meta["val"]}
             user.replace_all_uses_with(maxima)
             if program is not None:

@@ -1,9 +1,9 @@
-"""Images that are one pixel wide, laid down.
+"""Transposes images that are one pixel wide.
 
-A convolution over time is often written as a two-dimensional one over [batch, channels, steps, 1], with a kernel of k
-by 1. Kernels compute a row of outputs at a time, so that rows of one pixel take longer than the same pixels in one row,
-in int8 several times. In memory both images are the same bytes: such a convolution is computed of [batch, channels, 1,
-steps], with the activations behind it, and nothing moves.
+A convolution over time is often written as a two-dimensional one over [batch, channels, steps, 1], with a k x 1 kernel.
+Kernels compute a row of outputs at a time, so that rows of one pixel take longer than the same pixels in one row, in
+int8 several times longer. Both images are the same bytes in memory. Such a convolution and the activations behind it
+are computed on [batch, channels, 1, steps], which moves no data.
 """
 
 from __future__ import annotations
@@ -30,12 +30,11 @@ def lay_down(graph: Graph, is_channels_last: bool, activations: Collection[Any] 
     """Rewrites convolutions of images that are one pixel wide, in place.
 
     Args:
-      graph: of a program as it was captured, or functional.
-      is_channels_last: whether convolutions read images that lie channels-last; in the default order if not.
-      activations: operators of one tensor that compute each element by itself, which are to stay beside the
-        convolution whose result they read.
+      graph: the graph of a captured or functional program.
+      is_channels_last: whether convolutions read images in channels-last order instead of the default order.
+      activations: elementwise operators of one tensor, which stay next to the convolution whose result they read.
     """
-    # What is an image of one pixel's width now -> the same one lying.
+    # Maps images that are one pixel wide to their transposed form.
     lying: dict[Node, Node] = {}
     for node in list(graph.nodes):
         if not _is_narrow(node):
@@ -65,7 +64,7 @@ def lay_down(graph: Graph, is_channels_last: bool, activations: Collection[Any] 
 
 
 def _is_narrow(node: Node) -> bool:
-    """Whether a node is a convolution of an image, and with a kernel, that are one pixel wide, and higher."""
+    """Whether a node is a convolution of an image with a kernel that are both one pixel wide, and higher than that."""
     if node.target != _aten.conv2d.default:
         return False
     given = named_arguments(node)
@@ -75,7 +74,7 @@ def _is_narrow(node: Node) -> bool:
 
 
 def _turned(graph: Graph, origin: Node, image: Node, is_channels_last: bool) -> Node:
-    """An image whose rows are columns, as one of them has one pixel: nothing moves if it lies as is said."""
+    """Swaps height and width of an image, one of which is 1. This moves no data if the image has the given order."""
     batch, channels, height, width = image.meta["val"].shape
     if not is_channels_last:
         return emit(graph, origin, _aten.reshape.default, image, [batch, channels, width, height])

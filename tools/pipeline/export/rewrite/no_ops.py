@@ -1,4 +1,4 @@
-"""Drops what computes nothing: copies, `0 + x`, one number as large as a tensor, products with zeros."""
+"""Drops operators without effect: copies, `0 + x`, fills with one number, products with zeros."""
 
 from __future__ import annotations
 
@@ -7,16 +7,10 @@ from torch.export import ExportedProgram
 from torch.fx import Node
 
 from tools.pipeline.export.ir.constants import Constants, add_constant
+from tools.pipeline.export.ir.operators import COPIES, FILLS, FILLS_WITH, RESHAPES
 
-_COPIES = (
-    torch.ops.aten.alias.default,
-    torch.ops.aten.clone.default,
-    torch.ops.aten.slice.Tensor,
-    torch.ops.aten.expand.default,
-    torch.ops.aten.reshape.default,
-    torch.ops.aten.view.default,
-)
-# The number that changes nothing as the second operand.
+_COPIES = COPIES | RESHAPES | {torch.ops.aten.expand.default, torch.ops.aten.slice.Tensor}
+# The neutral second operand.
 _NEUTRAL = {
     torch.ops.aten.add.Tensor: 0,
     torch.ops.aten.sub.Tensor: 0,
@@ -24,25 +18,16 @@ _NEUTRAL = {
     torch.ops.aten.div.Tensor: 1,
 }
 
-# One number in all elements of a tensor that is as large as another one; at which place the number is, or what it is.
-_FILLS = {
-    torch.ops.aten.zeros_like.default: 0,
-    torch.ops.aten.new_zeros.default: 0,
-    torch.ops.aten.ones_like.default: 1,
-    torch.ops.aten.new_ones.default: 1,
-}
-_FILLS_WITH = {torch.ops.aten.full_like.default: 1, torch.ops.aten.new_full.default: 2}
-
 
 def drop_no_ops(program: ExportedProgram) -> None:
-    """Drops operators that return their operand as it is, or the same whatever it is, in place.
+    """Drops operators that return an operand unchanged, or a constant, in place.
 
-    A tensor that is always zero has no range to quantize. That zero times infinity would be no number makes no
-    difference, as there is none in a model that can be quantized.
+    A tensor that is always zero has no range to quantize. Zero times infinity would be NaN, but a model that can be
+    quantized has no infinities.
     """
     constants = Constants(program)
     for node in list(program.graph.nodes):
-        # What the program returns is known by name, and a copy of an input is not that input.
+        # The program refers to its results by name, and a copy of an input must not become that input.
         if node.op != "call_function" or any(user.op == "output" for user in node.users):
             continue
         result = _filled(program, node) or _zeros(program, node, constants) or _unchanged(node, constants)
@@ -54,10 +39,10 @@ def drop_no_ops(program: ExportedProgram) -> None:
 
 
 def _filled(program: ExportedProgram, node: Node) -> Node | None:
-    """The constant that an operator is whose operand only says how large it is; None for other nodes."""
-    number = _FILLS.get(node.target)
-    if node.target in _FILLS_WITH:
-        number = node.args[_FILLS_WITH[node.target]]
+    """Returns the constant result of an operator that only reads its operand's shape, or None for other nodes."""
+    number = FILLS.get(node.target)
+    if node.target in FILLS_WITH:
+        number = node.args[FILLS_WITH[node.target]]
     if number is None:
         return None
     value = node.meta["val"]
@@ -66,7 +51,7 @@ def _filled(program: ExportedProgram, node: Node) -> Node | None:
 
 
 def _zeros(program: ExportedProgram, node: Node, constants: Constants) -> Node | None:
-    """The zeros that a product is; None for other nodes."""
+    """Returns the zeros that a product evaluates to, or None for other nodes."""
     if node.target != torch.ops.aten.mul.Tensor or constants.value(node) is not None:
         return None
     if not any(_is_zero(operand, constants) for operand in node.all_input_nodes):
@@ -81,7 +66,7 @@ def _is_zero(node: Node, constants: Constants) -> bool:
 
 
 def _unchanged(node: Node, constants: Constants) -> Node | None:
-    """The operand that an operator returns as it is: of a copy, a slice that takes everything, `0 + x`; else None."""
+    """Returns the operand that an operator returns unchanged (copies, slices of everything, `0 + x`), or None."""
     operands = node.all_input_nodes
     if len(operands) == 1:
         is_neutral = node.target in _NEUTRAL and not node.kwargs and node.args[1] == _NEUTRAL[node.target]

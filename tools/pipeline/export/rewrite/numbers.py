@@ -1,6 +1,6 @@
-"""Python numbers beside tensors of no dimensions, written as constants of no dimensions.
+"""Turns Python numbers beside tensors without dimensions into constants without dimensions.
 
-ExecuTorch's quantizers make a number a tensor of one dimension at least, and with it what is computed of both.
+ExecuTorch's quantizers turn such a number into a tensor with one dimension, which then the result has, too.
 """
 
 from __future__ import annotations
@@ -10,13 +10,11 @@ from torch.export import ExportedProgram
 from torch.fx import Node
 
 from tools.pipeline.export.ir.constants import add_constant
+from tools.pipeline.export.ir.operators import ARITHMETIC_WITH_ROUNDING
 from tools.pipeline.export.ir.rewriting import emit, named_arguments, replace_node
 
 _aten = torch.ops.aten
 
-_ARITHMETIC = frozenset((
-    _aten.add.Tensor, _aten.sub.Tensor, _aten.mul.Tensor, _aten.div.Tensor, _aten.div.Tensor_mode,
-))  # fmt: skip
 _COMPARISONS = {
     _aten.eq.Scalar: _aten.eq.Tensor,
     _aten.ge.Scalar: _aten.ge.Tensor,
@@ -28,13 +26,13 @@ _COMPARISONS = {
 
 
 def write_numbers(program: ExportedProgram) -> None:
-    """Writes such numbers as constants, in place."""
+    """Turns such numbers into constants, in place."""
     graph = program.graph
     for node in list(graph.nodes):
         if not _has_number(node) or not all(map(_is_number, node.all_input_nodes)):
             continue
         args = [_constant(program, node, each) if isinstance(each, (int, float)) else each for each in node.args]
-        if node.target in _ARITHMETIC:
+        if node.target in ARITHMETIC_WITH_ROUNDING:
             node.args = tuple(args)
             continue
         target = _COMPARISONS.get(node.target, _aten.sub.Tensor)
@@ -46,7 +44,7 @@ def write_numbers(program: ExportedProgram) -> None:
 
 
 def is_of_numbers(node: Node) -> bool:
-    """Whether an operator computes a number in floating point of such numbers alone."""
+    """Whether an operator computes a floating-point number from tensors without dimensions only."""
     return _is_number(node) and all(map(_is_number, node.all_input_nodes))
 
 
@@ -56,8 +54,8 @@ def _is_number(node: Node) -> bool:
 
 
 def _has_number(node: Node) -> bool:
-    """Whether a call takes Python numbers that the quantizers write as tensors; of a difference, without a factor."""
-    is_known = node.target in _ARITHMETIC or node.target in _COMPARISONS
+    """Whether a call has Python numbers that quantizers turn into tensors; differences only without factors."""
+    is_known = node.target in ARITHMETIC_WITH_ROUNDING or node.target in _COMPARISONS
     is_difference = node.target == _aten.rsub.Scalar and named_arguments(node)["alpha"] == 1
     return (is_known or is_difference) and any(isinstance(each, (int, float)) for each in node.args)
 

@@ -1,7 +1,7 @@
-"""Operators of our own, `torch_fusion::*`, where ATen's need memory or time for what a program does not use.
+"""Defines operators of our own, `torch_fusion::*`, where ATen's take memory or time for unused results.
 
-Each has a functional variant, which stands in graphs and computes what PyTorch computes, and an out variant, which
-stands in programs and is implemented in kernels/.
+Each has a functional variant for graphs, which computes what PyTorch computes, and an out variant for programs, which
+is implemented in kernels/.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def _max_pool2d_out(
 
 
 def drop_pool_indices(program: ExportedProgram) -> ExportedProgram:
-    """Replaces max_pool2d_with_indices where nothing reads the indices: they would take twice the result's memory."""
+    """Replaces max_pool2d_with_indices where nothing reads the indices, which would take twice the result's memory."""
     edge = exir_ops.edge
     drop_unused_argmax(
         program.graph_module, {edge.aten.max_pool2d_with_indices.default: edge.torch_fusion.max_pool2d.default}, program
@@ -60,10 +60,10 @@ def drop_pool_indices(program: ExportedProgram) -> ExportedProgram:
 
 
 def define_out_variant(functional: torch._ops.OpOverload) -> None:
-    """Defines the variant `out` of an operator of a user's own, which writes its results into given memory.
+    """Defines the out variant of a user's own operator, which writes its results to given memory.
 
     Raises:
-      UserError: the operator writes to its arguments, or returns something else than tensors.
+      UserError: the operator writes to its arguments, or returns anything but tensors.
     """
     schema = functional._schema
     name = schema.name
@@ -87,7 +87,7 @@ def define_out_variant(functional: torch._ops.OpOverload) -> None:
         copies = tuple(out.copy_(result) for out, result in zip(given_outs, computed, strict=True))
         return copies[0] if len(outs) == 1 else copies
 
-    # Lives as long as the process: a library that is collected takes its operators with it.
+    # The library must live as long as the process: its operators are removed when it is collected.
     library = torch.library.Library(functional.namespace, "FRAGMENT")
     _own_libraries.append(library)
     library.define(f"{name.partition('::')[2]}.out({arguments}) -> {results}")
@@ -103,7 +103,7 @@ _LSTM = (
 )
 _GRU = "Tensor input, Tensor? hidden0, Tensor input_weight, Tensor hidden_weight, Tensor? bias, bool reverse, "
 _GRU += "bool batch_first"
-# The last result is memory that the kernel works in.
+# The last result is scratch memory of the kernel.
 _library.define(f"lstm({_LSTM}) -> (Tensor out, Tensor hidden, Tensor cell, Tensor gates)")
 _library.define(
     f"lstm.out({_LSTM}, *, Tensor(a!) out, Tensor(b!) hidden, Tensor(c!) cell, Tensor(d!) gates) -> "
@@ -116,7 +116,7 @@ _library.define(
 
 
 RECURRENT = (torch.ops.torch_fusion.lstm.default, torch.ops.torch_fusion.gru.default)
-"""Recurrent layers of one direction, as keep_recurrent_layers() makes them."""
+"""Recurrent layers of one direction, which keep_recurrent_layers() inserts."""
 
 
 def _in_time_order(x: Tensor, reverse: bool, batch_first: bool) -> Tensor:
@@ -215,8 +215,8 @@ def _gru_out(*args: Any, out: Tensor, hidden: Tensor, gates: Tensor) -> tuple[Te
 def keep_recurrent_layers(program: ExportedProgram, nodes: Iterable[Node] | None = None) -> ExportedProgram:
     """Replaces each LSTM and GRU, or those of `nodes`, by one operator per layer and direction, in place.
 
-    ExecuTorch would unroll them: some instructions per step in time. What the kernels do not do is left to it: other
-    dtypes than float32, projections, packed sequences, sizes that are not static.
+    ExecuTorch would unroll them into several instructions per time step. Layers that the kernels don't support are left
+    to it: other dtypes than float32, projections, packed sequences, dynamic sizes.
     """
     for node in list(program.graph.nodes if nodes is None else nodes):
         if node.op != "call_function" or node.target not in (_aten.lstm.input, _aten.gru.input):
@@ -230,7 +230,7 @@ def keep_recurrent_layers(program: ExportedProgram, nodes: Iterable[Node] | None
         x, states, parameters, has_biases, layers, _, is_training, bidirectional, batch_first = node.args
         directions = 2 if bidirectional else 1
         per_direction = 4 if has_biases else 2
-        # With projections there is one parameter more.
+        # Projections add one parameter.
         if is_training or len(parameters) != layers * directions * per_direction:
             continue
         _Recurrent(program, node, is_lstm, batch_first).replace(
@@ -251,7 +251,7 @@ class _Recurrent:
         self._batch_first = batch_first
 
     def replace(self, x: Node, states: list[Node], parameters: list[Node], has_biases: bool, directions: int) -> None:
-        """Computes the node's results by operators of our own and removes it."""
+        """Computes the node's results by operators of our own and removes the node."""
         per_direction = 4 if has_biases else 2
         finals: list[list[Node]] = [[] for _ in states]
         for first in range(0, len(parameters), directions * per_direction):
@@ -275,7 +275,7 @@ class _Recurrent:
         self._program.graph.erase_node(self._node)
 
     def _initial(self, state: Node, index: int) -> Node | None:
-        """The initial state of a layer and direction; None for zeros."""
+        """Returns the initial state of a layer and direction, or None for zeros."""
         if state.target == _aten.zeros.default:
             return None
         return self._emit(_aten.select.int, state, 0, index)
@@ -283,7 +283,7 @@ class _Recurrent:
     def _bias(self, from_input: Node, from_hidden: Node) -> Node:
         if self._is_lstm:
             return self._emit(_aten.add.Tensor, from_input, from_hidden)
-        # Of a GRU's new gate the two are not simply added.
+        # The biases of a GRU's new gate can't be added to each other.
         size = from_input.meta["val"].shape[0] // 3
         both = [self._emit(_aten.slice.Tensor, bias, 0, 0, 2 * size) for bias in (from_input, from_hidden)]
         new = [self._emit(_aten.slice.Tensor, bias, 0, 2 * size, 3 * size) for bias in (from_input, from_hidden)]

@@ -21,7 +21,7 @@ def test_unread_indices_of_a_pooling_take_no_memory(pool: str, tmp_path: Path) -
     result = export_source(tmp_path, source)
     assert result.operators == {"aten::convolution": 1, "torch_fusion::max_pool2d": 1}
     assert result.manifest["planned_buffers"] == [result.manifest["live_bytes_lower_bound"]]
-    # Of float32 tensors only.
+    # All tensors are float32: there are no indices.
     assert {entry["dtype"] for entry in result.manifest["tensors"]} == {"Float"}
     assert result.largest_error() < 1e-5
 

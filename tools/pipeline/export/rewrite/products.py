@@ -1,4 +1,4 @@
-"""Products of matrices and vectors as layers: those with a constant factor are linear ones, with or without a bias."""
+"""Writes products with a constant matrix or vector as linear layers, with or without a bias."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ _PRODUCTS = (_aten.matmul.default, _aten.mm.default, _aten.mv.default, _aten.dot
 
 
 def write_products(program: ExportedProgram) -> None:
-    """Writes products with a constant matrix or vector as linear layers, and others with vectors by matrices, in place.
+    """Writes products with a constant matrix or vector as linear layers, and other products with vectors as matrix
+    products, in place.
 
     Args:
-      program: constants are to be propagated afterwards, as weights are transposed.
+      program: its constants must be propagated afterwards, since weights are transposed.
     """
     graph, varies = program.graph, varying(program)
     for node in list(graph.nodes):
@@ -43,7 +44,7 @@ def _product(graph: Graph, product: Node, varies: set[Node]) -> Node | None:
     ranks = [factor.meta["val"].dim() for factor in product.args]
     constant = [factor not in varies for factor in product.args]
     if ranks[0] < 2 and ranks[1] < 2 and constant == [True, False]:
-        # Both are the same.
+        # A product of two vectors is symmetric.
         one, other, constant = other, one, constant[::-1]
     if constant == [False, True] and ranks[1] < 3:
         weight = _emit_matrix(graph, product, other, is_transposed=True)
@@ -61,14 +62,14 @@ def _product(graph: Graph, product: Node, varies: set[Node]) -> Node | None:
 
 
 def _emit_matrix(graph: Graph, origin: Node, constant: Node, is_transposed: bool) -> Node:
-    """The weight of a linear layer."""
+    """Emits the weight of a linear layer."""
     if constant.meta["val"].dim() == 1:
         return emit(graph, origin, _aten.unsqueeze.default, constant, 0)
     return emit(graph, origin, _aten.permute.default, constant, [1, 0]) if is_transposed else constant
 
 
 def _with_matrices(graph: Graph, product: Node, ranks: list[int]) -> Node | None:
-    """x @ y with a vector: the product with a matrix of one row or column, in its place."""
+    """Writes x @ y with a vector as a product with a matrix of one row or column."""
     one, other = product.args
     if 1 not in ranks:
         return None
@@ -82,7 +83,7 @@ def _with_matrices(graph: Graph, product: Node, ranks: list[int]) -> Node | None
 
 
 def _with_bias(graph: Graph, layer: Node, varies: set[Node]) -> Node | None:
-    """b + x @ w with a constant matrix and vector: a linear layer whose weight is w transposed."""
+    """Writes b + x @ w with a constant matrix and vector as a linear layer with w transposed."""
     given: Any = layer.args
     bias, operand, matrix = given
     if layer.kwargs or operand not in varies or not varies.isdisjoint((bias, matrix)):

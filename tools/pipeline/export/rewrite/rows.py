@@ -1,7 +1,7 @@
-"""Networks of rows, [batch, channels, steps], as networks of images that are one row high.
+"""Turns networks of rows, [batch, channels, steps], into networks of images that are one row high.
 
-ExecuTorch's Arm backends compute convolutions of rows as such of images themselves, one by one, with their channels
-last, and all else on rows, with their steps last: each convolution beside something else moves all elements twice.
+ExecuTorch's Arm backends compute each convolution of rows as one of images, with channels last, and everything else on
+rows, with steps last: each convolution next to another operator transposes all elements twice.
 """
 
 from __future__ import annotations
@@ -12,15 +12,16 @@ import torch
 from torch.export import ExportedProgram
 from torch.fx import Node
 
+from tools.pipeline.export.ir.operators import REDUCTIONS
 from tools.pipeline.export.ir.rewriting import as_list, emit
 from tools.pipeline.export.rewrite.added_dimension import AddedDimension, Call, moved_dimension
 
 _aten = torch.ops.aten
 
-# Where images have the dimension that rows have not.
+# The index of the dimension that rows don't have.
 _HEIGHT = 2
 _STEPS = 3
-# Layers of rows, by those of images.
+# Maps layers of rows to those of images.
 _OF_ROWS = {
     _aten.adaptive_avg_pool1d.default: _aten.adaptive_avg_pool2d.default,
     _aten.avg_pool1d.default: _aten.avg_pool2d.default,
@@ -30,21 +31,20 @@ _OF_ROWS = {
     _aten.upsample_linear1d.vec: _aten.upsample_bilinear2d.vec,
     _aten.upsample_nearest1d.vec: _aten.upsample_nearest2d.vec,
 }
-# What a row has in the dimension that an image has besides, where that isn't 1.
+# Arguments of the added dimension that aren't 1.
 _BESIDES = {"padding": 0, "output_padding": 0}
-# The same on any number of dimensions behind the channels.
+# Operators that are the same with any number of dimensions after the channels.
 _UNCHANGED = (
     _aten.batch_norm.default, _aten.clone.default, _aten.dropout.default, _aten.group_norm.default,
     _aten.prelu.default,
 )  # fmt: skip
-_REDUCTIONS = (_aten.amax.default, _aten.amin.default, _aten.mean.dim, _aten.sum.dim_IntList)
 
 
 def write_rows_as_images(program: ExportedProgram) -> None:
-    """Rewrites layers of rows, and what is computed with them, in place.
+    """Rewrites layers of rows, and the operators that follow them, in place.
 
     Args:
-      program: functional, of layers with a batch.
+      program: functional, with a batch dimension in all layers.
     """
     AddedDimension(
         place=_HEIGHT,
@@ -52,7 +52,7 @@ def write_rows_as_images(program: ExportedProgram) -> None:
         goes_on=lambda node: node.target in _UNCHANGED,
         writes={
             **dict.fromkeys(_OF_ROWS, _as_image),
-            **dict.fromkeys(_REDUCTIONS, _reduced),
+            **dict.fromkeys(REDUCTIONS, _reduced),
             _aten.constant_pad_nd.default: _padded,
         },
     ).add(program)
@@ -79,12 +79,12 @@ def _reduced(node: Node, given: dict[str, Any]) -> Call | None:
     dims = as_list(given["dim"])
     dims = sorted(moved_dimension(dim, 3, _HEIGHT) for dim in dims)
     if not given["keepdim"] or dims == [_STEPS]:
-        # With the steps the row that they are in, as poolings have it.
+        # A reduction over the steps includes the height, as poolings do.
         dims = sorted([_HEIGHT, *dims])
     return node.target, given | {"dim": dims}
 
 
 def _padded(node: Node, given: dict[str, Any]) -> Call:
-    # From the last dimension on, with two numbers for each.
+    # Two numbers per dimension, from the last dimension on.
     pad = given["pad"]
     return node.target, given | {"pad": [*pad[:2], 0, 0, *pad[2:]]}

@@ -43,7 +43,7 @@ def _gated(n: _Network, x: Tensor) -> Tensor:
     return n.c(y + torch.cat([torch.tanh(first) * torch.sigmoid(second), y[:, :3]], 1)) - x
 
 
-# What goes on as an image, whole: an image is read or written by nothing else.
+# Networks that become images as a whole: no operator in between reads or writes rows.
 _WHOLE = {
     "residual": lambda n, x: n.c(n.a(x) + F.silu(n.b(n.a(x)))),
     "gated": _gated,
@@ -59,7 +59,7 @@ _WHOLE = {
     "broadcast": lambda n, x: n.c(2 * n.a(x) * n.of_channels_and_steps + n.of_steps - n.of_channels_and_steps[:, :1]),
     "attention_of_channels": lambda n, x: n.c(n.a(x) * torch.sigmoid(n.b(n.a(x).mean(2, keepdim=True)))),
 }
-# What ends, or isn't the same.
+# Networks with operators that return to rows, or differ for images.
 _PARTLY = {
     "means": lambda n, x: n.head(n.a(x).mean(-1)),
     "greatest": lambda n, x: n.head(n.a(x).amax(2) - n.a(x).amin((-1,))),

@@ -1,9 +1,9 @@
-"""Layers of a model without a batch, given a batch of one.
+"""Gives layers without a batch dimension a batch of one.
 
-PyTorch's layers take [channels, height, width], [channels, steps] or a plain vector, too. Quantizers, partitioners and
-the passes that rewrite layers know them with a batch alone. In memory both are the same bytes, so a layer reads its
-operand as a batch of one; operators behind it that are the same on that go on with it, so that what is computed with a
-layer stays beside it, and where another operator reads a result it is viewed without the batch.
+PyTorch's layers also accept [channels, height, width], [channels, steps] or a plain vector, but quantizers,
+partitioners and the passes that rewrite layers only know them with a batch. The bytes in memory are the same, so a
+layer reads its operand as a batch of one. Following operators that support the batch keep it, so that they stay next to
+their layer; where another operator reads a result, a view removes the batch.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tools.pipeline.export.rewrite.added_dimension import AddedDimension, Call
 
 _aten = torch.ops.aten
 
-# Layers with weights, and the dimensions that an operand without a batch has.
+# Layers with weights, and the number of dimensions of an operand without a batch.
 _LAYERS: dict[Any, int] = {
     _aten.linear.default: 1,
     **dict.fromkeys((_aten.conv1d.default, _aten.conv1d.padding, _aten.conv_transpose1d.default), 2),
@@ -27,7 +27,7 @@ _LAYERS: dict[Any, int] = {
     **dict.fromkeys((_aten.conv3d.default, _aten.conv3d.padding), 4),
 }
 
-# The same of layers that may only go on with a batch: poolings of others are how sums over channels are written.
+# Poolings, which keep a batch but don't begin one: sums over channels are written as poolings of other tensors.
 _POOLINGS: dict[Any, int] = {
     **dict.fromkeys((_aten.max_pool1d.default, _aten.avg_pool1d.default, _aten.adaptive_avg_pool1d.default), 2),
     **dict.fromkeys(
@@ -44,11 +44,11 @@ _UNCHANGED = (_aten.linear.default, _aten.layer_norm.default, _aten.rms_norm.def
 
 
 def add_batch(program: ExportedProgram, begins_with_poolings: bool = False) -> None:
-    """Rewrites layers without a batch, and what goes on from them, in place.
+    """Rewrites layers without a batch, and the operators that follow them, in place.
 
     Args:
-      program: functional; what has no known shape stays as it is.
-      begins_with_poolings: whether poolings are such layers, too.
+      program: functional; nodes without known shapes stay unchanged.
+      begins_with_poolings: whether poolings begin a batch, too.
     """
     layers = {**_LAYERS, **_POOLINGS} if begins_with_poolings else _LAYERS
     AddedDimension(

@@ -1,16 +1,16 @@
-"""Views as reshapes."""
+"""Turns views into reshapes."""
 
 from __future__ import annotations
 
 import torch
 from torch.export import ExportedProgram
 
-_VIEWS = (torch.ops.aten.view.default, torch.ops.aten._unsafe_view.default)
+from tools.pipeline.export.ir.operators import VIEWS
 
 
 def reshape_views(program: ExportedProgram) -> None:
-    """Makes views reshapes, which copy what is no view in the order of dimensions that it comes in."""
+    """Turns views into reshapes, which copy data if a view is impossible in the actual order of dimensions."""
     for node in program.graph.nodes:
-        if node.target in _VIEWS:
+        if node.target in VIEWS:
             node.target = torch.ops.aten.reshape.default
     program.graph_module.recompile()

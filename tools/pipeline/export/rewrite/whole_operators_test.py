@@ -1,4 +1,4 @@
-"""Which operators stay whole."""
+"""Tests that operators are not decomposed."""
 
 from pathlib import Path
 

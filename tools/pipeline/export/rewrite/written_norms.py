@@ -1,8 +1,8 @@
-"""Normalization that a model's author wrote out, as one operator: the quantizer takes it as a whole.
+"""Replaces normalization that a model's author wrote out by one operator, which the quantizer handles as a unit.
 
-Found are layer normalization and RMSNorm over the last dimension, and over the channels of images, in any order of
-these steps: a difference from the mean, or none; a product with the reciprocal root, or a quotient by the root, of the
-mean square or of the variance; factors and a term per channel. Instance normalization becomes that of groups.
+The pass finds layer normalization and RMSNorm over the last dimension, and over the channels of images, in any order of
+these steps: an optional difference from the mean; a product with the reciprocal root, or a quotient by the root, of the
+mean square or of the variance; factors and a term per channel. Instance normalization becomes group normalization.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tools.pipeline.export.ir.rewriting import as_list, emit, named_arguments
 _aten = torch.ops.aten
 
 _SQUARE_ROOTS = {0.5: False, -0.5: True}
-# Beside a standard deviation; a larger one is no stand-in for what is under the root.
+# The limit of an epsilon that is added to a standard deviation; beyond it, one under the root would differ too much.
 _MAX_EPSILON = 1e-3
 
 
@@ -30,9 +30,9 @@ class _Root:
     """The root of a mean square, or of a variance.
 
     Attributes:
-      values: what is squared: the tensor itself, or its difference from the mean.
-      is_variance: whether `values` is the tensor whose variance it is.
-      factor: of the root of the mean square.
+      values: the tensor that is squared: the original one, or its difference from the mean.
+      is_variance: whether `values` is the tensor whose variance is computed.
+      factor: the factor of the root of the mean square.
     """
 
     values: Node
@@ -43,12 +43,12 @@ class _Root:
 
 
 def find_norms(program: ExportedProgram) -> ExportedProgram:
-    """Puts layer_norm, rms_norm and group_norm in place of what is written out, in place."""
+    """Replaces written-out normalization by layer_norm, rms_norm and group_norm, in place."""
     graph = program.graph
     for node in list(graph.nodes):
         if node.target == _aten.instance_norm.default:
             _group_instances(graph, node)
-    # From the last ones on: a product may belong to a larger one.
+    # In reverse order: a product may be a part of a larger one.
     for node in reversed(list(graph.nodes)):
         if node.target in (_aten.mul.Tensor, _aten.div.Tensor):
             _replace(graph, node)
@@ -145,7 +145,7 @@ def _emit(
 
 
 def _is_per_channel(constant: Node, size: int, dims: int) -> bool:
-    """Whether a constant has one element per channel of a dimension that is the last but `dims`, or one for all."""
+    """Whether a constant has one element, or one per channel of the dimension with index -`dims`."""
     shape = constant.meta["val"].shape
     if constant.meta["val"].numel() == 1:
         return len(shape) <= dims
@@ -153,7 +153,7 @@ def _is_per_channel(constant: Node, size: int, dims: int) -> bool:
 
 
 def _factors(node: Any, is_last: bool = False) -> tuple[list[Node], list[Node]]:
-    """What is multiplied in a node, and what by that is divided, as far back as nothing else reads it."""
+    """Returns the numerators and denominators of a product, as far back as nothing else reads them."""
     if not isinstance(node, Node):
         return [], []
     is_product = node.target in (_aten.mul.Tensor, _aten.div.Tensor) and len(set(node.all_input_nodes)) == 2
@@ -172,7 +172,7 @@ def _keeps_dtype(node: Node) -> bool:
 
 
 def _root(node: Node, is_reciprocal: bool) -> _Root | None:
-    """The root, or its reciprocal, of what is added an epsilon to."""
+    """Returns the root, or its reciprocal, of a mean square plus an epsilon."""
     if node.target == _aten.reciprocal.default and is_reciprocal:
         return _root(node.args[0], False)
     if node.target == (_aten.rsqrt.default if is_reciprocal else _aten.sqrt.default):
@@ -181,7 +181,7 @@ def _root(node: Node, is_reciprocal: bool) -> _Root | None:
         return _mean_square(node.args[0])
     if is_reciprocal:
         return None
-    # A standard deviation, and what is added to it.
+    # A standard deviation plus an epsilon.
     deviation, epsilon = _with_epsilon(node)
     if deviation.target in (_aten.std.dim, _aten.std.correction) and 0.0 <= epsilon <= _MAX_EPSILON:
         found = _variance(deviation)
@@ -206,20 +206,20 @@ def _mean_square(node: Any) -> _Root | None:
         return None
     if square.target in (_aten.var.dim, _aten.var.correction):
         found = _variance(square)
-        # Of an unbiased variance the epsilon is added to something else than the mean square.
+        # With an unbiased variance, the epsilon is not added to the mean square itself.
         return None if found is None else _Root(found.values, True, found.dim, epsilon / found.factor**2, found.factor)
     dim = _dim_of_mean(square)
     if dim is None:
         return None
     squared = square.args[0]
-    # As decompositions.py writes all squares.
+    # decompositions.py writes all squares as products.
     if squared.target == _aten.mul.Tensor and squared.args[0] is squared.args[1]:
         return _Root(squared.args[0], False, dim, epsilon)
     return None
 
 
 def _variance(node: Node) -> _Root | None:
-    """The variance, or the standard deviation, over one dimension that is kept."""
+    """Returns the variance, or the standard deviation, over one dimension that is kept."""
     given = named_arguments(node)
     x, dims = given["self"], given["dim"]
     if not given["keepdim"] or dims is None or len(dims) != 1:
@@ -234,7 +234,7 @@ def _variance(node: Node) -> _Root | None:
 
 
 def _dim_of_mean(node: Node) -> int | None:
-    """The only dimension whose mean a node is, which is kept."""
+    """Returns the single dimension, which is kept, of a mean."""
     if node.target != _aten.mean.dim or node.kwargs or len(node.args) < 3 or not node.args[2]:
         return None
     dims = as_list(node.args[1])
@@ -242,7 +242,7 @@ def _dim_of_mean(node: Node) -> int | None:
 
 
 def _less_mean(node: Node, dim: int) -> Node | None:
-    """The tensor whose mean over a dimension is subtracted from it in a node; None for another node."""
+    """Returns the tensor from which a node subtracts its mean over a dimension, or None for another node."""
     if node.target != _aten.sub.Tensor or node.kwargs:
         return None
     x, mean = node.args
@@ -252,7 +252,7 @@ def _less_mean(node: Node, dim: int) -> Node | None:
 
 
 def _are_same(one: Any, other: Any) -> bool:
-    """Whether two nodes compute the same of the same, as far as the last two operators tell."""
+    """Whether two nodes compute the same function of the same operands, comparing the last two operators."""
 
     def same(a: Any, b: Any, depth: int) -> bool:
         if a is b or not isinstance(a, Node) or not isinstance(b, Node):

@@ -1,7 +1,7 @@
-"""The table of what this package changes of PyTorch's, torchao's and ExecuTorch's parts.
+"""Lists all parts of PyTorch, torchao and ExecuTorch that this package replaces.
 
-`replaced` and `replace` refuse what is not in it, so that nothing is changed that this table does not name. A release
-in which a symbol is gone is found here first: a test resolves every symbol.
+`replaced` and `replace` refuse symbols that are missing here, so that the table is complete. A test resolves every
+symbol, and so finds symbols that a new release has removed.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Gap:
-    """Something of another package's that is replaced.
+    """A symbol of another package that is replaced.
 
     Attributes:
       symbol: `module:attribute` or `module:Class.attribute`.
       why: what is wrong or missing without the replacement.
-      since: the first release that it was needed with, of executorch, or of torch or torchao for their symbols.
-      is_added: whether the class has no such attribute, and gets one, or only its objects have it.
+      since: the first release that needed it, of executorch, or of torch or torchao for their symbols.
+      is_added: whether the class lacks the attribute and gets it, or only its objects have it.
     """
 
     symbol: str
@@ -30,9 +30,9 @@ class Gap:
     is_added: bool = False
 
     def resolve(self) -> tuple[Any, str]:
-        """The module or class that has the attribute, and the attribute's name.
+        """Returns the module or class that has the attribute, and the attribute's name.
 
-        Raises ImportError or AttributeError if the installed release has none.
+        Raises ImportError or AttributeError if the installed release lacks it.
         """
         module, _, path = self.symbol.partition(":")
         *owners, name = path.split(".")
@@ -146,16 +146,6 @@ GAPS = (
         "a copy of a graph copies all that was before",
         "2.13",
         is_added=True,
-    ),
-    Gap(
-        "torchao.quantization.pt2e.observer:HistogramObserver.calculate_qparams",
-        "a scale is searched per reader",
-        "0.18",
-    ),
-    Gap(
-        "torchao.quantization.pt2e.observer:HistogramObserver._non_linear_param_search",
-        "most of the search's steps change nothing",
-        "0.18",
     ),
     Gap("torchao.quantization.pt2e.prepare:_union", "tensors that share ranges in a circle never end", "0.18"),
 )

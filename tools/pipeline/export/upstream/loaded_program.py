@@ -1,4 +1,4 @@
-"""A program in ExecuTorch's own runtime."""
+"""Runs a program in ExecuTorch's own runtime."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from executorch.extension.pybindings.portable_lib import _load_for_executorch_fr
 
 
 class LoadedProgram:
-    """The runtime reads constants and instructions from the bytes at each call and does not keep them, so this does."""
+    """A loaded program. The runtime reads the bytes in each call but does not keep them alive, so this class does."""
 
     def __init__(self, program: bytes) -> None:
         self._bytes = program
         self._module = _load_for_executorch_from_buffer(self._bytes)
 
     def run(self, *inputs: torch.Tensor, method: str = "forward") -> list[torch.Tensor]:
-        """The outputs of one call."""
+        """Returns the outputs of one call."""
         outputs: Sequence[torch.Tensor] = self._module.run_method(method, inputs)
         return list(outputs)

@@ -1,7 +1,6 @@
-"""What PyTorch does again with each decomposition and each pass over a program, done once or where it is used.
+"""Avoids work that PyTorch repeats with each decomposition and each pass over a program.
 
-It is a third of what a small export takes. Nothing that is exported depends on it: without it the same bytes come
-later.
+That work is a third of a small export's time. It only affects the speed: the exported bytes are the same without it.
 """
 
 from __future__ import annotations
@@ -32,9 +31,9 @@ _looked_up: set[str] = set()
 
 
 def _look_up_new() -> None:
-    """Has torch.ops know every composite operator of the dispatcher: those that were registered since the last call.
+    """Makes torch.ops know every composite operator that was registered since the last call.
 
-    PyTorch looks all of them up, once for each namespace there is.
+    PyTorch looks all of them up, once for each namespace.
     """
     for name in torch._C._dispatch_get_registrations_for_dispatch_key("CompositeImplicitAutograd"):
         if name not in _looked_up:
@@ -45,14 +44,14 @@ def _look_up_new() -> None:
 
 
 def _composite_operators() -> set[OperatorBase]:
-    """The composite operators that an export may keep whole."""
+    """Returns the composite operators that an export may preserve."""
     _look_up_new()
     return _collect_composite()
 
 
 @dataclass(frozen=True)
 class _Overridden:
-    """A composite operator's kernels in Python outside a decomposition and inside it, and its rule for fake tensors."""
+    """A composite operator's Python kernels outside and inside a decomposition, and its rule for fake tensors."""
 
     outside: dict[Any, Any]
     inside: dict[Any, Any]
@@ -64,9 +63,9 @@ _overridden: dict[OperatorBase, _Overridden] = {}
 
 @contextmanager
 def _override_once(decompositions: dict[OperatorBase, Callable[..., Any]]) -> Iterator[None]:
-    """Gives composite operators these decompositions, and kernels that PyTorch made before.
+    """Overrides composite operators with these decompositions, reusing kernels from earlier calls.
 
-    It makes some 12,000 each time. An operator that has other kernels than when they were made gets new ones.
+    PyTorch makes some 12,000 kernels each time. An operator whose kernels have changed since gets new ones.
     """
     kernels = {operator: dict(operator.py_kernels) for operator in decompositions}
     known = {operator: _overridden[operator] for operator in decompositions.keys() & _overridden.keys()}
@@ -94,7 +93,7 @@ def _give_kernels(operator: OperatorBase, kernels: dict[Any, Any]) -> None:
 
 
 class _CompiledWhenCalled:
-    """In place of a graph module's `forward`, whose code is made when somebody takes it. Most are replaced before."""
+    """Replaces a graph module's `forward`; generates the code on access. Most modules are recompiled before that."""
 
     def __get__(self, module: GraphModule | None, owner: type[GraphModule]) -> Any:
         if module is None:
@@ -104,7 +103,7 @@ class _CompiledWhenCalled:
 
 
 class _CodeWhenRead:
-    """In place of what GraphModule.recompile returns."""
+    """Replaces the result of GraphModule.recompile."""
 
     def __init__(self, module: GraphModule) -> None:
         self._module = module
@@ -114,7 +113,7 @@ class _CodeWhenRead:
 
 
 class _SourceWhenRead:
-    """In place of a graph module's `_code`, which is made with its `forward`."""
+    """Replaces a graph module's `_code`, which is generated together with `forward`."""
 
     def __get__(self, module: GraphModule | None, owner: type[GraphModule]) -> Any:
         if module is None:
@@ -128,7 +127,7 @@ class _SourceWhenRead:
 
 
 def _recompile_now(module: GraphModule) -> PythonCode:
-    # It reads the source that it has just written.
+    # recompile() reads the source that it has just written.
     del type(module).forward
     return _recompile(module)
 
@@ -143,12 +142,12 @@ def _recompile_when_used(module: GraphModule) -> _CodeWhenRead:
 
 
 def _itself(source: NodeSource, memo: dict[int, Any]) -> NodeSource:
-    """In place of a copy of where a node is from, with all that was before: nobody changes it once it is made."""
+    """Replaces the copy of a node's history, which never changes after it is made."""
     return source
 
 
 def do_once() -> None:
-    """Replaces these functions of PyTorch's in this process."""
+    """Replaces these functions of PyTorch in this process."""
     replace(torch._export.utils, "_materialize_cpp_cia_ops", lambda: None)
     for module in (torch._export.utils, torch.export.decomp_utils, torch.export.exported_program):
         replace(module, "_collect_all_valid_cia_ops", _composite_operators)

@@ -1,4 +1,4 @@
-"""Replaces attributes of other packages, which gaps.py lists with the reason of each."""
+"""Replaces attributes of other packages; gaps.py lists them with the reasons."""
 
 from __future__ import annotations
 

@@ -11,10 +11,9 @@ from executorch.exir.dialects.edge._ops import EdgeOpOverload
 from executorch.exir.pass_base import ExportPass
 from torch import Tensor
 from torch.fx import GraphModule
-from torchao.quantization.pt2e.observer import HistogramObserver
 
 from tools.pipeline.export.capture.capture import capture
-from tools.pipeline.export.upstream.retracing import decomposed_once, known_ranges, known_results, known_results_of
+from tools.pipeline.export.upstream.retracing import decomposed_once, known_results, known_results_of
 
 _ATEN = torch.ops.aten
 
@@ -23,12 +22,12 @@ class _Steps(torch.nn.Module):
     def forward(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
         for _ in range(4):
             x = torch.sin(x) * x
-        # Of another shape, dtype or layout it is another result.
+        # Another shape, dtype or layout gives another result.
         return x, torch.sin(y).transpose(0, 1) + torch.sin(x[:, :3]).sum()
 
 
 def _retraced(module: GraphModule, is_known: bool, monkeypatch: pytest.MonkeyPatch) -> tuple[list[object], int]:
-    """What the graph says after a pass that changes nothing, and how many operators were called for it."""
+    """Returns the graph's text after a pass that changes nothing, and the number of operator calls for it."""
     calls = []
     call = EdgeOpOverload.__call__
     with monkeypatch.context() as patch:
@@ -49,7 +48,7 @@ def test_known_results_are_those_of_the_operators(monkeypatch: pytest.MonkeyPatc
     expected, before = _retraced(module, False, monkeypatch)
     said, after = _retraced(module, True, monkeypatch)
     assert said == expected
-    # Three of the four steps.
+    # Three of the four operators are cached.
     assert after <= before - 6
 
 
@@ -82,56 +81,14 @@ def test_what_no_table_decomposes_is_not_traced_again() -> None:
     expected = [targets(program.run_decompositions(table)) for table in tables]
     with decomposed_once():
         first = program.run_decompositions(tables[0])
-        # What works in place does so no more.
+        # In-place operators have been functionalized.
         assert first is not program and targets(first) == expected[0]
         assert first.run_decompositions(tables[1]) is first
         assert targets(first.run_decompositions(tables[2])) == expected[2] != expected[0]
 
 
-@pytest.mark.parametrize("factors", [(1.0,), (1.0, 1.7), (3.0, -20.0)])
-def test_an_observer_finds_the_range_that_torchao_finds(factors: tuple[float, ...]) -> None:
-    numbers = torch.randn(500, generator=torch.Generator().manual_seed(0))
-    forms = {
-        "normal": numbers,
-        "half of them zero": numbers.relu(),
-        "few far away": torch.cat([numbers, torch.tensor([30.0, -90.0])]),
-        "zero but for few": torch.cat([torch.zeros(100_000), numbers * 100]),
-        "integers": numbers.round(),
-        "one number": torch.full((3,), 0.7),
-        "nothing but zero": torch.zeros(5),
-    }
-    for form, samples in forms.items():
-        observer = HistogramObserver(dtype=torch.int8)
-        for factor in factors:
-            observer(samples * factor)
-        expected = observer._non_linear_param_search()
-        with known_ranges():
-            found = observer._non_linear_param_search()
-        assert all(map(torch.equal, found, expected)), form
-
-
-def test_an_observer_finds_its_scale_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    searches = []
-    search = HistogramObserver.calculate_qparams
-
-    def count(self: HistogramObserver) -> object:
-        searches.append(self)
-        return search(self)
-
-    monkeypatch.setattr(HistogramObserver, "calculate_qparams", count)
-    observers = [HistogramObserver(dtype=torch.int8), HistogramObserver(dtype=torch.int8)]
-    for factor, observer in enumerate(observers, start=1):
-        observer(torch.randn(100) * factor)
-    expected = [observer.calculate_qparams() for observer in observers]
-    searches.clear()
-    with known_ranges():
-        found = [observer.calculate_qparams() for observer in (*observers, *observers)]
-    assert found == expected + expected
-    assert searches == observers
-
-
 def test_outside_of_passes_each_call_counts() -> None:
-    """As where a program is traced, whose calls have to be seen."""
+    """Tracing a program must see every call."""
     module = torch.fx.symbolic_trace(lambda x: torch.ops.aten.sin.default(torch.ops.aten.sin.default(x)))
     with known_results():
         program = torch.export.export(module, (torch.randn(3),))

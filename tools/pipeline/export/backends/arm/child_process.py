@@ -1,4 +1,4 @@
-"""Calls what may end the process, such as by a failed assertion, in a process of its own."""
+"""Calls functions that may abort the process, such as by a failed assertion, in a child process."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from pathlib import Path
 
 
 def in_a_child(function: Callable[[], bytes], error_type: type[Exception]) -> bytes:
-    """What a function returns, in a process of its own.
+    """Calls a function in a child process and returns its result.
 
-    Raises `error_type` for what ends that process, and for what the function raises.
+    Raises `error_type` if the child ends early or the function raises.
     """
     with tempfile.TemporaryDirectory() as folder:
         result = Path(folder) / "result"
@@ -23,7 +23,7 @@ def in_a_child(function: Callable[[], bytes], error_type: type[Exception]) -> by
             try:
                 result.write_bytes(function())
                 status = 0
-            # What is called raises what it happens to meet, and exits where its arguments don't please it.
+            # The function may raise anything, and exits if it doesn't like its arguments.
             except BaseException as error:
                 result.write_text(str(error) or type(error).__name__)
             finally:

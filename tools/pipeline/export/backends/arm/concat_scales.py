@@ -1,8 +1,8 @@
-"""Tensors that are joined with others of larger numbers keep steps of their own.
+"""Isolates the scales of tensors that are concatenated with tensors of larger numbers.
 
-ExecuTorch's quantizers for Arm give all that is concatenated one scale, and what only moves elements that of its
-operand. So a sigmoid of which one part goes into a concatenation with coordinates would have the steps of these, and so
-would all others that read it.
+ExecuTorch's quantizers for Arm give all operands of a concatenation one scale, and operators that only move elements
+the scale of their operand. So if a part of a sigmoid is concatenated with coordinates, the sigmoid and all its other
+readers would have the scale of the coordinates.
 """
 
 from __future__ import annotations
@@ -15,30 +15,31 @@ from torch.export import ExportedProgram
 from torch.fx import Node
 
 from tools.pipeline.export.capture.state import State
+from tools.pipeline.export.ir.operators import JOINS
 from tools.pipeline.export.ir.rewriting import emit
 from tools.pipeline.export.ir.signature import varying
 from tools.pipeline.export.quantize.extents import Extents
 from tools.pipeline.export.quantize.quantize import Sample
 
 _aten = torch.ops.aten
-_JOINS = (_aten.cat.default, _aten.concat.default, _aten.stack.default)
 _SHARED = frozenset(SharedQspecQuantizer.SHARED_QSPEC_OPS_DEFAULT)
-# How many times as wide as the range of what is joined that of all must be: it loses two bits.
+# The smallest ratio of the joint range to the operand's own for which the operand is isolated: it would lose two bits.
 _WIDER = 4
 
 
 def isolate_concat_scales(program: ExportedProgram, samples: Sequence[Sample], state: State) -> None:
-    """Puts a product with one in front of joins with much larger numbers, in place, where others read the operand, too.
+    """Inserts a product with one before concatenations with much larger numbers, in place, if the operand has other
+    readers.
 
     Args:
-      samples: inputs, which say what ranges there are.
-      state: what the program's first inputs are, and its first outputs change.
+      samples: inputs, from which ranges are measured.
+      state: the state, which the program's first inputs read and its first outputs update.
     """
     graph, varies = program.graph, varying(program)
     found = [
         (join, operand, source)
         for join in graph.nodes
-        if join.target in _JOINS and join.meta["val"].is_floating_point()
+        if join.target in JOINS and join.meta["val"].is_floating_point()
         for operand in dict.fromkeys(join.all_input_nodes)
         if operand in varies
         for source in [_source(operand)]
@@ -56,18 +57,18 @@ def isolate_concat_scales(program: ExportedProgram, samples: Sequence[Sample], s
 
 
 def _source(node: Node) -> Node:
-    """What computes a tensor, before what has the same steps."""
+    """Returns the node that determines a tensor's scale, looking through operators that keep it."""
     while _has_same_steps(node):
         operand = node.all_input_nodes[0]
         if not isinstance(operand.meta["val"], torch.Tensor) and not _has_same_steps(operand):
-            # One of several results, with steps of its own.
+            # One of several results, with a scale of its own.
             break
         node = operand
     return node
 
 
 def _readers(node: Node) -> Iterator[Node]:
-    """What reads a tensor, or what has the same steps."""
+    """Yields the readers of a tensor, looking through operators that keep its scale."""
     for user in node.users:
         if _has_same_steps(user):
             yield from _readers(user)
@@ -76,4 +77,4 @@ def _readers(node: Node) -> Iterator[Node]:
 
 
 def _has_same_steps(node: Node) -> bool:
-    return node.target in _SHARED and node.target not in _JOINS and len(node.all_input_nodes) == 1
+    return node.target in _SHARED and node.target not in JOINS and len(node.all_input_nodes) == 1

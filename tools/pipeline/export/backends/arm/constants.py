@@ -1,4 +1,4 @@
-"""Constants of attention, computed before the Arm backends read them."""
+"""Computes constants of attention before the Arm backends see them."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from tools.pipeline.export.rewrite.decompositions.decompositions import decompos
 
 
 def compute_constants(program: ExportedProgram) -> ExportedProgram:
-    """A program whose masked attention and that to learned queries is decomposed, and what reads constants computed.
+    """Decomposes attention with masks or with learned queries, and computes constants, if the program has such
+    attention.
 
-    ExecuTorch's Arm passes scale a query, and take none that is a constant, and mask by comparing what they compute of
-    constants. Others stay as they are.
+    ExecuTorch's Arm passes scale the query, but refuse constant ones, and apply masks by comparisons of constants.
+    Other attention stays unchanged.
     """
     found = attention_for_arm(program)
     return propagate_constants(decompose(decompose_attention(program, found, trusts_masks=True))) if found else program

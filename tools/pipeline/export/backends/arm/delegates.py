@@ -1,4 +1,4 @@
-"""Programs with parts for ExecuTorch's Arm backends, which go by way of TOSA: Ethos-U and VGF."""
+"""Lowers programs with delegates for ExecuTorch's TOSA backends of Arm: Ethos-U and VGF."""
 
 from __future__ import annotations
 
@@ -33,6 +33,7 @@ from tosa.TosaGraph import TosaGraph
 from tools.pipeline.export.backends.arm.child_process import in_a_child
 from tools.pipeline.export.backends.arm.forms import part_activations, write_activations
 from tools.pipeline.export.capture.state import State
+from tools.pipeline.export.ir.operators import DEQUANTIZE, QUANTIZE
 from tools.pipeline.export.ir.signature import varying
 from tools.pipeline.export.plan.emission import EmittedProgram, mark_states
 from tools.pipeline.export.plan.manifest import origin
@@ -43,7 +44,6 @@ from tools.pipeline.export.quantize.quantize import Quantized, Sample, calibrate
 from tools.pipeline.export.quantize.ranges import Methods, prepare_observers
 from tools.pipeline.export.rewrite.numbers import write_numbers
 from tools.pipeline.export.upstream.replaced import replaced
-from tools.pipeline.export.upstream.retracing import known_ranges
 from tools.pipeline.model_file.deterministic import computing
 from tools.quiet.console import UserError
 
@@ -52,11 +52,11 @@ _COPY = exir_ops.edge.dim_order_ops._to_dim_order_copy.default
 _DEQUANTIZE = exir_ops.edge.quantized_decomposed.dequantize_per_tensor.default
 
 _NO_STATE = State({})
-# What ExecuTorch's quantizers for Arm have as the smallest one: quotients of scales have integers up to some size.
+# The smallest scale of ExecuTorch's quantizers for Arm, whose quotients of scales must fit into integers.
 _LEAST_SCALE = 2.0**-16
 
-# Reasons of ExecuTorch's partitioners that speak of what is inside of it, as patterns, and what they mean for a model
-# and what it is lowered to. What it says of U55 holds for U65, too.
+# Patterns of reasons that ExecuTorch's partitioners give in their own terms, and the meaning for a model and its
+# target. Reasons about U55 apply to U65, too.
 _REASONS = {
     r"Op is not supported on U55\.?|Not included in BaseTOSASupportList .*": "{target} has no such operation",
     r"Partition contained only ops which are removed .*": "it only moves elements, and nothing beside it is delegated",
@@ -66,7 +66,7 @@ _REASONS = {
     r"Non-constant node with int64 output\.?": "its result is of 64-bit integers",
     r"Node was not marked as quantized in the Arm backend\.?": "it is not quantized",
     r"One or more (in|out)puts were not quantized\.?": r"one of its \1puts is not quantized",
-    # Such as of the activation behind a layer that is left to the core.
+    # For example, an activation after a layer that is left to the core.
     r"Was first node in partition and input \S+ had fp dtype\.?": "what it reads is in floating point",
     r"Input \S+ has unsupported dtype torch\.(\w+) \(Supports (\w+)\)\.?": r"{target} takes no \1 there, but \2",
     r".*: index dtype torch\.int64 not supported; expected int32\.": "its indices are of 64 bits, {target}'s of 32",
@@ -75,11 +75,11 @@ _REASONS = {
     r"Output dtype torch\.(\w+) is not supported in .*": r"{target} gives no \1 there",
     r"Had torch\.(\w+) input \S+ that is not supported by .*": r"{target} takes no \1 there",
     r"Partition contained internal uint8 tensors\. .*": "{target} takes no uint8 there",
-    # ExecuTorch quantizes no argmax, as the second holds of all.
+    # ExecuTorch doesn't quantize argmax, so that the second reason applies to all of them.
     r"TOSA ARGMAX (requires PRO-FP|produces int32) .*": "its indices are of 64 bits, {target}'s of 32",
 }
 
-# Of what goes into subgraphs.
+# The dtypes of subgraphs' inputs.
 _DTYPES = {
     DType.BOOL: numpy.bool_,
     DType.INT8: numpy.int8,
@@ -88,16 +88,12 @@ _DTYPES = {
     DType.FP32: numpy.float32,
 }
 
-# Of int8 programs that are captured and not lowered yet.
-CAPTURED_BORDER = BorderOperators(
-    torch.ops.quantized_decomposed.quantize_per_tensor.default,
-    torch.ops.quantized_decomposed.dequantize_per_tensor.default,
-    torch.int8,
-)
+# The boundary of captured int8 programs before lowering.
+CAPTURED_BORDER = BorderOperators(QUANTIZE, DEQUANTIZE, torch.int8)
 
 
 class Compiled(Protocol):
-    """A subgraph that became a delegate: as TOSA, and what went into the program."""
+    """A subgraph that became a delegate: its TOSA form and its payload in the program."""
 
     @property
     def tosa(self) -> bytes: ...
@@ -109,14 +105,14 @@ class Compiled(Protocol):
 def quantize(
     program: ExportedProgram, samples: Iterable[Sample], quantizer: TOSAQuantizer, path: Path, state: State = _NO_STATE
 ) -> Quantized:
-    """The program with quantize and dequantize operators of a quantizer for Arm, calibrated on the samples.
+    """Returns the program with the quantize and dequantize operators of a quantizer for Arm, calibrated on the samples.
 
     Args:
-      program: is changed.
+      program: is modified.
       path: the model file, for messages.
-      state: what the program's first inputs are, and its first outputs change, from one sample to the next.
+      state: the state, which the program's first inputs read and its first outputs update, from one sample to the next.
 
-    Raises UserError for values that calibrating cannot work with, by layer, and for double precision.
+    Raises UserError for values that calibration can't handle, by layer, and for double precision.
     """
     write_activations(program)
     write_numbers(program)
@@ -131,19 +127,19 @@ def quantize(
     prepared = prepare_pt2e(program.module(check_guards=False), quantizer)
     prepare_observers(prepared, Methods(), _LEAST_SCALE)
     observed, kept, constant = calibrate(prepared, samples, path, state)
-    with known_ranges():
-        quantized = convert_pt2e(prepared)
+    quantized = convert_pt2e(prepared)
     part_activations(quantized)
     return Quantized(quantized, observed, kept, {}, constant=constant)
 
 
 @contextlib.contextmanager
 def rejections(path: Path, target: str) -> Iterator[list[tuple[str, str, str]]]:
-    """Afterwards has what partitioners left to other kernels meanwhile: operator, place in the model and reason.
+    """Yields a list that afterwards has the operators that partitioners left to other kernels: operator, location and
+    reason.
 
     Args:
       path: the model file.
-      target: what a program is lowered to, in the words of a reason.
+      target: the name of the target in reasons.
     """
     reporters: list[WhyNoPartitionReporter] = []
     rejected: list[tuple[str, str, str]] = []
@@ -166,7 +162,7 @@ def rejections(path: Path, target: str) -> Iterator[list[tuple[str, str, str]]]:
 
 
 def _place(node: Node, path: Path) -> str:
-    """Where an operator is from; of a copy that was made for another, where that is from."""
+    """Returns the location of an operator; a copy that was inserted for another operator has that one's."""
     others = (*node.users, *node.all_input_nodes) if node.target == _COPY else ()
     for each in (node, *others):
         place = origin(each, path)
@@ -176,7 +172,7 @@ def _place(node: Node, path: Path) -> str:
 
 
 def _in_words_of_models(reason: str, target: str) -> str:
-    """A partitioner's reason for leaving an operator, in words of the model where it has others."""
+    """Rewords a partitioner's reason in terms of the model, if it has another wording."""
     for pattern, meaning in _REASONS.items():
         found = re.fullmatch(pattern, reason, re.DOTALL)
         if found:
@@ -186,9 +182,9 @@ def _in_words_of_models(reason: str, target: str) -> str:
 
 @contextlib.contextmanager
 def shared_history() -> Iterator[None]:
-    """Lets nodes of graphs share what torch records of where they come from, which it never changes once it is there.
+    """Makes copies of a graph's nodes share torch's records of their origin, which never change.
 
-    Each of ExecuTorch's passes writes the graph anew, and copies for each node what all passes before it have recorded.
+    Each of ExecuTorch's passes copies the graph, and for each node the records of all earlier passes.
     """
     source: Any = NodeSource
     source.__deepcopy__ = lambda self, memo: self
@@ -199,7 +195,7 @@ def shared_history() -> Iterator[None]:
 
 
 class _ExactPlan(MemoryPlanningAlgorithmSuite):
-    """ExecuTorch's plan of memory, with blocks that end where their last tensor does; ExecuTorch rounds sizes up."""
+    """ExecuTorch's memory plan, with sizes that end with the last tensor; ExecuTorch rounds sizes up."""
 
     def __call__(
         self,
@@ -216,7 +212,7 @@ class _ExactPlan(MemoryPlanningAlgorithmSuite):
 
 
 def emit(manager: EdgeProgramManager) -> EmittedProgram:
-    """The program with delegates, whose memory ExecuTorch plans."""
+    """Emits the program with delegates, whose memory ExecuTorch plans."""
     planning = MemoryPlanningPass(_ExactPlan())
     config = ExecutorchBackendConfig(memory_planning_pass=planning, segment_alignment=CONSTANT_ALIGNMENT)
     edge = manager.exported_program()
@@ -227,23 +223,23 @@ def emit(manager: EdgeProgramManager) -> EmittedProgram:
 
 
 def border_operators(bits: int) -> BorderOperators:
-    """What programs with activations of so many bits are quantized with."""
+    """Returns the quantize and dequantize operators of programs with activations of so many bits."""
     return BorderOperators(_QUANTIZE, _DEQUANTIZE, torch.int8 if bits == 8 else torch.int16)
 
 
-# Told of a delegate's call, its payload, and its inputs and outputs as they lie in memory.
+# Called with a delegate's node, its payload, and its inputs and outputs in memory order.
 Observer = Callable[[Node, bytes, list[npt.NDArray], list[npt.NDArray]], None]
 
 
 def run(
     program: ExportedProgram, compiled: Iterable[Compiled], samples: list[Sample], observe: Observer | None = None
 ) -> list[list[torch.Tensor]]:
-    """What the program returns: delegates by the TOSA reference model, everything else by PyTorch.
+    """Runs the program: delegates by the TOSA reference model, everything else by PyTorch.
 
     Args:
-      observe: told of every call of a delegate.
+      observe: called for every call of a delegate.
 
-    What the program keeps goes on from one sample to the next.
+    The state carries over from one sample to the next.
     """
     by_payload = {item.payload: item.tosa for item in compiled}
     constants = {**program.state_dict, **program.constants}
@@ -255,14 +251,14 @@ def run(
         arguments = [next(given) if spec.kind == InputKind.USER_INPUT else constants[spec.target] for spec in specs]
         with computing():
             results = list(_Run(program.graph_module, by_payload, observe).run(*arguments))
-        # A program's first outputs are what it keeps.
+        # The first outputs of a program are its state.
         constants |= dict(zip(changed, results, strict=False))
         outputs.append(results[len(changed) :])
     return outputs
 
 
 def inputs_of(tosa: bytes) -> list[tuple[tuple[int, ...], type[numpy.generic]]]:
-    """Shapes and dtypes of a subgraph's inputs."""
+    """Returns shapes and dtypes of a subgraph's inputs."""
     block = TosaGraph.GetRootAs(tosa, 0).Regions(0).Blocks(0)
     tensors = {block.Tensors(i).Name(): block.Tensors(i) for i in range(block.TensorsLength())}
     inputs = [tensors[block.Inputs(i)] for i in range(block.InputsLength())]
@@ -270,11 +266,11 @@ def inputs_of(tosa: bytes) -> list[tuple[tuple[int, ...], type[numpy.generic]]]:
 
 
 class UncheckedError(Exception):
-    """The TOSA reference model, which results are held to, doesn't compute a subgraph."""
+    """The TOSA reference model, which provides the expected results, can't compute a subgraph."""
 
 
 def check_reference(tosa: bytes) -> None:
-    """Raises UncheckedError if the TOSA reference model computes nothing of a subgraph, also if it aborts."""
+    """Raises UncheckedError if the TOSA reference model can't compute a subgraph, including when it aborts."""
 
     def computed() -> bytes:
         _reference(tosa, [numpy.zeros(shape, dtype) for shape, dtype in inputs_of(tosa)])
@@ -293,7 +289,7 @@ def _reference(tosa: bytes, inputs: Sequence[numpy.ndarray]) -> list[numpy.ndarr
 class _Run(Interpreter):
     def __init__(self, module: GraphModule, tosa: Mapping[bytes, bytes], observe: Observer | None) -> None:
         super().__init__(module)
-        # Else what an observer says of the model gets lines about torch's graph.
+        # torch would append lines about its graph to an observer's message.
         self.extra_traceback = False
         self._tosa = tosa
         self._observe = observe
@@ -321,7 +317,9 @@ class _Run(Interpreter):
         return tensors if isinstance(expected, (list, tuple)) else tensors[0]
 
     def _in_floating_point(self, n: Node) -> Any:
-        """An operator that PyTorch doesn't have for integers: what moves elements gives the same ones in float32."""
+        """Runs an operator that PyTorch lacks for integers in float32, which gives the same elements if it only moves
+        them.
+        """
         args, kwargs = tree_map_only(
             torch.Tensor,
             lambda tensor: tensor if tensor.is_floating_point() else tensor.float(),

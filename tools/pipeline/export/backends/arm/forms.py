@@ -1,4 +1,4 @@
-"""Models in forms of which ExecuTorch's Arm backends delegate all, and leave nothing to the core nor refuse it."""
+"""Rewrites models into forms that ExecuTorch's Arm backends can delegate completely."""
 
 from __future__ import annotations
 
@@ -22,61 +22,64 @@ from torch.fx import GraphModule, Node
 from torch.utils._pytree import tree_leaves
 
 from tools.pipeline.export.backends.arm.passes import reordered
+from tools.pipeline.export.ir.operators import (
+    CLAMPS,
+    CONVOLUTIONS_BY_WORD,
+    DEQUANTIZATIONS,
+    DEQUANTIZE,
+    IMAGE_POOLS,
+    PADS,
+    QUANTIZE,
+)
 from tools.pipeline.export.ir.rewriting import emit, named_arguments, replace_node, run_decompositions
 from tools.pipeline.export.rewrite.maxima import drop_unused_argmax
 from tools.pipeline.export.rewrite.unbatched import add_batch
 from tools.pipeline.export.upstream.replaced import replaced
 
 _aten = torch.ops.aten
-_quantized = torch.ops.quantized_decomposed
-_RESTORE = (_quantized.dequantize_per_tensor.default, _quantized.dequantize_per_channel.default)
 _RELU6 = (_aten.relu6.default, _aten.relu6_.default)
 _BOUNDS = (_aten.clamp_max.default, _aten.clamp_min.default)
 _PRELUS = (_aten.prelu.default, _aten._prelu_kernel.default)
-_ACTIVATIONS = (
-    _aten.clamp.default, _aten.hardtanh.default, _aten.hardtanh_.default, _aten.relu.default, _aten.relu_.default,
-)  # fmt: skip
-# What gives elements along a dimension and their places, and what gives one of both.
+# Maps operators that return extreme elements and their indices to the operators that return either.
 _EXTREMES = {
     _aten.max.dim: (_aten.amax.default, _aten.argmax.default),
     _aten.min.dim: (_aten.amin.default, _aten.argmin.default),
 }
-POOLS = (_aten.avg_pool2d.default, _aten.max_pool2d.default)
 _NEAREST = exir_ops.edge.aten.upsample_nearest2d.vec
-_SAME = (_aten.conv1d.padding, _aten.conv2d.padding)
-_PADS = (_aten.pad.default, _aten.constant_pad_nd.default)
 
 
 def compose_layers(program: ExportedProgram) -> ExportedProgram:
-    """Writes layers by operators that ExecuTorch's quantizers know.
+    """Decomposes layers into operators that ExecuTorch's quantizers support.
 
-    These are recurrent networks and steps of them, RMS and instance normalization, shuffled channels, rolled
-    dimensions, windows of a dimension and differences along it, and functions of softplus.
+    These are recurrent networks and cells, RMS and instance normalization, shuffled channels, rolled dimensions,
+    windows of a dimension and differences along it, and functions of softplus.
     """
     called = {node.target for node in program.graph.nodes if node.op == "call_function"}
     return run_decompositions(program, dict(_COMPOSED)) if called & _COMPOSED.keys() else program
 
 
 def drop_pool_places(program: ExportedProgram) -> None:
-    """Drops the indices of poolings that nobody reads, in place."""
+    """Drops the indices of poolings that nothing reads, in place."""
     alone = {_aten.max_pool2d_with_indices.default: _aten.max_pool2d.default}
     drop_unused_argmax(program.graph_module, alone, program)
 
 
 def add_batches(program: ExportedProgram) -> None:
-    """Gives layers without a batch a batch of one, poolings among them, in place: those of volumes are made of such."""
+    """Gives layers, including poolings, without a batch a batch of one, in place. Volume poolings are made of such
+    poolings.
+    """
     add_batch(program, begins_with_poolings=True)
 
 
 def pad_outside(program: ExportedProgram) -> None:
-    """Pads before convolutions whose result has the input's size, and cuts where padding is negative, in place."""
+    """Moves `same` padding out of convolutions, and replaces negative padding by slices, in place."""
     for node in list(program.graph.nodes):
         if node.op != "call_function":
             continue
         with program.graph.inserting_before(node):
-            if node.target in _SAME:
+            if node.target in CONVOLUTIONS_BY_WORD:
                 result = _pad_outside(program, node)
-            elif node.target in _PADS and named_arguments(node).get("mode", "constant") == "constant":
+            elif node.target in PADS and named_arguments(node).get("mode", "constant") == "constant":
                 result = _pad_and_cut(program, node)
             else:
                 continue
@@ -85,9 +88,9 @@ def pad_outside(program: ExportedProgram) -> None:
 
 
 def part_extremes(program: ExportedProgram) -> None:
-    """Computes greatest and least elements apart from their places, in place: ExecuTorch's quantizers take no places.
+    """Computes extreme elements and their indices separately, in place: ExecuTorch's quantizers don't support indices.
 
-    Both take the first of equal ones.
+    Both forms return the first of equal elements.
     """
     graph = program.graph
     for node in list(graph.nodes):
@@ -104,17 +107,18 @@ def part_extremes(program: ExportedProgram) -> None:
 
 
 def write_strides(program: ExportedProgram) -> None:
-    """Gives poolings the stride that they have without one, the kernel's size, in place: ExecuTorch's checks ask."""
+    """Writes the default stride of poolings, the kernel's size, explicitly, in place: ExecuTorch's checks require it.
+    """
     for node in program.graph.nodes:
-        if node.op == "call_function" and node.target in POOLS and not any(node.args[2:3]):
+        if node.op == "call_function" and node.target in IMAGE_POOLS and not any(node.args[2:3]):
             node.args = (*node.args[:2], node.args[1], *node.args[3:])
     program.graph_module.recompile()
 
 
 def _pad_outside(program: ExportedProgram, node: Node) -> Node:
-    """A convolution whose padding is a word, with a number, and what that can't say as an operator in front of it.
+    """Replaces named padding of a convolution by numbers, and by an operator before it if numbers can't express it.
 
-    ExecuTorch takes it apart once it is quantized, and what was one layer has an operator in it that isn't.
+    ExecuTorch would decompose it after quantization, and the new operator inside the layer would not be quantized.
     """
     given = named_arguments(node)
     source, kernel = given["input"], given["weight"].meta["val"].shape[2:]
@@ -132,9 +136,9 @@ def _pad_outside(program: ExportedProgram, node: Node) -> Node:
 
 
 def _pad_and_cut(program: ExportedProgram, node: Node) -> Node:
-    """Padding with a number, which is below zero where it cuts off, as parts and the padding of these.
+    """Replaces constant padding with negative amounts by slices and nonnegative padding.
 
-    ExecuTorch leaves what cuts off to the core, as an operator that no runtime has.
+    ExecuTorch leaves negative padding to the core, as an operator that no runtime has.
     """
     given = named_arguments(node)
     result, value, sides = given["self"], given["value"] or 0.0, list(given["pad"])
@@ -202,19 +206,19 @@ def _instance_norm(
 ) -> Tensor:
     if not use_input_stats:
         return NotImplemented
-    # Groups of one channel are what it normalizes.
+    # Instance normalization has one channel per group.
     return F.group_norm(x, x.shape[1], weight, bias, eps)
 
 
 def _softplus(x: Tensor, beta: float = 1, threshold: float = 20) -> Tensor:
-    """log(1 + exp(x)), by exp() of what is not positive: integers have room for that."""
+    """Computes log(1 + exp(x)) with exp() of nonpositive numbers only, whose range fits integers."""
     scaled = x if beta == 1 else x * beta
     result = torch.relu(scaled) + torch.log1p(torch.exp(-torch.abs(scaled)))
     return result if beta == 1 else result * (1 / beta)
 
 
 def _roll(x: Tensor, shifts: Sequence[int], dims: Sequence[int] = ()) -> Tensor:
-    """Both parts in the other order."""
+    """Concatenates both parts in exchanged order."""
     if not dims:
         return _roll(x.reshape(-1), shifts, [0]).reshape(x.shape)
     for shift, dim in zip(shifts, dims, strict=True):
@@ -226,12 +230,12 @@ def _roll(x: Tensor, shifts: Sequence[int], dims: Sequence[int] = ()) -> Tensor:
 
 
 def _unfold(x: Tensor, dimension: int, size: int, step: int) -> Tensor:
-    """Windows of a dimension, each a part of the tensor."""
+    """Returns windows of a dimension, each as a slice of the tensor."""
     count = x.shape[dimension] - size + 1
     if count > _MOST_WINDOWS * step:
         return NotImplemented
     windows = [x.narrow(dimension, start, size).movedim(dimension, -1) for start in range(0, count, step)]
-    # Where the dimension was are the windows, and their elements are last.
+    # The windows replace the dimension, and their elements are the last one.
     return torch.stack(windows, dimension % x.dim())
 
 
@@ -259,10 +263,10 @@ def _sequence(
     bidirectional: bool,
     batch_first: bool,
 ) -> tuple[Tensor, ...]:
-    """A recurrent network, step by step; results are the output and each state, of all layers."""
+    """Unrolls a recurrent network; returns the output and each final state, for all layers."""
     directions, count, time = 1 + bidirectional, 4 if has_biases else 2, int(batch_first)
     if len(parameters) != layers * directions * count:
-        # One with projections.
+        # The network has projections.
         return NotImplemented
     finals: list[list[Tensor]] = [[] for _ in states]
     for layer in range(layers):
@@ -297,7 +301,7 @@ def _lstm(
 
 
 def _of_one_state(cell: Callable[..., Tensor]) -> Callable[..., tuple[Tensor, ...]]:
-    """What `_lstm` is, of another kind of cell."""
+    """Adapts cells with one state to `_lstm`'s interface."""
 
     def step(x: Tensor, states: Sequence[Tensor], *parameters: Tensor) -> tuple[Tensor, ...]:
         return (cell(x, states[0], *parameters),)
@@ -319,15 +323,15 @@ def _of_one_state(cell: Callable[..., Tensor]) -> Callable[..., tuple[Tensor, ..
 
 
 def _filled(x: Tensor, shape: Sequence[int], value: float, dtype: torch.dtype | None) -> Tensor:
-    """A tensor of one value: a constant, whatever the input's elements are."""
+    """Returns a constant tensor, which doesn't depend on the input's elements."""
     return torch.full(list(shape), value, dtype=x.dtype if dtype is None else dtype)
 
 
-# Per operator that ExecuTorch's quantizers don't know what computes the same by those that they do.
+# Maps operators that ExecuTorch's quantizers don't support to equivalent functions of those that they do.
 _COMPOSED: dict[Any, Callable[..., Any]] = {
     _aten.addcmul.default: lambda x, first, second, *, value=1: x + (first if value == 1 else first * value) * second,
     _aten.channel_shuffle.default: _channel_shuffle,
-    # Of which ExecuTorch makes a copy that no quantizer knows.
+    # ExecuTorch would replace detach by a copy that no quantizer supports.
     _aten.detach.default: lambda x: x.reshape(x.shape),
     _aten.diff.default: _diff,
     _aten.expand_as.default: lambda x, other: x.expand(other.shape),
@@ -368,20 +372,20 @@ _COMPOSED: dict[Any, Callable[..., Any]] = {
 }
 
 
-# Of which the core has operators.
+# Layers that the core has operators for.
 _WHOLE = (_aten.gru.input, _aten.lstm.input)
 _RECURRENT = (_aten.gru.input, _aten.lstm.input, _aten.rnn_relu.input, _aten.rnn_tanh.input)
 
 
-# What windows of a tensor may be to be parts of it, one by one.
+# The largest number of windows that are written as slices.
 _MOST_WINDOWS = 64
 
-# What a program's recurrent layers may have together to be unrolled.
+# The largest total number of steps for which a program's recurrent layers are unrolled.
 MOST_STEPS = 24
 
 
 def layers_of_many_steps(program: ExportedProgram) -> list[Node]:
-    """The LSTM and GRU layers that are too long to be unrolled, beside what comes before them."""
+    """Lists the LSTM and GRU layers that have too many steps to be unrolled after the preceding ones."""
     left, found = MOST_STEPS, []
     for node, steps in recurrent_steps(program):
         if node.target in _WHOLE and steps > left:
@@ -392,7 +396,7 @@ def layers_of_many_steps(program: ExportedProgram) -> list[Node]:
 
 
 def recurrent_steps(program: ExportedProgram) -> Iterator[tuple[Node, int]]:
-    """The recurrent layers that `compose_layers` unrolls, with the steps that each becomes."""
+    """Yields the recurrent layers that `compose_layers` unrolls, with their number of steps."""
     for node in program.graph.nodes:
         if node.target in _RECURRENT:
             given = named_arguments(node)
@@ -401,9 +405,9 @@ def recurrent_steps(program: ExportedProgram) -> Iterator[tuple[Node, int]]:
 
 
 def write_activations(program: ExportedProgram) -> None:
-    """Writes activations and bounds that ExecuTorch's quantizers don't know by operators that they do, in place.
+    """Writes activations and bounds that ExecuTorch's quantizers don't support with operators that they do, in place.
 
-    PReLU is max(x, weight * x) where no weight is above 1, and max(x, 0) + weight * min(x, 0) otherwise.
+    PReLU is max(x, weight * x) if no weight is above 1, and max(x, 0) + weight * min(x, 0) otherwise.
     """
     graph = program.graph
     constants = {**program.graph_signature.inputs_to_parameters, **program.graph_signature.inputs_to_buffers}
@@ -416,14 +420,14 @@ def write_activations(program: ExportedProgram) -> None:
             bounds = (None, node.args[1]) if node.target == _aten.clamp_max.default else (node.args[1], None)
             node.target, node.args = _aten.clamp.default, (node.args[0], *bounds)
         if node.target == _aten.neg.default and node.meta["val"].is_floating_point():
-            # What ExecuTorch quantizes a negation to, a maximum behind it takes for half as much.
+            # ExecuTorch quantizes a negation in a way that a following maximum reads at half the value.
             node.target, node.args = _aten.mul.Tensor, (node.args[0], -1.0)
         if node.target not in _PRELUS:
             continue
         source, weight = node.args
         values = program.state_dict.get(constants.get(weight.name, ""))
         with graph.inserting_before(node):
-            # A weight for each channel, which are the second dimension.
+            # A weight per channel; channels are the second dimension.
             count, dims = weight.meta["val"].numel(), source.meta["val"].dim()
             if weight.meta["val"].dim() != dims:
                 shape = [count if axis == 1 else 1 for axis in range(dims)]
@@ -442,26 +446,26 @@ def write_activations(program: ExportedProgram) -> None:
 
 
 def part_activations(module: GraphModule) -> None:
-    """Quantizes between a layer and its activation where the result's zero point is not the least integer, in place.
+    """Quantizes between a layer and its activation if the result's zero point is not the least integer, in place.
 
-    Only with that one ExecuTorch computes both as one operator, and leaves both to the core otherwise: a concatenation
-    with something that has negative numbers gives a ReLU the scale and zero point of both. The numbers are the same:
-    what the layer's integers are cut to is what they are quantized to anyway.
+    Only with that zero point does ExecuTorch fuse both; otherwise it leaves both to the core. For example, the
+    concatenation of a ReLU with negative numbers gives the ReLU the joint scale and zero point. The result is the same:
+    the bounds of the layer's integers are those of its quantization anyway.
     """
     graph = module.graph
     for node in list(graph.nodes):
-        if node.op != "call_function" or node.target not in _ACTIVATIONS:
+        if node.op != "call_function" or node.target not in CLAMPS:
             continue
         source, readers = node.args[0], list(node.users)
-        if not readers or any(reader.target != _quantized.quantize_per_tensor.default for reader in readers):
+        if not readers or any(reader.target != QUANTIZE for reader in readers):
             continue
         parameters = readers[0].args[1:]
         zero_point, least = parameters[1], parameters[2]
-        if zero_point == least or not any(operand.target in _RESTORE for operand in source.all_input_nodes):
+        if zero_point == least or not any(operand.target in DEQUANTIZATIONS for operand in source.all_input_nodes):
             continue
         with graph.inserting_before(node):
-            quantized = graph.call_function(_quantized.quantize_per_tensor.default, (source, *parameters))
-            restored = graph.call_function(_quantized.dequantize_per_tensor.default, (quantized, *parameters))
+            quantized = graph.call_function(QUANTIZE, (source, *parameters))
+            restored = graph.call_function(DEQUANTIZE, (quantized, *parameters))
         for each in (quantized, restored):
             each.meta = dict(node.meta)
         node.replace_input_with(source, restored)
@@ -469,10 +473,10 @@ def part_activations(module: GraphModule) -> None:
 
 
 def tables_before_pools() -> contextlib.AbstractContextManager[None]:
-    """Lets ExecuTorch's passes turn functions into tables before they turn to average poolings.
+    """Makes ExecuTorch's passes insert tables of functions before they rewrite average poolings.
 
-    As they are, a pooling behind a function whose result PyTorch has in floating point, whatever it is given (tanh,
-    sigmoid, exp), is refused, as the table that returns integers isn't there yet.
+    In the original order, a pooling after a function with floating-point results (tanh, sigmoid, exp) is refused,
+    because the table that returns integers doesn't exist yet.
     """
     pools = (arm_pass_manager.RewriteAdaptiveAvgPool2dPass, arm_pass_manager.RewriteAvgPool2dPass)
 
@@ -487,11 +491,11 @@ def tables_before_pools() -> contextlib.AbstractContextManager[None]:
 
 @contextlib.contextmanager
 def upsampling_of_sizes() -> Iterator[None]:
-    """Leaves to the core resampling in which PyTorch takes other pixels than ExecuTorch's passes.
+    """Leaves resampling to the core if PyTorch and ExecuTorch's passes read different pixels.
 
-    These look at sizes alone, where PyTorch takes a factor that is given, though the result's size is rounded down. And
-    they take the nearest pixel to the middle of each of the result, where PyTorch takes the one in front: the same if
-    each pixel is taken as often as the others.
+    The passes only look at sizes, whereas PyTorch uses a given factor although the result's size is rounded down. And
+    they take the pixel nearest to the center of each result, whereas PyTorch rounds down. Both agree if each pixel is
+    repeated equally often.
     """
     original = upsample_support._is_upsample_node_tosa_supported
 
@@ -514,10 +518,10 @@ def upsampling_of_sizes() -> Iterator[None]:
 
 @contextlib.contextmanager
 def convolutions_to_16_bits() -> Iterator[None]:
-    """Lets convolutions of 16 bits give what they are quantized to, whoever reads it.
+    """Makes 16-bit convolutions return quantized results to all readers.
 
-    As it is, one that is read in 32 bits, as additions and products do, gives its sums as they are, and what reads them
-    takes their scale for that of the quantized result.
+    Originally, a convolution that is read in 32 bits, as additions and products do, returns its raw sums, and the
+    readers apply the scale of the quantized result to them.
     """
     rewrite = arm_pass_manager.RewriteConvPass
     original = rewrite._has_int32_rescale_user
@@ -531,19 +535,19 @@ def convolutions_to_16_bits() -> Iterator[None]:
 
 @contextlib.contextmanager
 def layouts_of_all_readers() -> Iterator[None]:
-    """Lets ExecuTorch's passes move views and permutations only where they know the shapes, and all readers are told.
+    """Makes ExecuTorch's passes move views and permutations only if they know the shapes and update all readers.
 
-    As they are, they take a permutation from in front of a view for one of its readers, and others read the other
-    layout. They move views behind sums of one dimension, which then are over several of what the view is made of: what
-    writes these as TOSA takes the first. And they go on from nodes that another view was moved past, whose shapes are
-    worked out anew only when all are.
+    Originally, they remove a permutation before a view for one of its readers, so that others read the wrong layout.
+    They move views past sums over one dimension, which then cover several dimensions of the view's operand, while the
+    conversion to TOSA only uses the first. And they continue from nodes past which another view was moved, whose shapes
+    are only updated at the end.
     """
     base = propagation.PropagateViewCopyPermutePass
     permute, propagate, retrace = (
         RemovePermutesAroundElementwiseTosaOps.permute_subgraph, base._propagate, base._retrace
     )  # fmt: skip
     passed = list[Node]()
-    # Nodes beside moved ones, until shapes are worked out anew.
+    # Neighbours of moved nodes, whose shapes are outdated.
     moved = set[Node]()
 
     def permute_subgraph(self: Any, subgraph: Any) -> bool:
@@ -576,7 +580,7 @@ def layouts_of_all_readers() -> Iterator[None]:
     def with_one(swap: Callable[[Any, Node, Node], Any]) -> Callable[[Any, Node, Node], Any]:
         def swap_with_one(self: Any, node: Node, next_node: Node) -> Any:
             result = swap(self, node, next_node)
-            # Second argument of a sum or of a part: the dimensions, or the one.
+            # The second argument of a sum or a slice is the list of dimensions, or the only one.
             return None if result is not None and len(tree_leaves(result[1][1])) > 1 else result
 
         return swap_with_one

@@ -1,9 +1,9 @@
-"""How tensors lie in memory inside a delegate of ExecuTorch's Arm backends, so that little is transposed.
+"""Chooses the layout of tensors inside delegates of ExecuTorch's Arm backends to minimize transpositions.
 
-ExecuTorch 1.4.1 gives each convolution and pooling a transposition before it and one behind it. Its passes take both
-away around operators between them, if all that these read and all that reads them is transposed: one reader that is
-not, such as a mean over an image, brings back each transposition of a whole residual network. What is left, Vela 5.2
-takes apart into several of two dimensions each.
+ExecuTorch 1.4.1 inserts a transposition before and after each convolution and pooling. Its passes remove both around
+the operators in between if all of their operands and readers are transposed. A single other reader, such as a mean over
+an image, brings back all transpositions of a residual network. Vela 5.2 splits those that remain into several
+two-dimensional ones.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ from tools.pipeline.export.ir.rewriting import as_list
 
 _aten, _tosa = exir_ops.edge.aten, exir_ops.backend.tosa
 _PERMUTE = _aten.permute_copy.default
-# Whose other operands don't lie as the image does.
+# Operators whose other operands don't have the image's layout.
 _OF_ONE = (_tosa.RESCALE.default, _tosa.TABLE.default)
-# Of an element that an operator of Ethos-U55 and U65 computes, where moving one is 1: several are one of the NPU's.
+# The cost per element of an operation of Ethos-U55 and U65, relative to moving one: the NPU runs several for each.
 _COST_OF_OPERATION = 2
 _REDUCTIONS = (_aten.sum.dim_IntList, _aten.mean.dim, _aten.amax.default, _aten.amin.default)
 
 
 def fewer_transpositions() -> AbstractContextManager[None]:
-    """Lets ExecuTorch's passes choose the layout of operators between convolutions by what it takes to transpose."""
+    """Makes ExecuTorch's passes choose the layout of operators between convolutions by the cost of transpositions."""
     return inserted(
         {
-            # Convolutions are TOSA's then, and paddings still PyTorch's.
+            # At this point convolutions are TOSA's, and paddings still PyTorch's.
             arm_pass_manager.RewritePadPass: _KeepChannelsLast,
             arm_pass_manager.RewriteHighRankSingletonPermutePass: lambda _: _MergePermutations(),
         }
@@ -48,7 +48,7 @@ def fewer_transpositions() -> AbstractContextManager[None]:
 
 
 class _KeepChannelsLast(ArmPass):
-    """Moves operators on images to channels-last where that leaves fewer elements to transpose."""
+    """Moves operators on images to channels-last where that transposes fewer elements."""
 
     _passes_required_after: set[type] = set()
 
@@ -71,7 +71,7 @@ class _KeepChannelsLast(ArmPass):
 
 
 def _drop_reductions_of_one(graph: Graph) -> bool:
-    """Takes away sums and maxima along dimensions of size 1, which Vela computes as others; whether there were any."""
+    """Removes sums and maxima along dimensions of size 1, which Vela would compute; returns whether there were any."""
     found = False
     for node in list(graph.nodes):
         if node.target in _REDUCTIONS and _keeps_dims(node):
@@ -87,7 +87,7 @@ def _drop_reductions_of_one(graph: Graph) -> bool:
 
 
 def _join_permutations(graph: Graph) -> bool:
-    """Lets what reads an image in the order in which it was computed read that; whether there was any."""
+    """Removes pairs of inverse permutations; returns whether there were any."""
     found = False
     for node in list(graph.nodes):
         if _is_permutation(node, PIXELS) and _is_permutation(node.args[0], IMAGE):
@@ -102,7 +102,7 @@ def _keeps_dims(node: Node) -> bool:
 
 
 def _groups(graph: Graph, program: ExportedProgram) -> list[list[Node]]:
-    """Operators on images that can lie either way, in groups of those that read one another."""
+    """Groups connected operators on images that support both layouts."""
     able = dict.fromkeys(node for node in graph.nodes if _is_able(node, program))
     groups = []
     while able:
@@ -117,13 +117,13 @@ def _groups(graph: Graph, program: ExportedProgram) -> list[list[Node]]:
 
 
 def _is_able(node: Node, program: ExportedProgram) -> bool:
-    """Whether an operator can work on images either way."""
+    """Whether an operator supports both image layouts."""
     if node.op != "call_function" or not _is_image(node):
         return False
     operands = _operands(node)
     if node.target in _OF_ONE:
         scales = node.args[2] if node.target == _tosa.RESCALE.default else 0
-        # Those of channels are those of the last dimension.
+        # Scales per channel apply to the last dimension.
         if isinstance(scales, Sequence) and len(scales) > 1:
             return False
     elif set(operands) != set(node.all_input_nodes):
@@ -152,7 +152,7 @@ def _is_image(node: Node) -> bool:
 
 
 def _is_one(node: Node, program: ExportedProgram) -> bool:
-    """Whether it is one number for a whole tensor."""
+    """Whether a node is a constant of one element for a whole tensor."""
     value = node.meta.get("val")
     return isinstance(value, torch.Tensor) and value.numel() == 1 and is_param_node(program, node)
 
@@ -162,37 +162,39 @@ def _is_permutation(node: Node, order: Sequence[int]) -> bool:
 
 
 def _whole_bricks(size: int) -> int:
-    """Elements of a last dimension that an NPU computes, with those that fill up a brick of 16."""
+    """Rounds the size of a last dimension up to the NPU's bricks of 16."""
     return -(-size // 16) * 16
 
 
 def _moved_elements(node: Node) -> int:
-    """How many elements another layout moves; images of one channel or one pixel lie both ways."""
+    """Returns the number of elements that a change of layout moves; images of one channel or one pixel have both
+    layouts.
+    """
     value = node.meta["val"]
     _, channels, height, width = value.shape
     return value.numel() if channels > 1 and height * width > 1 else 0
 
 
 class _Group:
-    """Operators that lie one way."""
+    """Operators that share a layout."""
 
     def __init__(self, program: ExportedProgram, nodes: Iterable[Node]) -> None:
         self._program = program
         self._nodes = dict.fromkeys(nodes)
 
     def gain(self) -> int:
-        """How many elements fewer are transposed if the operators work channels-last."""
+        """Returns how many fewer elements are transposed if the operators work channels-last."""
         operands = {each for node in self._nodes for each in _operands(node)} - self._nodes.keys()
         gain = 0
         for each in operands:
             if _is_permutation(each, IMAGE):
-                # What else reads it needs it as it is.
+                # Other readers need it in the original layout.
                 gain += _moved_elements(each) if self._nodes.keys() >= each.users.keys() else 0
             elif _is_image(each) and not is_param_node(self._program, each) and self._last(each) is None:
                 gain -= _moved_elements(each)
         for node in self._nodes:
             if node.target in _REDUCTIONS:
-                # Vela transposes what is not reduced along its last dimension.
+                # Vela transposes for reductions over other dimensions than the last one.
                 dims = [dim % 4 for dim in as_list(node.args[1])]
                 gain += _moved_elements(_operands(node)[0]) * ((dims != [3]) - (dims != [1]))
             elif get_context_spec().is_U55_subset:
@@ -205,7 +207,7 @@ class _Group:
         return gain
 
     def _last(self, node: Node) -> Node | None:
-        """The node with its channels last, where some other operator reads it so."""
+        """Returns the channels-last version of the node, if another operator reads one."""
         return next((user for user in node.users if _is_permutation(user, PIXELS)), None)
 
     def move(self) -> None:
@@ -231,14 +233,14 @@ class _Group:
     def _channels_last(self, node: Node) -> Node:
         if _is_permutation(node, IMAGE):
             return node.args[0]
-        # Of constants later passes take the elements in this order.
+        # Later passes fold this permutation into constants.
         return self._last(node) or _permuted(node, PIXELS)
 
     def _arguments(self, node: Node) -> list[Any]:
-        """The arguments of an operator for images with their channels last."""
+        """Returns the arguments of an operator for channels-last images."""
         arguments = list(node.args)
         if node.target == _aten.constant_pad_nd.default:
-            # From the last dimension on, two numbers for each.
+            # Two numbers per dimension, from the last dimension on.
             width, height, channels, batch = ([*arguments[1], *[0] * 8][i : i + 2] for i in range(0, 8, 2))
             arguments[1] = [*channels, *width, *height, *batch]
         elif node.target in _REDUCTIONS:
@@ -251,7 +253,7 @@ class _Group:
 
 
 class _MergePermutations(ArmPass):
-    """Transposes dimensions that stay beside each other as one."""
+    """Merges adjacent dimensions that a permutation keeps together."""
 
     _passes_required_after: set[type] = set()
 
@@ -263,7 +265,7 @@ class _MergePermutations(ArmPass):
             shape = node.args[0].meta["val"].shape
             sizes, order = _merged(shape, node.args[1])
             if len(order) == len(shape) or (_is_permutation(node, PIXELS) and 1 in shape[2:]):
-                # For rows as images Vela has a better form.
+                # Vela has a better form for rows as images.
                 continue
             with graph.inserting_before(node):
                 result = node.args[0]
@@ -280,8 +282,8 @@ class _MergePermutations(ArmPass):
 
 
 def _merged(shape: Sequence[int], dims: Sequence[int]) -> tuple[list[int], list[int]]:
-    """A shape and an order of fewer dimensions that move the same elements to the same places."""
-    # Runs of dimensions in the order of the result; those of size 1 may lie between.
+    """Returns a shape and a permutation with fewer dimensions that move elements in the same way."""
+    # Runs of consecutive dimensions in the order of the result, ignoring dimensions of size 1.
     runs = list[list[int]]()
     for dim in (dim % len(shape) for dim in dims):
         if shape[dim] == 1:
@@ -300,7 +302,7 @@ def _permuted(node: Node, order: Sequence[int]) -> Node:
 
 
 def _called(origin: Node, target: Any, source: Node, argument: list[int]) -> Node:
-    """A view or a permutation of a tensor, said to come from where `origin` does."""
+    """Emits a view or a permutation of a tensor with the source location of `origin`."""
     result = source.graph.call_function(target, (source, argument))
     value = source.meta["val"]
     result.meta = dict(origin.meta)

@@ -1,71 +1,39 @@
-"""Masks before softmax operators in a form that keeps the steps of the scores.
+"""Rewrites masks before softmax operators to preserve the resolution of the scores.
 
-What a mask adds to scores that it excludes, minus infinity or what stands for it, stretches the range of the sum, and
-an NPU may have no choice between both. A softmax is the same if what is excluded becomes the least of all scores, and
-its exponential is left out of the sum. Both are minima with a tensor of two values, which are the ends of the range
-that scores and exponentials have anyway, so that nothing is rounded once more.
+A mask adds minus infinity, or a number of that effect, to excluded scores, which stretches the range of the sum. An NPU
+may also lack a selection between both. The softmax is the same if excluded scores become the minimum of all scores, and
+their exponentials are omitted from the sum. Both are minima with a tensor of two values, which are the bounds that
+scores and exponentials have anyway, so that nothing is rounded again.
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from enum import Enum, auto
-from typing import Any
 
 import torch
 from torch.export import ExportedProgram
 from torch.fx import Node
 
-from tools.pipeline.export.backends.cortex_m.softmax import EXCLUDED, VIEWS, keeps_rows
 from tools.pipeline.export.capture.state import State
 from tools.pipeline.export.ir.constants import Constants, add_constant
+from tools.pipeline.export.ir.operators import CHOICES, MASKED_FILLS, SOFTMAX, SUMS
 from tools.pipeline.export.ir.rewriting import emit, named_arguments, replace_node
 from tools.pipeline.export.quantize.extents import Extents
 from tools.pipeline.export.quantize.quantize import Sample
+from tools.pipeline.export.rewrite.masks import EXCLUDED, Kind, Step, before_views, find_step
 
 _aten = torch.ops.aten
-_SOFTMAX = (_aten.softmax.int, _aten._softmax.default)
-_FILLS = (_aten.masked_fill.Scalar, _aten.masked_fill.Tensor)
-_CHOICES = (_aten.where.self, _aten.where.ScalarOther, _aten.where.ScalarSelf)
-_SUMS = (_aten.add.Tensor, _aten.sub.Tensor)
-# An exponential of 16 bits is less than half a step there.
+# The exponential is less than half a unit of 16 bits.
 _NOTHING = 12.0
 
 
-class _Kind(Enum):
-    """What a tensor of a mask is: a condition that is true of what is excluded, or of the rest, or far from 0 there."""
-
-    EXCLUDED = auto()
-    KEPT = auto()
-    ADDED = auto()
-    SUBTRACTED = auto()
-
-
-@dataclass(frozen=True)
-class _Step:
-    """An operator between scores and a softmax.
-
-    Attributes:
-      scores: what it masks or adds to.
-      excluded: where it excludes, if that is a constant.
-      mask: what else excludes.
-      added: a constant that it adds.
-    """
-
-    scores: Node
-    excluded: torch.Tensor | None = None
-    mask: tuple[Node, _Kind] | None = None
-    added: torch.Tensor | None = None
-
-
 class _Seen(Extents):
-    """And whether values were those of masks."""
+    """Also records whether values were those of masks."""
 
     def __init__(self, program: ExportedProgram, nodes: Iterable[Node]) -> None:
         super().__init__(program, nodes)
-        # Whether they were 0 or far from it alone.
+        # Whether all values were either 0 or far from it.
         self._is_mask = dict.fromkeys(self.ranges, True)
 
     def see(self, node: Node, value: torch.Tensor) -> None:
@@ -73,7 +41,7 @@ class _Seen(Extents):
         self._is_mask[node] &= bool(((value == 0) | (value.abs() >= -EXCLUDED)).all())
 
     def excludes(self, node: Node, is_subtracted: bool) -> bool:
-        """Whether what is added was 0 and far below it alone, or what is subtracted 0 and far above it."""
+        """Whether an added node was always 0 or far below it, or a subtracted node 0 or far above it."""
         if not self._is_mask.get(node, False):
             return False
         least, most = self.ranges[node]
@@ -81,24 +49,24 @@ class _Seen(Extents):
 
 
 def write_masks(program: ExportedProgram, samples: Sequence[Sample], state: State, bits: int) -> None:
-    """Writes softmax operators of masked scores without the mask in their range, in place.
+    """Rewrites softmax operators of masked scores so that the mask does not affect the range, in place.
 
-    Masks may be added, filled in or chosen by a condition, and be constants, inputs or computed of these. Left are
-    those that exclude a whole row.
+    Masks may be added, filled in or selected by a condition, and may be constants, inputs or computed from these. Masks
+    that exclude a whole row are not rewritten.
 
     Args:
-      samples: inputs, which say what range the scores have and what masks are.
-      state: what the program's first inputs are, and its first outputs change.
-      bits: of the activations, 8 or 16.
+      samples: inputs, from which the range of the scores and the masks are determined.
+      state: the state, which the program's first inputs read and its first outputs update.
+      bits: the width of the activations, 8 or 16.
     """
     graph, constants = program.graph, Constants(program)
-    softmaxes = [node for node in graph.nodes if node.target in _SOFTMAX]
-    sums = [operand for node in softmaxes for operand in _varying_operands(_before_views(node), constants)]
+    softmaxes = [node for node in graph.nodes if node.target in SOFTMAX]
+    sums = [operand for node in softmaxes for operand in _varying_operands(before_views(node), constants)]
     seen = _Seen(program, sums)
     if sums:
         seen.observe(samples, state)
     found = {node: steps for node in softmaxes if (steps := _steps(node, constants, seen))}
-    # What else is added to scores counts for their range.
+    # Constants that are added to scores contribute to their range.
     scores = {node: _scores(program, node, steps) for node, steps in found.items()}
     ranges = _Seen(program, scores.values())
     if found:
@@ -112,36 +80,25 @@ def write_masks(program: ExportedProgram, samples: Sequence[Sample], state: Stat
     program.graph_module.recompile()
 
 
-def _before_views(softmax: Node) -> Node:
-    """What a softmax is computed of, before views that leave its rows as they are."""
-    node, dim = softmax.args[0], named_arguments(softmax)["dim"]
-    if dim in (-1, softmax.meta["val"].dim() - 1):
-        while node.target in VIEWS and len(node.users) == 1 and keeps_rows(node):
-            node = node.args[0]
-    return node
-
-
 def _varying_operands(node: Node, constants: Constants) -> list[Node]:
-    """Of sums before a softmax, all operands that depend on inputs: any may be a mask."""
+    """Lists all operands of sums before a softmax that depend on inputs: any of them may be a mask."""
     found: list[Node] = []
-    if node.target in (*_SUMS, *_FILLS, *_CHOICES):
+    if node.target in SUMS | MASKED_FILLS | CHOICES:
         for operand in node.all_input_nodes:
             if operand.meta["val"].is_floating_point() and constants.value(operand) is None:
-                found += [operand] if node.target in _SUMS else []
+                found += [operand] if node.target in SUMS else []
                 found += _varying_operands(operand, constants)
-    # Of one alone there is no mask.
+    # A single operand has no mask.
     return found if len(found) > 1 else []
 
 
-def _steps(softmax: Node, constants: Constants, seen: _Seen) -> list[_Step]:
-    """The operators before a softmax, from the last one on to the first mask; none if they mask nothing or all."""
-    node, steps = _before_views(softmax), list[_Step]()
-    while len(node.users) == 1 and (step := _step(node, constants, seen)) is not None:
-        if step.scores.meta["val"].shape != node.meta["val"].shape:
-            break
+def _steps(softmax: Node, constants: Constants, seen: _Seen) -> list[Step]:
+    """Lists the operators from a softmax back to the first mask; empty if they mask nothing or everything."""
+    node, steps = before_views(softmax), list[Step]()
+    while (step := find_step(node, constants, seen.excludes)) is not None:
         steps.append(step)
         node = step.scores
-    while steps and steps[-1].excluded is None and steps[-1].mask is None:
+    while steps and steps[-1].mask is None and _excluded(steps[-1:]) is None:
         steps.pop()
     excluded = _excluded(steps)
     if excluded is None:
@@ -150,64 +107,19 @@ def _steps(softmax: Node, constants: Constants, seen: _Seen) -> list[_Step]:
     return [] if bool(rows.all(named_arguments(softmax)["dim"]).any()) else steps
 
 
-def _excluded(steps: Iterable[_Step]) -> torch.Tensor | None:
-    """What constant masks exclude together."""
-    found = [step.excluded for step in steps if step.excluded is not None]
+def _excluded(steps: Iterable[Step]) -> torch.Tensor | None:
+    """Returns the elements that the constant masks exclude together."""
+    found = [excluded for step in steps if step.added is not None and (excluded := step.added <= EXCLUDED).any()]
     return functools.reduce(torch.logical_or, found) if found else None
 
 
-def _step(node: Node, constants: Constants, seen: _Seen) -> _Step | None:
-    given: Any = node.args
-    if node.target in _FILLS and _is_far_below(given[2], constants):
-        return _conditional(given[0], given[1], _Kind.EXCLUDED, constants)
-    if node.target in _CHOICES:
-        condition, one, other = given
-        if isinstance(one, Node) and _is_far_below(other, constants):
-            return _conditional(one, condition, _Kind.KEPT, constants)
-        if isinstance(other, Node) and _is_far_below(one, constants):
-            return _conditional(other, condition, _Kind.EXCLUDED, constants)
-    if node.target in _SUMS and not node.kwargs:
-        is_subtracted = node.target == _aten.sub.Tensor
-        for scores, other in [given] if is_subtracted else [given, given[::-1]]:
-            step = _additive(scores, other, is_subtracted, constants, seen) if isinstance(scores, Node) else None
-            if step is not None:
-                return step
-    return None
-
-
-def _is_far_below(value: Node | float, constants: Constants) -> bool:
-    known = constants.value(value) if isinstance(value, Node) else torch.tensor(float(value))
-    return known is not None and bool((known <= EXCLUDED).all())
-
-
-def _conditional(scores: Node, condition: Node, kind: _Kind, constants: Constants) -> _Step:
-    known = constants.value(condition)
-    if known is None:
-        return _Step(scores, mask=(condition, kind))
-    return _Step(scores, excluded=known if kind is _Kind.EXCLUDED else ~known)
-
-
-def _additive(
-    scores: Node, other: Node | float, is_subtracted: bool, constants: Constants, seen: _Seen
-) -> _Step | None:
-    known = constants.value(other) if isinstance(other, Node) else torch.tensor(float(other))
-    if known is None:
-        kind = _Kind.SUBTRACTED if is_subtracted else _Kind.ADDED
-        return _Step(scores, mask=(other, kind)) if seen.excludes(other, is_subtracted) else None
-    added = -known if is_subtracted else known
-    excluded = added <= EXCLUDED
-    if not excluded.any():
-        return _Step(scores, added=added)
-    finite = torch.where(excluded, 0.0, added)
-    return _Step(scores, excluded=excluded, added=finite if finite.any() else None)
-
-
-def _scores(program: ExportedProgram, softmax: Node, steps: Sequence[_Step]) -> Node:
-    """What is masked, with what is added to it beside masks."""
+def _scores(program: ExportedProgram, softmax: Node, steps: Sequence[Step]) -> Node:
+    """Returns the scores without masks, plus the constants that are added to them."""
     scores = steps[-1].scores
     for index, step in enumerate(reversed(steps)):
-        if step.added is not None:
-            constant = add_constant(program, f"{softmax.name}_added_{index}", step.added)
+        added = None if step.added is None else torch.where(step.added <= EXCLUDED, 0.0, step.added)
+        if added is not None and added.any():
+            constant = add_constant(program, f"{softmax.name}_added_{index}", added)
             with program.graph.inserting_before(softmax):
                 scores = emit(program.graph, softmax, _aten.add.Tensor, scores, constant)
     return scores
@@ -216,16 +128,16 @@ def _scores(program: ExportedProgram, softmax: Node, steps: Sequence[_Step]) -> 
 def _write(
     program: ExportedProgram,
     softmax: Node,
-    steps: Sequence[_Step],
+    steps: Sequence[Step],
     scores: Node,
     extent: tuple[float, float],
     bits: int,
 ) -> Node | None:
-    """The softmax without what is excluded; None if it can't be written so.
+    """Returns the softmax without the excluded elements, or None if it can't be rewritten.
 
     Args:
-      scores: without masks.
-      extent: their least and their greatest value.
+      scores: the scores without masks.
+      extent: their minimum and maximum.
     """
     graph, (least, most) = program.graph, extent
     dim, masks = named_arguments(softmax)["dim"], [step.mask for step in steps if step.mask is not None]
@@ -233,17 +145,17 @@ def _write(
     if not least < most:
         return None
     for mask, kind in masks:
-        if bits == 16 and kind in (_Kind.ADDED, _Kind.SUBTRACTED):
-            # These bits have room for it, and no tables of what compares.
+        if bits == 16 and kind in (Kind.ADDED, Kind.SUBTRACTED):
+            # 16 bits have room for the mask, but no tables for comparisons.
             below = least - most - _NOTHING
-            limits = (below, 0.0) if kind is _Kind.ADDED else (0.0, -below)
+            limits = (below, 0.0) if kind is Kind.ADDED else (0.0, -below)
             limited = emit(graph, softmax, _aten.clamp.default, mask, *limits)
-            target = _aten.add.Tensor if kind is _Kind.ADDED else _aten.sub.Tensor
+            target = _aten.add.Tensor if kind is Kind.ADDED else _aten.sub.Tensor
             scores = emit(graph, softmax, target, scores, limited)
             continue
         condition, values = _condition(program, softmax, mask, kind), ((least, most), (0.0, 1.0))
         one, other = (
-            emit(graph, softmax, _aten.where.Scalar, condition, *(each[::-1] if kind is _Kind.KEPT else each))
+            emit(graph, softmax, _aten.where.Scalar, condition, *(each[::-1] if kind is Kind.KEPT else each))
             for each in values
         )
         bounds.append((one, other))
@@ -270,10 +182,10 @@ def _write(
     return emit(graph, softmax, _aten.reshape.default, result, shape)
 
 
-def _condition(program: ExportedProgram, origin: Node, mask: Node, kind: _Kind) -> Node:
-    """What is true of what is excluded, or of the rest if it was such a condition."""
-    if kind is _Kind.ADDED:
+def _condition(program: ExportedProgram, origin: Node, mask: Node, kind: Kind) -> Node:
+    """Returns a condition that is true for excluded elements, or for kept ones if the mask is such a condition."""
+    if kind is Kind.ADDED:
         return emit(program.graph, origin, _aten.le.Scalar, mask, EXCLUDED)
-    if kind is _Kind.SUBTRACTED:
+    if kind is Kind.SUBTRACTED:
         return emit(program.graph, origin, _aten.ge.Scalar, mask, -EXCLUDED)
     return mask

@@ -1,4 +1,4 @@
-"""Passes of our own among those that ExecuTorch's Arm backends lower a subgraph by."""
+"""Inserts passes of our own into the pass pipeline of ExecuTorch's Arm backends."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tools.pipeline.export.upstream.replaced import replaced
 
 @contextlib.contextmanager
 def reordered(order: Callable[[Sequence[Any]], Sequence[Any]]) -> Iterator[None]:
-    """Gives the backends' pass manager what `order` makes of its passes."""
+    """Replaces the list of passes in the backends' pass manager by the result of `order`."""
     manager = arm_pass_manager.ArmPassManager
     original = manager.add_passes
 
@@ -28,11 +28,11 @@ def reordered(order: Callable[[Sequence[Any]], Sequence[Any]]) -> Iterator[None]
 def inserted(
     passes_before: Mapping[type, Callable[[ExportedProgram], object]],
 ) -> contextlib.AbstractContextManager[None]:
-    """Runs passes before others.
+    """Inserts passes before others.
 
     Args:
-      passes_before: by the class of a pass of ExecuTorch's what makes that which comes before it, for a subgraph: the
-        pass manager gives passes another one while it calls them.
+      passes_before: maps a class of ExecuTorch's passes to a function that makes the pass to insert before it for a
+        subgraph, whose program the pass manager only passes on when it calls them.
     """
 
     def with_inserted(passes: Sequence[Any]) -> list[Any]:

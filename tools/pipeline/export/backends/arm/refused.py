@@ -1,4 +1,4 @@
-"""Lowers programs for ExecuTorch's Arm backends, and leaves to other kernels what these take and can't lower then."""
+"""Lowers programs for ExecuTorch's Arm backends, and leaves operators that fail to be lowered to other kernels."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from tools.pipeline.export.upstream.replaced import replaced
 _Lowered = TypeVar("_Lowered")
 _Finished = TypeVar("_Finished")
 
-# Places of a model that are looked for one by one, as they can't be lowered.
+# The number of failures that are located individually.
 _LARGEST_SEARCH = 2
 
 
 class LoweringError(Exception):
-    """A subgraph that ExecuTorch's partitioner took can't be lowered.
+    """A subgraph that ExecuTorch's partitioner accepted can't be lowered.
 
     Attributes:
-      places: where in the model it comes from, in the order of its operators.
-      reason: why, in a line.
+      places: the source locations of its operators, in order.
+      reason: the reason, in one line.
     """
 
     def __init__(self, places: list[str], reason: str) -> None:
@@ -47,13 +47,13 @@ def lower_all_but_refused(
     finish: Callable[[_Lowered], _Finished],
     check: Callable[[_Lowered], object] = lambda found: None,
 ) -> _Finished:
-    """Lowers a program again and again, without more and more places of the model, until nothing is refused.
+    """Lowers a program repeatedly, excluding more and more locations of the model, until nothing fails.
 
     Args:
-      lower: lowers the program without the places that it gets, as `origin` has them, with why, and raises
+      lower: lowers the program without the given locations, as `origin` returns them, which map to reasons, and raises
         LoweringError for a subgraph that can't be lowered.
-      finish: makes of a lowered program what is returned; it may raise LoweringError, too.
-      check: does of what `finish` does that which may raise LoweringError; by default that is nothing.
+      finish: converts a lowered program to the result; it may raise LoweringError, too.
+      check: performs the part of `finish` that may raise LoweringError; by default nothing.
     """
     refused: dict[str, str] = {}
 
@@ -67,9 +67,9 @@ def lower_all_but_refused(
             attempt = lambda more: check(lowered(more))  # noqa: E731
             return finish(found)
         except LoweringError as error:
-            # Where more than a few places can't be lowered, each costs several attempts.
+            # Beyond a few failures, locating each one would cost too many attempts.
             places = error.places if count > _LARGEST_SEARCH else [_first_refused(error.places, attempt)]
-            # Else it would go on for ever.
+            # Otherwise the loop would never end.
             if refused.keys() >= set(places):
                 raise error.__cause__ or error from None
             refused |= dict.fromkeys(places, error.reason)
@@ -77,11 +77,11 @@ def lower_all_but_refused(
 
 
 def _first_refused(places: list[str], attempt: Callable[[list[str]], object]) -> str:
-    """The first place of a subgraph that can't be lowered, up to which it can't be.
+    """Returns the first location of a subgraph that can't be lowered, by bisection.
 
     Args:
-      places: the subgraph's.
-      attempt: lowers the program without some of them, and raises LoweringError for a subgraph that can't be.
+      places: the subgraph's locations.
+      attempt: lowers the program without some of them, and raises LoweringError for a subgraph that can't be lowered.
     """
     good, bad = 0, len(places)
     while bad - good > 1:
@@ -89,7 +89,7 @@ def _first_refused(places: list[str], attempt: Callable[[list[str]], object]) ->
         try:
             attempt(places[middle:])
         except LoweringError as error:
-            # Others have their turn later.
+            # Other subgraphs are handled later.
             is_bad = not set(places).isdisjoint(error.places)
         else:
             is_bad = False
@@ -98,19 +98,19 @@ def _first_refused(places: list[str], attempt: Callable[[list[str]], object]) ->
 
 
 class IsNotRefused(OperatorSupportBase):
-    """Leaves places in the model to other kernels."""
+    """Leaves the refused locations to other kernels."""
 
     def __init__(self, refused: Mapping[str, str], path: Path) -> None:
         self._refused = refused
         self._path = path
 
     def is_node_supported(self, submodules: Mapping[str, torch.nn.Module], node: Node) -> bool:
-        # What quantizes for the layers beside a place may be from there, too.
+        # Quantization for neighbouring layers may have a refused location, too.
         return node.target in (*Q_OPS, *DQ_OPS) or origin(node, self._path) not in self._refused
 
 
 def with_reasons(rejected: Iterable[tuple[str, str, str]], refused: Mapping[str, str]) -> list[tuple[str, str, str]]:
-    """What partitioners left, as `delegates.rejections` has it, with the reasons of what was refused."""
+    """Adds the reasons of refused locations to the partitioners' list from `delegates.rejections`."""
     return [
         (operator, place, refused[place] if reason.endswith(IsNotRefused.__name__) else reason)
         for operator, place, reason in rejected
@@ -119,14 +119,14 @@ def with_reasons(rejected: Iterable[tuple[str, str, str]], refused: Mapping[str,
 
 @contextlib.contextmanager
 def naming_places(backend: Any, path: Path, why: Callable[[Exception], str]) -> Iterator[list[tuple[str, ...]]]:
-    """Lets a backend raise LoweringError for a subgraph that it can't lower, and says where the others are from.
+    """Makes a backend raise LoweringError for a subgraph that it can't lower, and records the locations of the others.
 
     Args:
       backend: ExecuTorch's class.
       path: the model file.
-      why: the reason for an exception.
+      why: returns the reason for an exception.
 
-    Yields places in the model, in the order of a subgraph's operators, for each that was lowered.
+    Yields a list that gets the locations of each lowered subgraph, in the order of its operators.
     """
     done: list[tuple[str, ...]] = []
     original = backend.preprocess
@@ -137,7 +137,7 @@ def naming_places(backend: Any, path: Path, why: Callable[[Exception], str]) -> 
         places = list(dict.fromkeys(origin(node, path) for node in computed))
         try:
             result = original(program, specs)
-        # Its passes raise what they happen to meet, as compilers do.
+        # The backend's passes and compilers raise any kind of exception.
         except Exception as error:
             raise LoweringError(places, why(error)) from error
         done.append(tuple(places))
@@ -148,16 +148,17 @@ def naming_places(backend: Any, path: Path, why: Callable[[Exception], str]) -> 
 
 
 def in_a_line(error: BaseException) -> str:
-    """What an exception was raised for first, in a line."""
+    """Returns the message of an exception's root cause in one line."""
     while error.__cause__ is not None:
         error = error.__cause__
-    # Behind an empty line torch's graph begins.
+    # torch's graph follows an empty line.
     return " ".join(str(error).split("\n\n")[0].split()).rstrip(".") or type(error).__name__
 
 
 @contextlib.contextmanager
 def checking(program: ExportedProgram) -> Iterator[None]:
-    """Leaves to other kernels what ExecuTorch's checks for TOSA don't expect, such as an image without a batch."""
+    """Leaves operators to other kernels that ExecuTorch's TOSA checks don't expect, such as an image without a batch.
+    """
     original = SupportedTOSAOperatorCheck.is_node_supported
     inputs = set(program.graph_signature.user_inputs)
 

@@ -1,13 +1,12 @@
-"""Larger images, several of whose pixels a layer computes as channels of one pixel of a smaller image.
+"""Computes enlarged images as channels of smaller images, whose channels then become pixels.
 
-pixel_shuffle says so itself, and moves channels to pixels. A transposed convolution of stride s adds a kernel for each
-pixel of its input, s pixels apart. With its result's coordinate o and padding p, and s * q + r = o + p of 0 <= r < s,
+pixel_shuffle moves channels to pixels by definition. A transposed convolution of stride s adds a kernel for each pixel
+of its input, s pixels apart. For a result's coordinate o, padding p, and s * q + r = o + p with 0 <= r < s,
 
     result[o] = sum over j of input[q - j] * kernel[r + s * j]
 
-so that the pixels of one r are those of a convolution of stride 1 whose kernel is each s-th weight. Those r that have
-equally many weights are channels of one convolution. It multiplies what is not zero, and the kernels of convolutions
-are packed.
+so that the pixels of one r are those of a convolution of stride 1 whose kernel is every s-th weight. All r with the
+same number of weights are channels of one convolution. It doesn't multiply zeros, and its kernel is packed.
 """
 
 from __future__ import annotations
@@ -21,22 +20,21 @@ from torch.fx import Graph, Node
 
 from tools.pipeline.export.ir.constants import add_constant, is_constant
 from tools.pipeline.export.ir.dim_orders import IMAGE, PIXELS
+from tools.pipeline.export.ir.operators import CLAMPS
 from tools.pipeline.export.ir.rewriting import emit, for_each, is_elementwise, named_arguments
 
 _aten = torch.ops.aten
 
-# What is computed together with the layer before it.
-_FUSED = (_aten.relu.default, _aten.hardtanh.default, _aten.clamp.default)
 
-# [batch, height, width, rows, columns, channels] as pixels lie in the larger image.
+# [batch, height, width, rows, columns, channels] in the order of pixels in the larger image.
 _ORDER = [0, 1, 3, 2, 4, 5]
 
 
 def move_channels_to_pixels(graph: Graph, node: Node) -> None:
-    """pixel_shuffle of images as a transposition of an image that lies channels-last.
+    """Replaces pixel_shuffle of images by a transposition of a channels-last image.
 
-    The convolution before it, if nothing else reads that, computes its channels in the order in which they lie in the
-    result then: what moves are runs of channels.
+    If nothing else reads the convolution before it, that convolution computes its channels in the order of the result,
+    so that the transposition moves runs of channels.
     """
     image, factor = node.args
     layer, readers = image, [node]
@@ -57,7 +55,9 @@ def move_channels_to_pixels(graph: Graph, node: Node) -> None:
 
 
 def _has_channels_last(graph: Graph, layer: Node, factor: int) -> bool:
-    """Lets a convolution compute [factor, factor, channels] in place of [channels, factor, factor], if it can."""
+    """Makes a convolution compute [factor, factor, channels] instead of [channels, factor, factor]; returns whether it
+    can.
+    """
     if layer.target != _aten.conv2d.default or named_arguments(layer)["groups"] != 1:
         return False
     constants = [constant for constant in layer.args[1:3] if constant is not None]
@@ -73,7 +73,7 @@ def _has_channels_last(graph: Graph, layer: Node, factor: int) -> bool:
 
 
 class _Run(NamedTuple):
-    """Remainders `begin` to `end - 1` in one dimension, whose pixels are sums over equally many weights."""
+    """Remainders `begin` to `end - 1` in one dimension, whose pixels are sums over the same number of weights."""
 
     begin: int
     end: int
@@ -81,16 +81,16 @@ class _Run(NamedTuple):
 
 
 class _Dimension(NamedTuple):
-    """What a transposed convolution is in one dimension; q is the head of this file's."""
+    """One dimension of a transposed convolution; the module's docstring defines q."""
 
     stride: int
     runs: list[_Run]
-    # What of q the result has: of its first pixel, and after that of its last one.
+    # The range of q in the result: for its first pixel, and one beyond its last one.
     first: int
     end: int
-    # Of the result, in pixels of stride * first and later.
+    # The result's first pixel, relative to stride * first.
     offset: int
-    # Of input and result.
+    # The sizes of input and result.
     size: int
     length: int
 
@@ -104,11 +104,11 @@ class _Dimension(NamedTuple):
         return cls(stride, runs, first, end, padding - stride * first, size, length)
 
     def ends(self, run: _Run) -> tuple[int, int]:
-        """What the input of a run's convolution has more at its ends."""
+        """Returns the padding of the input at both ends for a run's convolution."""
         return run.weights - 1 - self.first, self.end - self.size
 
     def places(self, run: _Run) -> list[int]:
-        """Where in the kernel the weights of a run's convolution are, in order."""
+        """Returns the kernel indices of the weights of a run's convolution, in order."""
         return [
             remainder + self.stride * back
             for remainder in range(run.begin, run.end)
@@ -117,10 +117,9 @@ class _Dimension(NamedTuple):
 
 
 def write_transposed_convolution(program: ExportedProgram, node: Node) -> None:
-    """A transposed convolution as the head of this file says.
+    """Replaces a transposed convolution as the module's docstring describes.
 
-    Left as they are: those of groups, with a dilation, with computed weights, and whose pixels lie farther apart than
-    their kernel is large.
+    Those with groups, dilation, computed weights, or a stride larger than the kernel stay unchanged.
     """
     graph = program.graph
     image, weight, bias, stride, padding, _, groups, dilation = named_arguments(node).values()
@@ -158,7 +157,7 @@ def _layer(
     runs: tuple[_Run, _Run],
     last: Node,
 ) -> Node:
-    """The pixels of two runs' remainders: [batch, q of rows, q of columns, rows, columns, channels]."""
+    """Computes the pixels of two runs' remainders: [batch, q of rows, q of columns, rows, columns, channels]."""
     graph = program.graph
     image, weight, bias = operands
     channels, results = weight.meta["val"].shape[:2]
@@ -198,14 +197,14 @@ def _joined(graph: Graph, node: Node, parts: list[Node], dim: int) -> Node:
 
 
 def _after_fused(node: Node) -> Node:
-    """The last of the operators behind a node that are computed together with the layer before them."""
-    while len(node.users) == 1 and (user := next(iter(node.users))).target in _FUSED:
+    """Returns the last of the operators after a node that are fused into it."""
+    while len(node.users) == 1 and (user := next(iter(node.users))).target in CLAMPS:
         node = user
     return node
 
 
 def _fused(graph: Graph, node: Node, last: Node, image: Node) -> Node:
-    """What the operators behind `node`, up to `last`, compute of an image in its place."""
+    """Applies the operators after `node`, up to `last`, to another image."""
     while node is not last:
         node = next(iter(node.users))
         image = emit(graph, node, node.target, image, *node.args[1:], **node.kwargs)
@@ -213,13 +212,13 @@ def _fused(graph: Graph, node: Node, last: Node, image: Node) -> Node:
 
 
 def _interleaved(graph: Graph, node: Node, parts: Node, order: list[int]) -> Node:
-    """Pixels in height and width, and those of each of them, in an order, as [batch, height, width, channels]."""
+    """Interleaves pixels in height and width by a permutation: [batch, height, width, channels]."""
     moved = emit(graph, node, _aten.permute.default, parts, order)
     batch, height, rows, width, columns, channels = moved.meta["val"].shape
     return emit(graph, node, _aten.reshape.default, moved, [batch, height * rows, width * columns, channels])
 
 
 def _channels_last(graph: Graph, node: Node, pixels: Node) -> Node:
-    """Pixels as an image, which lies as they do."""
+    """Views pixels as a channels-last image."""
     image = emit(graph, node, _aten.permute.default, pixels, IMAGE)
     return emit(graph, node, _aten.clone.default, image, memory_format=torch.channels_last)

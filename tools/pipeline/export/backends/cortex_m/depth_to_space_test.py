@@ -1,4 +1,4 @@
-"""Transposed convolutions as convolutions of stride 1 compute what PyTorch's do."""
+"""Tests that transposed convolutions as convolutions of stride 1 compute PyTorch's results."""
 
 import random
 
@@ -14,7 +14,7 @@ _CONVOLUTION = torch.ops.aten.conv2d.default
 
 
 def _rewritten(layer: nn.Module, image: torch.Tensor) -> tuple[list[object], torch.Tensor]:
-    """The convolutions that a layer becomes, and what they compute of an image."""
+    """Returns the convolutions that a layer becomes, and their result for an image."""
     program = run_decompositions(torch.export.export(nn.Sequential(layer, nn.ReLU()).eval(), (image,)), {})
     graph = make_quantizable(program).graph
     kinds = [node.target for node in graph.nodes if node.target in (_TRANSPOSED, _CONVOLUTION)]
@@ -45,7 +45,7 @@ def test_convolutions_of_stride_1_compute_a_transposed_one(seed: int) -> None:
 @pytest.mark.parametrize(
     ("kernel", "stride", "padding", "layers"),
     [
-        # As many weights for each pixel, or one more for some of them, in one dimension or in two.
+        # All pixels have the same number of weights, or some have one more, in one or two dimensions.
         (2, 2, 0, 1),
         (4, 2, 1, 1),
         (3, 1, 1, 1),

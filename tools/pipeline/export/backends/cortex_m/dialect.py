@@ -1,23 +1,23 @@
-"""ExecuTorch's Cortex-M backend, prepared: this package imports this module before any other part of the backend.
+"""Prepares ExecuTorch's Cortex-M backend: this package imports this module before any other part of the backend.
 
-In the wheel, `ops.operators`, which registers the operators, imports a module of the package `passes`, and the package
-`passes` looks the registered operators up while it is imported. Neither can be imported first. Here the operators come
-first, with an empty package in place of `passes`, and then `passes` itself.
+In the wheel, `ops.operators`, which registers the operators, imports a module of the package `passes`, while the
+package `passes` looks up the registered operators on import. Neither can be imported first. This module imports the
+operators first, with an empty package instead of `passes`, and then `passes` itself.
 
-The operators' Python implementation says which integers a program must return. Where it convolves int32 tensors, which
-PyTorch cannot do with dilation, or takes float32 for them, which rounds sums over 2**24, it is given float64; so it is
-where it pools int8 images, of which PyTorch takes at most 127 pixels. And what it looks up in a table lies in memory as
-the indices do: operators that take an image's order of dimensions from its strides find no other.
+The operators' Python implementation defines the integers that a program must return. It convolves int32 tensors, which
+PyTorch cannot do with dilation, or float32 ones, which rounds sums over 2**24; here it computes in float64 instead. The
+same goes for its pooling of int8 images, in which PyTorch allows at most 127 pixels. The results of its table lookups
+get the memory order of the indices, because operators derive an image's order of dimensions from its strides.
 
-Eight gaps of quantizer and passes are filled. A hardswish that can't be fused into the layer before it, which is
-marked as int8 all the same, becomes a lookup table. A relu or clamp of a convolution or linear layer that others read,
-too, gets its bounds in int8: the pass looks for the dtype of the layer's result, which is not known yet. What
-`maximum` and `minimum` return lies in memory as their operands do. A product of two matrices becomes int8 before the
-next pass infers its dtype. Transposed convolutions may have an output_padding. The operands of sums and products may
-have any two shapes that broadcast, where CMSIS-NN takes values of channels only. Where something is padded,
-convolutions and poolings come before what reads their results, which lie channels-last: of an image of one channel
-PyTorch's lies otherwise, and the pass pads by the order that it finds. And a maximum whose place somebody asks for
-stays in floating point alone: the pass that drops places nobody asks for refuses the whole program for it.
+Eight gaps of the quantizer and the passes are filled. A hardswish that is marked as int8 but can't be fused into the
+layer before it becomes a lookup table. A relu or clamp of a convolution or linear layer with other readers gets int8
+bounds: the pass checks the dtype of the layer's result, which is not known yet. Results of `maximum` and `minimum` have
+the memory order of their operands. A product of two matrices becomes int8 before the next pass infers its dtype.
+Transposed convolutions may have an output_padding. The operands of sums and products may have any two shapes that
+broadcast, whereas CMSIS-NN supports one value per channel only. In graphs with padding, convolutions and poolings are
+lowered before the readers of their results, which are channels-last: PyTorch gives an image of one channel another
+order, and the padding pass pads by the order that it finds. And a maximum with a used index stays in floating point by
+itself, whereas the pass that drops unused indices refuses the whole program for it.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def _import_backend() -> None:
 
 
 class _ExactFunctional:
-    """torch.nn.functional whose windows compute exact integers, as long as they are below 2**53."""
+    """torch.nn.functional with pooling and convolutions that compute exact integers below 2**53."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(functional, name)
@@ -84,7 +84,7 @@ def _add_hardswish() -> None:
 
 
 def _accept_output_padding() -> None:
-    """Lets the quantizer take transposed convolutions with output_padding, which CMSIS-NN has none of."""
+    """Makes the quantizer accept transposed convolutions with output_padding, which CMSIS-NN doesn't support."""
     checkers = importlib.import_module(f"{_BACKEND}.quantizer.pattern_checkers")
 
     def check(cls: type, node: torch.fx.Node) -> bool:
@@ -100,13 +100,14 @@ def _accept_output_padding() -> None:
 
 
 def _accept_broadcasts(operators: ModuleType) -> None:
-    """Lets sums and products have operands of any two shapes that broadcast, as the kernels take them."""
+    """Allows operands of sums and products of any two shapes that broadcast, which the kernels support."""
     checkers = importlib.import_module(f"{_BACKEND}.quantizer.pattern_checkers")
     replace(checkers.CortexMAddMulCheck, "check_pattern", classmethod(lambda *_: True))
     operators.__dict__["is_channel_broadcast"] = lambda *_: True
 
     def result(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-        # Lies as an operand of its shape does: of dimensions of size 1 PyTorch would choose an order of its own.
+        # The result has the memory order of an operand of its shape; PyTorch would choose its own for dimensions of
+        # size 1.
         like = [operand for operand in (b, a) if operand.shape == torch.broadcast_shapes(a.shape, b.shape)]
         return torch.empty_like(like[0]) if like else torch.add(a, b)
 
@@ -125,7 +126,7 @@ def _look_up(indices: torch.Tensor, table: torch.Tensor) -> torch.Tensor:
 
 
 def _is_quantized(_: Any, node: torch.fx.Node) -> bool:
-    """Whether a clamp had its quantization folded into it, with one scale for all."""
+    """Whether quantization was folded into a clamp, with one scale for all channels."""
     results = node.meta.get("output_qparams") or {}
     return bool(node.meta.get("input_qparams")) and 0 in results and isinstance(results[0].scale, float)
 
@@ -147,7 +148,9 @@ def _passes() -> list[Any]:
 
 
 def _where_padded(substitution: Any) -> Callable[[Any, torch.fx.GraphModule], PassResult]:
-    """The call of a substitution that leaves graphs without padding as they are: no pass there asks for an order."""
+    """Returns a `call` for a substitution pass that skips graphs without padding, in which no pass depends on the
+    order.
+    """
 
     def call(self: Any, graph_module: torch.fx.GraphModule) -> PassResult:
         if all(node.target != exir_ops.edge.aten.constant_pad_nd.default for node in graph_module.graph.nodes):
@@ -158,7 +161,7 @@ def _where_padded(substitution: Any) -> Callable[[Any, torch.fx.GraphModule], Pa
 
 
 class _Maxima(ExportPass):
-    """Computes maxima without their places where nobody asks for these; the others stay as they are."""
+    """Computes maxima without indices where nothing reads these; the others stay unchanged."""
 
     def call(self, graph_module: torch.fx.GraphModule) -> PassResult:
         edge = exir_ops.edge.aten
@@ -171,16 +174,16 @@ class _Maxima(ExportPass):
 
 
 def _hardswish(x: float) -> float:
-    """The function of torch.nn.Hardswish."""
+    """Computes torch.nn.Hardswish."""
     return x * min(max(x + 3.0, 0.0), 6.0) / 6.0
 
 
 _import_backend()
 
 PASSES = _passes()
-"""ExecuTorch's passes to the dialect, with products of two int8 matrices first once they are known to be int8.
+"""ExecuTorch's passes to the dialect, with products of two int8 matrices first.
 
-PyTorch takes such a product for int32, and the next pass that infers dtypes would refuse what reads it.
+PyTorch infers int32 for such a product, and the next pass that infers dtypes would refuse its readers.
 """
 
 passes_utils = importlib.import_module(f"{_PASSES}.passes_utils")

@@ -31,12 +31,12 @@ from tools.pipeline.export.quantize.source import AUTO, Source, capture_source, 
 from tools.pipeline.export.rewrite.spectra.spectra import front_end
 from tools.quiet.console import UserError
 
-# What floating point may take of the instructions of int8, which is what was asked for, to be chosen for a whole model.
+# Floating point is chosen for a whole model only if it takes at most this share of the instructions of int8.
 _WORTH = 0.9
 
 
 def lower_model(asked: LoweringRequest) -> LoweredModel:
-    """The int8 program, or the one in floating point where that is the better choice."""
+    """Returns the int8 program, or the floating-point one if that is the better choice."""
     file, options, console = asked.file, asked.options, asked.console
     path = file.path
     if file.has("dynamic_shapes"):
@@ -70,13 +70,13 @@ def lower_model(asked: LoweringRequest) -> LoweredModel:
         console.say(f"export: note: {path}: {text}")
     if in_float != before:
         (quantized, edge), in_float = where_possible(lowered, in_float, source, path, console)
-        # Which may be more places than int8 pays for.
+        # More locations may be in floating point now than int8 is worth.
         without_int8 = _without_int8(asked, floating, quantized, edge, target)
         if without_int8 is not None:
             return without_int8
         quantized = dataclasses.replace(quantized, accurate=in_float - before)
     unquantized = quantize.unquantized(edge, path)
-    # The report has them all.
+    # The report lists all of them.
     places = [place for _, place in unquantized]
     for line in in_floating_point(places, quantized.reasons, type(asked.eager.written).__name__):
         console.say(f"export: note: {path}: {line}")
@@ -102,12 +102,12 @@ def lower_model(asked: LoweringRequest) -> LoweredModel:
 def _to_int8(
     source: Source, in_float: frozenset[str], target: CortexMTargetConfig, path: Path, options: Options
 ) -> tuple[Quantized, ExportedProgram]:
-    """The quantized model and its program of int8 operators.
+    """Returns the quantized model and its program of int8 operators.
 
     Args:
-      in_float: places in the model that are left in floating point, `quantize.ALL_BUT_LAYERS`, or none.
+      in_float: locations in the model that stay in floating point, `quantize.ALL_BUT_LAYERS`, or none.
 
-    Raises NoInt8Form for places that cannot be lowered or would be refused on a device.
+    Raises NoInt8Form for locations that cannot be lowered or would be refused on a device.
     """
 
     quantize_captured = quantizer_of(source, path, options)
@@ -120,7 +120,7 @@ def _to_int8(
     except (UserError, quantize.NoInt8Form):
         raise
     except Exception as error:
-        # What ExecuTorch's passes make of operators that they do not know.
+        # ExecuTorch's passes raise various errors for operators that they don't support.
         found = (place for place in places_behind(error, path) if place not in in_float)
         place = next(found, quantize.ALL_BUT_LAYERS)
         raise quantize.PassError(place, _first_line(error.__cause__ or error)) from error
@@ -138,15 +138,16 @@ def _without_int8(
     edge: ExportedProgram,
     target: CortexMTargetConfig,
 ) -> LoweredModel | None:
-    """The model all in floating point, if nothing in it is int8 or that takes far fewer instructions and no more bytes.
+    """Returns the model all in floating point if nothing is int8, or if that takes far fewer instructions and no more
+    bytes.
 
-    Says what was chosen, what the other form would take and which attribute chooses it where int8 is slower.
+    Prints the choice, the estimates of the other form, and the attribute that selects it if int8 is slower.
 
     Args:
       floating: makes the program in floating point.
-      edge: the model in int8, where that can be and pays.
+      edge: the int8 program.
 
-    Returns None where the program is int8.
+    Returns None if the program is int8.
     """
 
     in_int8, in_float = quantized.instructions or (0, 0)
@@ -154,13 +155,13 @@ def _without_int8(
     if quantized.floating is None or quantized.instructions is None or (has_int8 and in_int8 <= in_float):
         return None
     if asked.options.weight_dtype != "int8" or any(dtype == "int4" for _, dtype in asked.options.weight_dtypes):
-        # Who asks for small weights wants no large ones.
+        # A user who asks for small weights doesn't want large ones.
         return None
     path, options = asked.file.path, asked.options
     try:
         emitted = floating()
     except UserError:
-        # It is in int8 that it exists.
+        # The model can only be exported in int8.
         return None
     nodes, *floating_bytes = optimized(emitted, options)
     in_float = costs.instructions(nodes, costs.Costs(options.core))

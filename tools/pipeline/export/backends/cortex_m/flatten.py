@@ -1,8 +1,8 @@
-"""Linear layers that read a flattened image in the order in which it lies in memory.
+"""Makes linear layers read a flattened image in its memory order.
 
 Flattening [batch, channels, height, width] numbers the elements channel by channel. The int8 kernels keep images
-channels-last, so the flattened one would have to be copied into another order in every inference. Here the columns of
-the layer's weight are permuted instead, once.
+channels-last, so that each inference would copy the flattened image into another order. Instead, this pass permutes the
+columns of the layer's weight once.
 """
 
 from __future__ import annotations
@@ -14,18 +14,17 @@ from torch.fx import Node
 from tools.pipeline.export.backends.cortex_m.forms import is_channels_last
 from tools.pipeline.export.ir.constants import is_constant
 from tools.pipeline.export.ir.dim_orders import PIXELS
+from tools.pipeline.export.ir.operators import RESHAPES
 from tools.pipeline.export.ir.rewriting import emit
 
 _aten = torch.ops.aten
 
-_VIEWS = (_aten.view.default, _aten._unsafe_view.default, _aten.reshape.default)
-
 
 def flatten_in_memory_order(program: ExportedProgram) -> ExportedProgram:
-    """Rewrites every channels-last image that only linear layers with constant weights read flattened, in place.
+    """Rewrites every channels-last image whose flattened form only linear layers with constant weights read, in place.
 
     Args:
-      program: a functional program; constants are to be propagated afterwards.
+      program: a functional program; constants must be propagated afterwards.
     """
     graph = program.graph
     for copy in list(graph.nodes):
@@ -55,7 +54,7 @@ def flatten_in_memory_order(program: ExportedProgram) -> ExportedProgram:
 
 def _is_flattened_for_layers(view: Node, features: int) -> bool:
     return (
-        view.target in _VIEWS
+        view.target in RESHAPES
         and view.meta["val"].dim() == 2
         and view.meta["val"].shape[1] == features
         and bool(view.users)

@@ -1,26 +1,26 @@
-"""Rewrites layers into the forms that ExecuTorch's Cortex-M quantizer and the int8 kernels know.
+"""Rewrites layers into the forms that ExecuTorch's Cortex-M quantizer and the int8 kernels support.
 
-The quantizer knows two-dimensional convolutions and poolings, and the kernels read channels-last images. What computes
-the same in another form would stay in floating point, or be refused on the device:
+The quantizer supports two-dimensional convolutions and poolings, and the kernels read channels-last images. Equivalent
+layers in other forms would stay in floating point, or be refused on the device:
 
 - one-dimensional convolutions and poolings become two-dimensional ones over images of height 1, with the elementwise
-  operators between them, so that a chain of layers changes its layout at its ends only;
-- padding by name (`same`, `valid`) becomes numbers, a circular one a concatenation, zeros around an image are the next
-  convolution's padding, `relu6` becomes `hardtanh`, and poolings round sizes down;
-- dimensions that are rotated become choices of elements;
-- a product with a constant matrix becomes a linear layer, one of many matrices a batched one, the mean of an image's
-  channels a pooling, as its maximum is, and glu a product;
-- sums and products with a constant for each channel, as batch normalization is that no layer is before, become a
-  convolution of one by one;
+  operators between them, so that a chain of layers only changes its layout at its ends;
+- named padding (`same`, `valid`) becomes numbers, circular padding a concatenation, zeros around an image the padding
+  of the next convolution, `relu6` becomes `hardtanh`, and poolings round sizes down;
+- rotated dimensions become an index selection;
+- a product with a constant matrix becomes a linear layer, one of many matrices a batched product, the mean and the
+  maximum of an image's channels poolings, and glu a product;
+- sums and products with a constant per channel, such as batch normalization without a layer before it, become a 1x1
+  convolution;
 - masks before softmax operators become sums, see softmax.py;
-- pixel_shuffle becomes a transposition, and a transposed convolution convolutions whose results are moved, see
+- pixel_shuffle becomes a transposition, and a transposed convolution becomes convolutions whose results are moved, see
   depth_to_space.py;
-- images that are one pixel wide lie down for convolutions, see narrow_images.py;
-- padding that a pooling of maxima ignores is the pooling's;
-- a PReLU of one slope is a leaky one, and one that falls nowhere comes after a pooling of maxima;
-- what a convolution or pooling reads in another layout is copied to channels-last before it;
-- a number beside a tensor without dimensions becomes a constant without any: the quantizer's have one at least, and
-  would give it to the result.
+- images that are one pixel wide are transposed for convolutions, see narrow_images.py;
+- padding that a max pooling ignores becomes the pooling's own;
+- a PReLU with one slope becomes a leaky ReLU, and a monotonic one moves behind a max pooling;
+- images in another layout are copied to channels-last before a convolution or pooling;
+- a number beside a tensor without dimensions becomes a constant without dimensions: the quantizer's constants have at
+  least one, and would add it to the result.
 """
 
 from __future__ import annotations
@@ -46,13 +46,14 @@ from tools.pipeline.export.backends.cortex_m.transpositions import (
 )
 from tools.pipeline.export.ir.constants import Constants, add_constant, is_constant
 from tools.pipeline.export.ir.dim_orders import IMAGE, PIXELS
+from tools.pipeline.export.ir.operators import ARITHMETIC, ARITHMETIC_WITH_ROUNDING, RESHAPES, SPLITS
 from tools.pipeline.export.ir.rewriting import emit, for_each
 from tools.pipeline.export.rewrite.maxima import drop_unused_argmax
 from tools.pipeline.export.rewrite.narrow_images import lay_down
 
 _aten = torch.ops.aten
 
-# Elementwise operators of one tensor, with scalars: on an image of height 1 they are the same.
+# Elementwise operators of one tensor and scalars, which work on an image of height 1 unchanged.
 _ELEMENTWISE = frozenset(
     operator.default
     for operator in (
@@ -62,21 +63,14 @@ _ELEMENTWISE = frozenset(
     )
 )  # fmt: skip
 
-# Of two tensors of one shape.
+# Operators of two tensors of one shape.
 _BINARY = (_aten.add.Tensor, _aten.sub.Tensor, _aten.mul.Tensor, _aten.maximum.default, _aten.minimum.default)
 
-# Channels of a word: layers of more channels are packed in words, of fewer as if they had no groups.
+# The channels of a word: layers with more channels are packed in words, with fewer as if they had no groups.
 WORD = 4
 
-# What is done to all of a channel alike with a constant.
-_CHANNELWISE = (_aten.add.Tensor, _aten.sub.Tensor, _aten.mul.Tensor, _aten.div.Tensor)
 
-# What the quantizer makes constants of the numbers of.
-_ARITHMETIC = (_aten.add.Tensor, _aten.sub.Tensor, _aten.mul.Tensor, _aten.div.Tensor, _aten.div.Tensor_mode)
-
-_VIEWS = (_aten.view.default, _aten.reshape.default, _aten._unsafe_view.default)
-
-# What reads channels-last images on the device.
+# Operators that read channels-last images on the device.
 _IMAGE_OPERATORS = (
     _aten.conv2d.default,
     _aten.conv_transpose2d.input,
@@ -84,7 +78,7 @@ _IMAGE_OPERATORS = (
     _aten.avg_pool2d.default,
 )
 
-# Upsampling that repeats elements, and padding with some; zeros are constant_pad_nd, circular padding joins ends.
+# Upsampling that repeats elements, and padding with elements; zeros are constant_pad_nd, circular padding concatenates.
 _SELECTING = (
     _aten.pad.default, _aten.upsample_nearest1d.default, _aten.upsample_nearest1d.vec,
     _aten.upsample_nearest2d.default, _aten.upsample_nearest2d.vec, _aten._upsample_nearest_exact1d.default,
@@ -92,27 +86,25 @@ _SELECTING = (
     _aten._upsample_nearest_exact2d.vec,
 )  # fmt: skip
 
-# Where the dimensions of a sequence are in its image of height 1.
+# Maps the dimensions of a sequence to those of its image of height 1.
 _OF_SEQUENCE = (0, 1, 3)
 
-# What is computed of each channel of an image, and as which pooling of all of it.
+# Maps reductions of each channel of an image to poolings of the whole image.
 _POOLED: dict[Any, Any] = {_aten.mean.dim: _aten.avg_pool2d.default, _aten.amax.default: _aten.max_pool2d.default}
 
-# Padding with less than this is for maxima to ignore: no element of an image is.
+# Padding below this is meant to be ignored by maxima: image elements are larger.
 _IGNORED = -1e3
 
-# What returns parts of a tensor.
-_SPLITTING = (_aten.split.Tensor, _aten.split_with_sizes.default)
 
-# What takes images in the default order only; PyTorch itself returns others in an order that it does not say.
+# Operators that require images in the default order; PyTorch returns images in an unspecified order.
 _DEFAULT_ORDER = (_aten.grid_sampler.default, _aten.grid_sampler_2d.default)
 
 
 def make_quantizable(program: ExportedProgram) -> ExportedProgram:
-    """Rewrites the program as the head of this file says, in place.
+    """Rewrites the program as the module's docstring describes, in place.
 
     Args:
-      program: a functional program with batch normalization folded; constants are to be propagated afterwards.
+      program: a functional program with batch normalization folded; constants must be propagated afterwards.
     """
     graph = program.graph
     drop_unused_argmax(program.graph_module, {_aten.max.dim: _aten.amax.default}, program)
@@ -133,11 +125,11 @@ def make_quantizable(program: ExportedProgram) -> ExportedProgram:
             _share_slope(program, node)
         elif node.target == _aten.roll.default:
             _rotate(program, node)
-        elif node.target in _ARITHMETIC:
+        elif node.target in ARITHMETIC_WITH_ROUNDING:
             _make_number_constant(program, node)
     write_masks(program)
     for node in list(graph.nodes):
-        if node.target in _CHANNELWISE:
+        if node.target in ARITHMETIC:
             _make_channelwise(program, node)
         elif node.target == _aten.matmul.default:
             _batch(graph, node)
@@ -152,6 +144,7 @@ def make_quantizable(program: ExportedProgram) -> ExportedProgram:
         elif node.target == _aten.conv_transpose2d.input:
             write_transposed_convolution(program, node)
         elif node.target in _POOLED:
+            _drop_padding(node)
             _make_pooling(graph, node)
         elif node.target == _aten.adaptive_avg_pool2d.default:
             _make_even_pooling(graph, node)
@@ -163,7 +156,7 @@ def make_quantizable(program: ExportedProgram) -> ExportedProgram:
     lay_down(graph, is_channels_last=True, activations=_ELEMENTWISE)
     graph.eliminate_dead_code()
     for node in list(graph.nodes):
-        # What reads nothing, such as random numbers, lies as it did.
+        # Nodes without operands, such as random numbers, keep their layout.
         if node.op == "call_function" and "val" in node.meta and node.all_input_nodes:
             _lay_out(graph, node)
     drop_undone_transpositions(graph)
@@ -172,7 +165,7 @@ def make_quantizable(program: ExportedProgram) -> ExportedProgram:
 
 
 def is_channels_last(node: Node) -> bool:
-    """Whether a node is an image that lies channels-last in memory."""
+    """Whether a node is an image in channels-last memory order."""
     value = node.meta.get("val")
     return (
         isinstance(value, torch.Tensor) and value.dim() == 4 and value.is_contiguous(memory_format=torch.channels_last)
@@ -180,9 +173,9 @@ def is_channels_last(node: Node) -> bool:
 
 
 def _is_plane(node: Node) -> bool:
-    """Whether a node computes an image of one channel, which lies in any order, whose strides are of the default one.
+    """Whether a node computes an image of one channel, which has any order, with strides of the default one.
 
-    What PyTorch makes of an image follows its strides.
+    The results of PyTorch's operators follow the strides of their operands.
     """
     value = node.meta["val"]
     return (
@@ -203,7 +196,7 @@ def _replace(graph: Graph, node: Node, operator: Callable[..., Any], *args: Any)
 
 
 def _make_channelwise(program: ExportedProgram, first: Node) -> None:
-    """Sums and products with constants that have a number for each channel: a convolution of one by one with a bias."""
+    """Turns sums and products with constants per channel into a 1x1 convolution with a bias."""
     image, constant = _operands(first)
     if image is None or (_operands(image)[0] is not None and len(image.users) == 1):
         return
@@ -234,8 +227,8 @@ def _make_channelwise(program: ExportedProgram, first: Node) -> None:
 
 
 def _operands(step: Node) -> tuple[Node, Any] | tuple[None, None]:
-    """What a sum or product is of, and the number, or the one for each channel, beside it; None for other nodes."""
-    if step.target not in _CHANNELWISE or step.kwargs:
+    """Returns the varying operand of a sum or product, and its number or constant per channel; None for other nodes."""
+    if step.target not in ARITHMETIC or step.kwargs:
         return None, None
     shape = step.meta["val"].shape
     if len(shape) not in (3, 4) or shape[1] == 1 or (shape[1] > WORD and shape[1] % WORD):
@@ -263,7 +256,7 @@ def _is_by_channel(operand: Any, shape: torch.Size) -> bool:
 
 
 def _composed(graph: Graph, step: Node, constant: Any, origin: Node, factors: Node, terms: Node) -> tuple[Node, Node]:
-    """The factors and terms of a sum or product, with a constant, of what has these factors and terms."""
+    """Returns the factors and terms after a sum or product with a constant, from those before it."""
     target: Any = step.target
     if target in (_aten.mul.Tensor, _aten.div.Tensor):
         return emit(graph, origin, target, factors, constant), emit(graph, origin, target, terms, constant)
@@ -281,9 +274,9 @@ def _make_number_constant(program: ExportedProgram, node: Node) -> None:
 
 
 def _batch(graph: Graph, product: Node) -> None:
-    """x @ y of stacks of matrices: a batched product, all dimensions before the matrices as one.
+    """Turns x @ y of stacks of matrices into a batched product, with all leading dimensions merged.
 
-    A transposition of the second one comes last: the kernel undoes it.
+    A transposition of the second operand comes last, because the kernel undoes it.
     """
     one, other = product.args
     shapes = [tuple(factor.meta["val"].shape) for factor in product.args]
@@ -317,7 +310,7 @@ def _batch(graph: Graph, product: Node) -> None:
 
 
 def _as_matrices(graph: Graph, origin: Node, factor: Node, batch: tuple[int, ...], shape: tuple[int, ...]) -> Node:
-    """A factor with its matrices, repeated where the other one has more of them, as one dimension."""
+    """Reshapes a factor to one dimension of matrices, repeated where the other factor has more of them."""
     given = tuple(factor.meta["val"].shape)
     if shape[0] != 1 and given[:-2] != batch:
         factor = emit(graph, origin, _aten.expand.default, factor, [*batch, *given[-2:]])
@@ -327,7 +320,7 @@ def _as_matrices(graph: Graph, origin: Node, factor: Node, batch: tuple[int, ...
 
 
 def _pad_or_slice(graph: Graph, pad: Node, value: float) -> None:
-    """Padding with a constant. Less than no elements of it take elements away: a slice, of which the rest is padded."""
+    """Splits constant padding with negative amounts, which remove elements, into a slice and nonnegative padding."""
     source, ends = pad.args[0], list(pad.args[1])
     with graph.inserting_before(pad):
         for place in range(0, len(ends), 2):
@@ -344,7 +337,7 @@ def _pad_or_slice(graph: Graph, pad: Node, value: float) -> None:
 
 
 def _join_ends(graph: Graph, pad: Node) -> None:
-    """Circular padding: each end of a dimension once more at the other one."""
+    """Replaces circular padding by a concatenation of both ends."""
     result, ends = pad.args[0], list(pad.args[1])
     if min(ends) < 0:
         return
@@ -365,7 +358,7 @@ def _join_ends(graph: Graph, pad: Node) -> None:
 
 
 def _gate(graph: Graph, node: Node) -> None:
-    """glu: the first half of a dimension times the sigmoid of the other one."""
+    """Replaces glu by the first half of a dimension times the sigmoid of the other one."""
     source, dim = _arguments(node)
     half = source.meta["val"].shape[dim] // 2
     with graph.inserting_before(node):
@@ -376,7 +369,7 @@ def _gate(graph: Graph, node: Node) -> None:
 
 
 def _rotate(program: ExportedProgram, roll: Node) -> None:
-    """roll of some dimensions, as windows are shifted, as a choice of elements, which int8 has."""
+    """Replaces roll, as in shifted windows, by an index selection, which int8 supports."""
     source, shifts, dims = _arguments(roll)
     if not dims:
         return
@@ -391,9 +384,9 @@ def _rotate(program: ExportedProgram, roll: Node) -> None:
 
 
 def _select(program: ExportedProgram, node: Node) -> None:
-    """Upsampling to the nearest element, or padding with elements, as a choice of elements of each dimension.
+    """Replaces nearest upsampling, or padding with elements, by an index selection in each dimension.
 
-    So it moves integers: other kernels would compute these operators in floating point.
+    A selection moves integers, whereas other kernels would compute these operators in floating point.
     """
     indices = _selected(node)
     if indices is not None:
@@ -404,15 +397,15 @@ def _select(program: ExportedProgram, node: Node) -> None:
 
 
 def _is_image(node: Node) -> bool:
-    """Whether a node returns images of known sizes."""
+    """Whether a node returns images of static sizes."""
     value = node.meta["val"]
     return value.dim() == 4 and all(isinstance(size, int) for size in value.shape)
 
 
 def _selected(node: Node) -> dict[int, torch.Tensor] | None:
-    """Which of its operand's elements an operator that chooses them has, by dimension; without those that have all.
+    """Returns the indices that a selecting operator reads per dimension, without dimensions that are read completely.
 
-    Of coordinates in place of the elements the operator itself says so. None where shapes are unknown or empty.
+    They come from running the operator on coordinates. None if shapes are dynamic or empty.
     """
     shape = node.args[0].meta["val"].shape
     if not all(isinstance(size, int) and size > 0 for size in (*shape, *node.meta["val"].shape)):
@@ -429,7 +422,7 @@ def _selected(node: Node) -> dict[int, torch.Tensor] | None:
 
 
 def _choose(program: ExportedProgram, origin: Node, source: Node, indices: dict[int, torch.Tensor]) -> Node:
-    """Chooses elements by dimension. Images lie channels-last, so that a pixel's elements are copied together."""
+    """Selects elements by dimension. Images are channels-last, so that a pixel's elements are copied together."""
     graph = program.graph
     rank = source.meta["val"].dim()
     order = PIXELS if rank == 4 else list(range(rank))
@@ -442,8 +435,8 @@ def _choose(program: ExportedProgram, origin: Node, source: Node, indices: dict[
 def _choose_in(
     program: ExportedProgram, origin: Node, source: Node, indices: dict[int, torch.Tensor], order: Sequence[int]
 ) -> Node:
-    """Chooses elements by dimension of what has its dimensions in an order."""
-    # The last dimension first, whose parts are smaller.
+    """From the last dimension on, whose parts are smaller."""
+    # From the last dimension on, whose parts are smaller.
     for place in range(len(order) - 1, -1, -1):
         if order[place] in indices:
             index = add_constant(program, f"{origin.name}_index_{order[place]}", indices[order[place]])
@@ -452,14 +445,16 @@ def _choose_in(
 
 
 def _number_padding(graph: Graph, convolution: Node) -> None:
-    """conv2d with its padding in numbers; an odd `same` padding adds one more at the end, in an operator of its own."""
+    """Replaces named padding of conv2d by numbers; an odd `same` padding gets an operator of its own for the extra
+    element.
+    """
     image, weight, bias, stride, padding, dilation, groups = _arguments(convolution)
     image, padding = _padding(graph, convolution, image, weight.meta["val"].shape[2:], padding, dilation)
     _replace(graph, convolution, _aten.conv2d.default, image, weight, bias, stride, padding, dilation, groups)
 
 
 def _fold_padding(graph: Graph, convolution: Node) -> None:
-    """A convolution of an image that was padded with zeros: one that pads, if both ends are padded alike."""
+    """Folds zero padding of an image into the convolution after it, if both ends are padded equally."""
     image, weight, bias, stride, padding, dilation, groups = _arguments(convolution)
     if image.target != _aten.constant_pad_nd.default:
         return
@@ -483,7 +478,7 @@ def _fold_padding(graph: Graph, convolution: Node) -> None:
 
 
 def _make_pooling(graph: Graph, node: Node) -> None:
-    """The mean or the maximum of each channel of an image: a pooling whose window is the image."""
+    """Turns the mean or the maximum of each channel of an image into a pooling over the whole image."""
     image, dims, keepdim, *dtype = _arguments(node)
     value = image.meta["val"]
     if value.dim() != 4 or any(dtype) or sorted(dim % 4 for dim in dims) != [2, 3]:
@@ -497,7 +492,7 @@ def _make_pooling(graph: Graph, node: Node) -> None:
 
 
 def _make_even_pooling(graph: Graph, pooling: Node) -> None:
-    """A pooling to a size that divides the image's: one whose windows are all the same."""
+    """Turns adaptive pooling to a size that divides the image's into a pooling with equal windows."""
     image, size = pooling.args
     pairs = list(zip(image.meta["val"].shape[-2:], size, strict=True))
     if image.meta["val"].dim() == 4 and list(size) != [1, 1] and not any(whole % part for whole, part in pairs):
@@ -506,14 +501,14 @@ def _make_even_pooling(graph: Graph, pooling: Node) -> None:
 
 
 def _share_slope(program: ExportedProgram, node: Node) -> None:
-    """A PReLU whose slopes are all the same: a function of one tensor."""
+    """Turns a PReLU whose slopes are all equal into a leaky ReLU, a function of one tensor."""
     slopes = Constants(program).value(node.args[1])
     if slopes is not None and bool((slopes == slopes.flatten()[0]).all()):
         _replace(program.graph, node, _aten.leaky_relu.default, node.args[0], float(slopes.flatten()[0]))
 
 
 def _pool_first(program: ExportedProgram, pooling: Node) -> Node:
-    """The largest of what activations give of elements: the activation of the largest, if it falls nowhere."""
+    """Moves a monotonic activation behind a max pooling."""
     activation = pooling.args[0]
     if activation.target not in (_aten.prelu.default, _aten.leaky_relu.default) or len(activation.users) > 1:
         return pooling
@@ -531,10 +526,10 @@ def _pool_first(program: ExportedProgram, pooling: Node) -> Node:
 
 
 def _round_down(graph: Graph, pooling: Node) -> None:
-    """A pooling with ceil_mode without it, if no window goes beyond the image, or of maxima.
+    """Rewrites a pooling without ceil_mode, if no window exceeds the image, or if it is a max pooling.
 
-    Maxima stay the same with the last row and column once more behind the image, which the last windows then reach:
-    whatever reaches beyond holds the last one, too. So they do with zeros, if nothing is negative.
+    Maxima stay the same if the last row and column are repeated, because every window that exceeds the image contains
+    them. Zeros do as well, if nothing is negative.
     """
     arguments = _arguments(pooling)
     is_max = pooling.target == _aten.max_pool2d.default
@@ -560,8 +555,26 @@ def _round_down(graph: Graph, pooling: Node) -> None:
     _replace(graph, pooling, pooling.target, image, *arguments[1:])
 
 
+def _is_ignored(source: Node, padding: float) -> bool:
+    """Whether no maximum of a tensor that is padded with a number is that number."""
+    return padding < _IGNORED or (_is_positive(source) and padding <= 0)
+
+
+def _drop_padding(maximum: Node) -> None:
+    """Takes the maximum over whole dimensions before they are padded with what it ignores."""
+    padded, dims, _ = _arguments(maximum)[:3]
+    if maximum.target != _aten.amax.default or padded.target != _aten.constant_pad_nd.default:
+        return
+    source, ends, padding = _arguments(padded)
+    rank = padded.meta["val"].dim()
+    reduced = {dim % rank for dim in dims or range(rank)}
+    grown = {rank - 1 - index // 2 for index, end in enumerate(ends) if end}
+    if _is_ignored(source, padding) and min(ends) >= 0 and grown <= reduced:
+        maximum.replace_input_with(padded, source)
+
+
 def _repeat_ends(graph: Graph, pooling: Node, image: Node, counts: list[tuple[int, int]]) -> Node:
-    """The image with its first and last row, and its first and last column, that many times more."""
+    """Repeats the first and last rows and columns of the image that many times."""
     for dim, (before, after) in zip((2, 3), counts, strict=True):
         size, parts = image.meta["val"].shape[dim], [image]
         if before:
@@ -574,10 +587,10 @@ def _repeat_ends(graph: Graph, pooling: Node, image: Node, counts: list[tuple[in
 
 
 def _take_padding(graph: Graph, pooling: Node) -> Node:
-    """A pooling of maxima of an image that was padded with what it ignores: one that pads.
+    """Folds padding that a max pooling ignores into the pooling.
 
-    What its padding can't be, which is as much at both ends, the first and last rows and columns are, once more: each
-    window that reaches beyond the image holds them, too. Zeros do as well, if nothing is negative.
+    The pooling pads both ends equally. The rest becomes repeated first and last rows and columns, which every window
+    that exceeds the image contains anyway. Zeros do as well, if nothing is negative.
     """
     image = pooling.args[0]
     if image.target != _aten.constant_pad_nd.default or image.meta["val"].dim() != 4:
@@ -588,7 +601,7 @@ def _take_padding(graph: Graph, pooling: Node) -> Node:
     _, kernel, stride, padding, dilation, _ = (
         argument if index in (0, 5) else for_each(argument) for index, argument in enumerate(_arguments(pooling))
     )
-    if not (value < _IGNORED or (is_positive and value <= 0)) or any(others) or dilation != [1, 1]:
+    if not _is_ignored(source, value) or any(others) or dilation != [1, 1]:
         return pooling
     paddings, counts = [], []
     for axis, end in enumerate((top, left)):
@@ -598,7 +611,7 @@ def _take_padding(graph: Graph, pooling: Node) -> Node:
         after = (out - 1) * step + kernel[axis] - before - size
         if not 0 <= before < kernel[axis] or after >= kernel[axis] or min(left, right, top, bottom) < 0:
             return pooling
-        # The most that is right at both ends: windows are no more than there are.
+        # The largest padding for both ends that doesn't change the number of windows.
         most = next(
             each
             for each in range(min(before, kernel[axis] // 2), -1, -1)
@@ -616,7 +629,7 @@ def _take_padding(graph: Graph, pooling: Node) -> Node:
 
 
 def _is_positive(node: Node) -> bool:
-    """Whether a node returns no negative numbers, as far as the last operators tell."""
+    """Whether a node returns no negative numbers, judging by the last operators."""
     if node.target in (_aten.relu.default, _aten.sigmoid.default, _aten.hardsigmoid.default):
         return True
     if node.target in (_aten.hardtanh.default, _aten.clamp.default):
@@ -629,7 +642,7 @@ def _is_positive(node: Node) -> bool:
 def _padding(
     graph: Graph, node: Node, image: Node, kernel: torch.Size, name: str, dilation: list[int]
 ) -> tuple[Node, list[int]]:
-    """The image, padded if its two ends differ, and the padding in numbers of a convolution by name."""
+    """Returns the image, padded if its ends differ, and the numbers for a convolution's named padding."""
     dilation = for_each(dilation, len(kernel))
     total = [d * (k - 1) if name == "same" else 0 for d, k in zip(dilation, kernel, strict=True)]
     if not any(amount % 2 for amount in total):
@@ -640,18 +653,18 @@ def _padding(
 
 
 def _arguments(node: Node) -> list[Any]:
-    """All arguments of a call, with the operator's defaults for those that it leaves out."""
+    """Returns all arguments of a call, with the operator's defaults for omitted ones."""
     left = node.target._schema.arguments[len(node.args) :]
     return [*node.args, *(node.kwargs.get(argument.name, argument.default_value) for argument in left)]
 
 
 def _lay_out(graph: Graph, node: Node) -> None:
-    """Copies to channels-last what an image operator reads otherwise, or an elementwise one beside an image that is.
+    """Copies the images of image operators, and of elementwise ones beside channels-last images, to channels-last.
 
-    Notes how the result lies in the lowered program, where views are copies in the default order of dimensions.
+    Updates the layout of the result to that in the lowered program, where views are copies in the default order.
     """
     operands = [argument for argument in node.args if isinstance(argument, Node)]
-    if node.target in _DEFAULT_ORDER or (node.target in _VIEWS and not _is_view(node)):
+    if node.target in _DEFAULT_ORDER or (node.target in RESHAPES and not _is_view(node)):
         for operand in operands:
             if not operand.meta["val"].is_contiguous():
                 with graph.inserting_before(node):
@@ -661,7 +674,7 @@ def _lay_out(graph: Graph, node: Node) -> None:
     elif node.target in _IMAGE_OPERATORS:
         operands = operands[:1]
     elif node.target not in _BINARY or not any(
-        # One channel lies in any order.
+        # It was a view in the previous order of its operand.
         is_channels_last(operand) and operand.meta["val"].shape[1] > 1
         for operand in operands
     ):
@@ -679,8 +692,8 @@ def _lay_out(graph: Graph, node: Node) -> None:
             with graph.inserting_before(node):
                 copy = emit(graph, node, _aten.clone.default, operand, memory_format=torch.channels_last)
             node.replace_input_with(operand, copy)
-    if node.target in _VIEWS and not node.args[0].meta["val"].is_contiguous():
-        # In the order in which its operand lay before, it was a view.
+    if node.target in RESHAPES and not node.args[0].meta["val"].is_contiguous():
+        # It was a view in the previous order of its operand.
         node.target = _aten.reshape.default
     arguments, options = torch.fx.node.map_arg((node.args, node.kwargs), lambda argument: argument.meta["val"])
     result = node.target(*arguments, **options)
@@ -690,10 +703,10 @@ def _lay_out(graph: Graph, node: Node) -> None:
 
 
 def _is_part(node: Node) -> bool:
-    """Whether a node is a slice of a channels-last image, one of the parts that it is split into, or repeats it."""
+    """Whether a node is a slice or a repetition of a channels-last image, or one of the parts that it is split into."""
     if node.target == getitem:
         node = node.args[0]
-        if node.target not in _SPLITTING:
+        if node.target not in SPLITS:
             return False
     elif node.target not in (_aten.slice.Tensor, _aten.expand.default):
         return False
@@ -702,7 +715,7 @@ def _is_part(node: Node) -> bool:
 
 
 def _take_part(graph: Graph, node: Node) -> None:
-    """A part of a channels-last image that lies as the image does: of PyTorch's it would lie in the default order."""
+    """Replaces a part of a channels-last image by one with the same layout; PyTorch's would have the default order."""
     operator: Any = _aten.slice.Tensor
     if node.target == getitem:
         parts, place = node.args
@@ -718,7 +731,10 @@ def _take_part(graph: Graph, node: Node) -> None:
     with graph.inserting_before(node):
         pixels = emit(graph, node, _aten.permute.default, image, PIXELS)
         part = emit(graph, node, operator, pixels, *arguments)
-        # Nothing moves after it.
+        # Makes sequences, [batch, channels, steps], images of height 1, [batch, channels, 1, steps].
+        #
+        # A convolution begins a chain of images, which continues through all operators that work on them unchanged.
+        # Where another operator reads a sequence, the image is viewed as one.
         part.meta["val"] = part.meta["val"].contiguous()
         result = emit(graph, node, _aten.permute.default, part, IMAGE)
         result.meta["val"] = result.meta["val"].contiguous()
@@ -728,7 +744,7 @@ def _take_part(graph: Graph, node: Node) -> None:
 
 
 def _is_view(node: Node) -> bool:
-    """Whether a tensor can be viewed in another shape as it lies in memory now."""
+    """Whether a tensor's present memory order allows viewing it in another shape."""
     try:
         node.args[0].meta["val"].view(node.args[1])
     except (RuntimeError, ValueError):
@@ -739,18 +755,18 @@ def _is_view(node: Node) -> bool:
 class _Sequences:
     """Makes sequences, [batch, channels, steps], images of height 1, [batch, channels, 1, steps].
 
-    A convolution begins a chain of images, which goes on through all operators that are the same on them. Where another
-    operator reads a sequence, the image is viewed as one.
+    A convolution begins a chain of images, which continues through all operators that work on them unchanged. Where
+    another operator reads a sequence, the image is viewed as one.
     """
 
     def __init__(self, program: ExportedProgram) -> None:
         self._program = program
         self._graph = program.graph
-        # Sequence -> the image in its place.
+        # Maps sequences to the images that replace them.
         self._images: dict[Node, Node] = {}
-        # Those of them whose operators compute the image instead, in order.
+        # Sequences whose operators compute the image instead, in order.
         self._rewritten: dict[Node, None] = {}
-        # Splitting of sequence -> that of its image.
+        # Maps the splitting of a sequence to that of its image.
         self._parts: dict[Node, Node] = {}
         self._makers: dict[Any, Callable[[Node], Node | None]] = {
             **dict.fromkeys(_BINARY, self._binary),
@@ -768,7 +784,7 @@ class _Sequences:
             _aten.expand.default: self._expand,
             getitem: self._part,
             _aten.constant_pad_nd.default: self._elementwise,
-            # Over groups of channels, whatever lies behind them.
+            # It works over groups of channels with any trailing dimensions.
             _aten.group_norm.default: self._elementwise,
         }
 
@@ -793,7 +809,7 @@ class _Sequences:
                         self._leave(sequence, self._images[sequence], user)
 
     def _on_images(self, node: Node) -> Node | None:
-        """The operator on images; None for what stays as it is."""
+        """Returns the operator on images, or None if the node stays unchanged."""
         make = self._makers.get(node.target)
         return None if make is None else make(node)
 
@@ -801,11 +817,11 @@ class _Sequences:
         return emit(self._graph, node, operator, *args, **options)
 
     def _enter(self, node: Node, sequence: Node) -> Node:
-        """The image of a sequence that `node` reads."""
+        """Returns the image of a sequence that `node` reads."""
         if sequence not in self._images:
             batch, channels, steps = sequence.meta["val"].shape
             if channels == 1:
-                # Lies in both orders at once; strides say that it is meant to be channels-last.
+                # Has both orders; the strides mark it as channels-last.
                 rows = self._emit(node, _aten.reshape.default, sequence, [batch, 1, steps, 1])
                 self._images[sequence] = self._emit(node, _aten.permute.default, rows, IMAGE)
             else:
@@ -813,14 +829,14 @@ class _Sequences:
         return self._images[sequence]
 
     def _leave(self, sequence: Node, image: Node, user: Node) -> None:
-        """Lets `user` read the image in place of the sequence."""
+        """Makes `user` read the image instead of the sequence."""
         batch, channels, steps = sequence.meta["val"].shape
         if order_of(user) == [0, 2, 1]:
             rows = self._emit(user, _aten.permute.default, image, PIXELS)
             user.replace_all_uses_with(self._emit(user, _aten.view.default, rows, [batch, steps, channels]))
             return
         copy = self._emit(user, _aten.clone.default, image, memory_format=torch.contiguous_format)
-        if user.target in _VIEWS:
+        if user.target in RESHAPES:
             user.update_arg(0, copy)
         else:
             user.replace_input_with(sequence, self._emit(user, _aten.view.default, copy, [batch, channels, steps]))
@@ -900,7 +916,7 @@ class _Sequences:
         if is_first and image.target == _aten.conv2d.default and len(sequence.users) == 1:
             source, weight, bias, stride, padding, dilation, groups = _arguments(image)
             if stride == [1, 1] and steps - left <= padding[1]:
-                # A causal convolution, which drops what it computed from the padding behind the sequence.
+                # A causal convolution, which drops the results that overlap the padding after the sequence.
                 ends = [padding[1], padding[1] - (steps - left)]
                 padded = self._emit(image, _aten.constant_pad_nd.default, source, ends, 0.0)
                 windows = stride, [0, 0], dilation, groups
@@ -910,7 +926,7 @@ class _Sequences:
     def _part(self, node: Node) -> Node | None:
         parts, place = node.args
         if parts not in self._parts:
-            if parts.target not in _SPLITTING or parts.args[0] not in self._images:
+            if parts.target not in SPLITS or parts.args[0] not in self._images:
                 return None
             sequence, sizes, dim = _arguments(parts)
             self._parts[parts] = self._emit(parts, parts.target, self._images[sequence], sizes, _OF_SEQUENCE[dim])
@@ -926,7 +942,7 @@ class _Sequences:
 
     def _elementwise(self, node: Node) -> Node | None:
         sequence, *rest = node.args
-        # A padding of all three dimensions has six numbers, which an image's dimensions don't match.
+        # Padding of all three dimensions has six numbers, which don't match an image's dimensions.
         if sequence not in self._images or (node.target == _aten.constant_pad_nd.default and len(rest[0]) != 2):
             return None
         return self._emit(node, node.target, self._images[sequence], *rest, **node.kwargs)

@@ -1,8 +1,8 @@
-"""Weights of four bits for linear layers and convolutions of one by one, with int8 activations.
+"""Implements 4-bit weights for linear layers and 1x1 convolutions, with int8 activations.
 
-A channel's weights have one scale, or one for each group of 32 inputs. Those of groups are multiples of the channel's
-by integers of eight bits, so that a layer's sums are integers with one factor per channel: a weight is int4 times its
-group's factor, and in quantized modules these products are the weights, int16 with a scale per channel.
+A channel's weights have one scale, or one per group of 32 inputs. The scales of groups are 8-bit multiples of the
+channel's, so that a layer's sums are integers with one multiplier per channel: a weight is int4 times its group's
+factor. In quantized modules these products are the weights, int16 with a scale per channel.
 
 torch_fusion::linear_int4 and pointwise_int4 compute the integers that kernels/cortex_m/int4.cpp computes.
 """
@@ -27,28 +27,25 @@ from tools.artifacts.packed_layer.packed_layer import CONVOLUTION, DSP, LINEAR, 
 from tools.artifacts.packed_layer.packed_layer import round_up as _up
 from tools.pipeline.export.ir.constants import add_constant
 from tools.pipeline.export.ir.dim_orders import IMAGE, PIXELS
+from tools.pipeline.export.ir.operators import DEQUANTIZATIONS, DEQUANTIZE, DEQUANTIZE_CHANNELS, QUANTIZE
 from tools.pipeline.export.ir.rewriting import place_of, replace_node
 from tools.pipeline.export.quantize.activation_tables import attribute, by_layer
 from tools.quiet.console import UserError
 
 _aten = torch.ops.aten
-_decomposed = torch.ops.quantized_decomposed
-_QUANTIZE = _decomposed.quantize_per_tensor.default
-_DEQUANTIZE = _decomposed.dequantize_per_tensor.default
-_DEQUANTIZE_CHANNELS = _decomposed.dequantize_per_channel.default
 
-# dtypes of weights that a layer can have, and the choice between them.
+# The weight dtypes of a layer, and the automatic choice between them.
 DTYPES = ("int8", "int4")
 AUTO = "auto"
-# Inputs that can share a scale; 0: all of a channel do.
+# The number of inputs that share a scale; 0: all inputs of a channel do.
 GROUP_SIZES = (INT4_BLOCK, 0)
-# The least and largest int4, and the largest factor of a group.
+# The bounds of int4, and the largest factor of a group.
 LEAST, LARGEST, _LARGEST_FACTOR = -8, 7, 127
-# That of the group with the largest weights, if none is cut off; larger ones serve others better, now and then.
+# The factor of the group with the largest weights if none is clipped; a larger one can serve the others better.
 _USUAL_FACTOR = 101
-# The bits of a word that the weights of eight inputs are in, from the lowest on, as kernels/cortex_m/packed.h has them.
+# The bit positions of eight inputs' weights in a word, from the lowest on, as in kernels/cortex_m/packed.h.
 _PLACES = (5, 4, 1, 0, 7, 6, 3, 2)
-# Scales that are tried for some weights, as shares of the smallest one with which none is cut off.
+# Candidate scales, relative to the smallest one that clips no weight.
 _SHARES = [(40 - step) / 32 for step in range(24)]
 
 _library = Library("torch_fusion", "FRAGMENT")
@@ -62,10 +59,10 @@ class WeightDtypes:
     """The dtypes of a model's weights.
 
     Attributes:
-      dtype: of linear layers and convolutions of one by one, `int8` or `int4`.
-      by_layer: of layers by their names, with all that is inside them; the longest name counts.
-      group_size: inputs that share a scale of int4 weights, INT4_BLOCK; 0: all of a channel do.
-      in_int8: places, as origin() has them, whose weights are int8 whatever else is said.
+      dtype: the dtype for linear layers and 1x1 convolutions, `int8` or `int4`.
+      by_layer: maps module names, which include all modules inside, to dtypes; the longest name wins.
+      group_size: the number of inputs that share a scale of int4 weights, INT4_BLOCK; 0: all inputs of a channel do.
+      in_int8: locations, as origin() returns them, whose weights are always int8.
     """
 
     dtype: str = "int8"
@@ -79,7 +76,7 @@ class WeightDtypes:
         return "int4" in (self.dtype, *self.by_layer.values())
 
     def of(self, node: Node) -> str:
-        """The dtype of a layer's weights."""
+        """Returns the dtype of a layer's weights."""
         return by_layer(node, self.by_layer, self.dtype)
 
 
@@ -89,8 +86,8 @@ class Int4Layer:
 
     Attributes:
       weight: [out, in], integers: int4 times their group's factor.
-      bias: integers, in the scale of the sums; with the input's zero point folded in.
-      multipliers, shifts: per channel, as quantize_multiplier_aot() has them.
+      bias: integers in the scale of the sums, with the input's zero point folded in.
+      multipliers, shifts: per channel, as from quantize_multiplier_aot().
     """
 
     kind: int
@@ -105,25 +102,25 @@ class Int4Layer:
 
 
 def round_to_int4(weight: Tensor, group_size: int, energy: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    """The weights that int4 can have with the smallest error.
+    """Rounds weights to int4 with the smallest error.
 
     Args:
       weight: [out, in], in floating point.
       group_size: INT4_BLOCK, or 0 for one scale per channel.
-      energy: the mean square of each input, by which its weights' errors count; None: all count the same.
+      energy: the mean square of each input, which weights the errors; None: all have equal weight.
 
     Returns:
       integers, int16, each int4 times the factor of its group; and the scales of channels.
     """
     channels, inner = weight.shape
-    # With one group there is no other scale to be a multiple of.
+    # A single group has no other scale to be a multiple of.
     group_size = group_size if inner > group_size else 0
     size = group_size or inner
     groups, counts = (
         torch.nn.functional.pad(values.double(), (0, -inner % size)).reshape(len(values), -1, size)
         for values in (weight, torch.ones(1, inner) if energy is None else energy[None])
     )
-    # The end that is farther from zero in proportion to the integers there are is reached.
+    # The end that is farther from zero, relative to its integers, determines the scale.
     ideal = torch.maximum(groups.amax(2) / LARGEST, groups.amin(2) / LEAST).clamp(min=0)
     if not group_size:
         candidates = torch.stack([ideal * share for share in _SHARES])
@@ -131,10 +128,10 @@ def round_to_int4(weight: Tensor, group_size: int, energy: Tensor | None = None)
         scales = torch.where(best == 0, 1.0, best)[:, 0]
         return _nearest(groups, scales[:, None]).reshape(channels, -1).to(torch.int16), scales.float()
     scales = ideal.amax(1) / _USUAL_FACTOR
-    # As the kernels' factors have it.
+    # Rounded to float32, the dtype of the kernels' scales.
     scales = torch.where(scales == 0, 1.0, scales).float().double()
     steps = ideal / scales[:, None]
-    # And the scale of the largest group, which the others may be made for, too.
+    # Also the scale of the largest group, for which the channel's scale may be optimized.
     shares = [*(steps * share for share in _SHARES), steps.amax(1, True).expand_as(steps)]
     factors = torch.stack([each.round().clamp(1, _LARGEST_FACTOR) for each in shares])
     best = _best(groups, factors * scales[:, None], counts)
@@ -148,10 +145,10 @@ def _nearest(groups: Tensor, scales: Tensor) -> Tensor:
 
 
 def _best(groups: Tensor, candidates: Tensor, counts: Tensor) -> Tensor:
-    """Of candidates for the scales of groups those that leave the smallest square error, the first of equal ones.
+    """Selects the scales of groups with the smallest square error among candidates; the first of equal ones.
 
     Args:
-      counts: by which the squares of errors count.
+      counts: weights of the squared errors.
     """
     errors = torch.stack(
         [((_nearest(groups, each) * each[:, :, None] - groups).square() * counts).sum(2) for each in candidates]
@@ -160,9 +157,9 @@ def _best(groups: Tensor, candidates: Tensor, counts: Tensor) -> Tensor:
 
 
 def factors_of(weight: Tensor) -> tuple[Tensor, Tensor]:
-    """What integers are products of: int4 [out, in], and the factor of each group of them.
+    """Factors integers into int4 [out, in] and the factor of each group.
 
-    A group's factor is the smallest that leaves int4.
+    A group's factor is the smallest one that leaves int4.
     """
     channels, inner = weight.shape
     groups = torch.nn.functional.pad(weight.to(torch.int64), (0, -inner % INT4_BLOCK)).reshape(channels, -1, INT4_BLOCK)
@@ -175,12 +172,12 @@ def factors_of(weight: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def pack_int4(layer: Int4Layer, arrangement: int) -> Tensor | None:
-    """The packed constant of a layer, int8; None for one whose sums or factors the kernels have no room for."""
+    """Returns the packed constant of a layer, int8, or None if its sums or multipliers exceed the kernels' range."""
     int4, factors = factors_of(layer.weight)
     channels, inner = int4.shape
     weight = layer.weight.to(torch.int64)
     folded = layer.bias.to(torch.int64)
-    # The kernels double sums in 32 bits and shift to the right by at least one.
+    # The kernels double 32-bit sums and shift right by at least one.
     largest = folded.abs() + 128 * weight.abs().sum(1)
     multipliers = layer.multipliers.to(torch.int64)
     shifts = torch.where(multipliers == 0, -1, layer.shifts.to(torch.int64))
@@ -212,7 +209,7 @@ def pack_int4(layer: Int4Layer, arrangement: int) -> Tensor | None:
 
 
 def _arranged(int4: Tensor, factors: Tensor | None, arrangement: int) -> bytes:
-    """Weights and factors of groups of four channels, block after block."""
+    """Packs weights and factors of groups of four channels, block by block."""
     parts = []
     for first in range(0, len(int4), 4):
         for at in range(0, int4.shape[1], INT4_BLOCK):
@@ -236,7 +233,7 @@ def _halves(block: Tensor) -> Tensor:
 
 
 def unpack_int4(packed: Tensor) -> Int4Layer:
-    """The layer in a packed constant."""
+    """Unpacks the layer from a packed constant."""
     data = packed.numpy().tobytes()
     head = Head.unpack(data)
     multipliers_at, shifts_at, weights_at = head.tables
@@ -282,8 +279,8 @@ def unpack_int4(packed: Tensor) -> Int4Layer:
 
 
 def compute(layer: Int4Layer, rows: Tensor) -> Tensor:
-    """What a layer returns for int8 rows [..., in], to the bit."""
-    # Exact, as all sums are below 2**53.
+    """Computes a layer on int8 rows [..., in], bit by bit as the kernels do."""
+    # Exact, because all sums are below 2**53.
     sums = (rows.double() @ layer.weight.double().T).to(torch.int64) + layer.bias
     scaled = torch.stack(
         [
@@ -299,13 +296,13 @@ def compute(layer: Int4Layer, rows: Tensor) -> Tensor:
 
 @impl(_library, "linear_int4", "CompositeExplicitAutograd")
 def linear_int4(input: Tensor, packed: Tensor, channels: int) -> Tensor:
-    """A linear layer."""
+    """Computes a linear layer."""
     return compute(unpack_int4(packed), input)
 
 
 @impl(_library, "pointwise_int4", "CompositeExplicitAutograd")
 def pointwise_int4(input: Tensor, packed: Tensor, channels: int) -> Tensor:
-    """A convolution of one by one, of images channels last."""
+    """Computes a 1x1 convolution of channels-last images."""
     result = compute(unpack_int4(packed), input.permute(PIXELS)).permute(IMAGE)
     return torch.empty_like(result, memory_format=torch.channels_last).copy_(result)
 
@@ -329,7 +326,7 @@ class _Found:
     """A quantized layer that can have int4 weights.
 
     Attributes:
-      layer: a linear layer or a convolution of one by one.
+      layer: a linear layer or a 1x1 convolution.
       source: dequantizes its input.
       weight: dequantizes its weight.
       quantize: quantizes its result, or that of the activation that is fused with it.
@@ -344,17 +341,17 @@ class _Found:
 
 
 def _find(node: Node, constant: Callable[[Node], Tensor | None]) -> _Found | None:
-    """What there is around a layer that can have int4 weights; None for other nodes.
+    """Finds the nodes around a layer that can have int4 weights; returns None for other nodes.
 
     Args:
-      constant: what a node always is.
+      constant: returns the constant value of a node.
     """
     if node.target not in (_aten.conv2d.default, _aten.linear.default):
         return None
     source, weight = node.args[:2]
-    if not isinstance(source, Node) or source.target != _DEQUANTIZE or source.args[5] != torch.int8:
+    if not isinstance(source, Node) or source.target != DEQUANTIZE or source.args[5] != torch.int8:
         return None
-    if not isinstance(weight, Node) or weight.target not in (_DEQUANTIZE, _DEQUANTIZE_CHANNELS):
+    if not isinstance(weight, Node) or weight.target not in DEQUANTIZATIONS:
         return None
     integers = constant(weight.args[0]) if isinstance(weight.args[0], Node) else None
     if integers is None or (node.target == _aten.conv2d.default and not is_pointwise(node, integers)):
@@ -362,7 +359,7 @@ def _find(node: Node, constant: Callable[[Node], Tensor | None]) -> _Found | Non
     low, high, last = -math.inf, math.inf, node
     while len(last.users) == 1:
         (user,) = last.users
-        if user.target == _QUANTIZE and user.args[5] == torch.int8:
+        if user.target == QUANTIZE and user.args[5] == torch.int8:
             return _Found(node, source, weight, user, low, high)
         limits = _limits(user)
         if limits is None:
@@ -372,7 +369,7 @@ def _find(node: Node, constant: Callable[[Node], Tensor | None]) -> _Found | Non
 
 
 def is_pointwise(node: Node, weight: Tensor) -> bool:
-    """Whether a convolution's outputs are of one pixel each, with all of its channels."""
+    """Whether a convolution's outputs depend on one pixel each, with all of its channels."""
     stride, padding, _, groups = [*node.args, *[None] * 7][3:7]
     return (
         node.meta["val"].dim() == 4
@@ -384,7 +381,7 @@ def is_pointwise(node: Node, weight: Tensor) -> bool:
 
 
 def _limits(node: Node) -> tuple[float, float] | None:
-    """What an activation keeps its operand in; None for other nodes."""
+    """Returns the bounds of an activation, or None for other nodes."""
     if node.target in (_aten.relu.default, _aten.relu_.default):
         return 0.0, math.inf
     if node.target in (_aten.hardtanh.default, _aten.hardtanh_.default):
@@ -398,14 +395,14 @@ def _limits(node: Node) -> tuple[float, float] | None:
 
 
 def _energy(values: Sequence[Tensor], dim: int) -> Tensor:
-    """The mean square of each input, and a little of all of theirs, of what a layer read in each sample.
+    """Returns the mean square of each input over the samples, plus a small share of the overall mean.
 
     Args:
-      dim: has the inputs.
+      dim: the dimension of the inputs.
     """
     rows = [value.detach().double().movedim(dim, -1).flatten(0, -2) for value in values]
     energy = torch.stack([each.square().mean(0) for each in rows]).mean(0)
-    # An input that is always zero on these samples is something, now and then.
+    # An input that is always zero on these samples may be nonzero on others.
     return energy + 0.01 * energy.mean() if bool(energy.any()) else torch.ones_like(energy)
 
 
@@ -417,12 +414,12 @@ def quantize_weights(
     observed: Sequence[Mapping[str, Tensor]],
     samples: Sequence[Sequence[Tensor]],
 ) -> None:
-    """Gives layers of a converted module int4 weights, in place, where they are smaller than with int8 ones.
+    """Gives layers of a converted module int4 weights where these are smaller than int8 ones, in place.
 
     Args:
       floating: the module in floating point, with the same names of nodes.
-      places: where layers of `converted` are in the model, as origin() has them.
-      observed: what nodes of `floating` returned for samples, by their names.
+      places: the locations of layers of `converted`, as origin() returns them.
+      observed: the results of nodes of `floating` for samples, by their names.
       samples: the inputs of these samples.
     """
     by_name = {node.name: node for node in floating.graph.nodes}
@@ -464,9 +461,10 @@ def quantize_weights(
 
 
 def dequantize_integers(module: GraphModule, name: str, integers: Tensor, scales: Tensor) -> Node:
-    """A call that gives weights of integers, each int4 times the factor of its group, with a scale per channel.
+    """Emits a call that dequantizes integers, each int4 times the factor of its group, with a scale per channel.
 
-    The module gets buffers for them, whose names begin with `name`; the call is where its graph inserts.
+    The module gets buffers for them, whose names begin with `name`; the call is inserted at the graph's insertion
+    point.
     """
     made = []
     zero_points = torch.zeros(len(scales), dtype=torch.int64)
@@ -475,11 +473,11 @@ def dequantize_integers(module: GraphModule, name: str, integers: Tensor, scales
         module.register_buffer(target, value)
         made.append(module.graph.get_attr(target))
     limits = torch.iinfo(torch.int16)
-    return module.graph.call_function(_DEQUANTIZE_CHANNELS, (*made, 0, limits.min, limits.max, torch.int16))
+    return module.graph.call_function(DEQUANTIZE_CHANNELS, (*made, 0, limits.min, limits.max, torch.int16))
 
 
 def has_room_for_bias(module: GraphModule, layer: Node, bias: Tensor) -> bool:
-    """Whether a layer of a converted module can have a bias: sums of int4 weights must fit."""
+    """Whether a layer of a converted module can have a bias: the sums of int4 weights must fit."""
     if not is_int4(layer.args[1]):
         return True
 
@@ -493,7 +491,7 @@ def has_room_for_bias(module: GraphModule, layer: Node, bias: Tensor) -> bool:
 
 
 def _int8_bytes(node: Node, weight: Tensor) -> int:
-    """Bytes of the packed constant of a layer with int8 weights."""
+    """Returns the bytes of the packed constant of a layer with int8 weights."""
     channels, inner = weight.shape[:2]
     kind = LINEAR if node.target == _aten.linear.default else CONVOLUTION
     head = Head(DSP, kind, 0, inner, 0, channels, (1, 1), (1, 1), (0, 0), (1, 1), 0, 0, 0, 0)
@@ -501,8 +499,8 @@ def _int8_bytes(node: Node, weight: Tensor) -> int:
 
 
 def is_int4(weight: Any) -> bool:
-    """Whether a node dequantizes weights of four bits: integers of dequantize_integers(), or within int4's range."""
-    if not isinstance(weight, Node) or weight.target != _DEQUANTIZE_CHANNELS:
+    """Whether a node dequantizes 4-bit weights: integers of dequantize_integers(), or within int4's range."""
+    if not isinstance(weight, Node) or weight.target != DEQUANTIZE_CHANNELS:
         return False
     least, largest, dtype = weight.args[4:7]
     return dtype == torch.int16 or (least >= LEAST and largest <= LARGEST)
@@ -535,13 +533,13 @@ def _packed(found: _Found, integers: Tensor, scales: Tensor, bias: Tensor, arran
 
 
 def lower_int4(program: ExportedProgram, arrangement: int) -> None:
-    """Puts int8 operators in place of the layers with int4 weights, in place.
+    """Replaces the layers with int4 weights by int8 operators, in place.
 
     Args:
-      program: a captured one.
-      arrangement: of the weights: SCALAR, DSP or MVE.
+      program: a captured program.
+      arrangement: the arrangement of the weights: SCALAR, DSP or MVE.
 
-    Raises UserError for a layer that was quantized elsewhere, so that the kernels can't compute it.
+    Raises UserError for a layer that was quantized elsewhere in a way that the kernels can't compute.
     """
     graph = program.graph
     for node in list(graph.nodes):

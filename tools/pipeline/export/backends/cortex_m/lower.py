@@ -17,7 +17,7 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
 from torch.fx import Node
 
-# The operators that these define, by which the passes below know layers.
+# These define the operators by which the passes below recognize layers.
 import tools.pipeline.export.backends.cortex_m.int4
 import tools.pipeline.export.backends.cortex_m.norms
 import tools.pipeline.export.backends.cortex_m.prelu
@@ -27,6 +27,7 @@ from tools.artifacts.core.core import has_dsp, has_vectors
 from tools.pipeline.export.backends.cortex_m.dialect import PASSES
 from tools.pipeline.export.backends.cortex_m.pack import arrangement_of, has_window
 from tools.pipeline.export.ir.dim_orders import PIXELS, copy_to_order
+from tools.pipeline.export.ir.operators import DEQUANTIZATIONS, DEQUANTIZE, DEQUANTIZE_CHANNELS, QUANTIZE
 from tools.pipeline.export.ir.rewriting import named_arguments, replace_node
 from tools.pipeline.export.ir.signature import user_inputs
 from tools.pipeline.export.pipelines import CORTEX_M_EDGE, CORTEX_M_PACKED, CORTEX_M_QUANTIZED
@@ -37,14 +38,12 @@ from tools.pipeline.export.quantize.boundary import BorderOperators
 from tools.pipeline.export.upstream.retracing import known_results_of
 from tools.pipeline.model_file.deterministic import computing
 
-_DECOMPOSED = torch.ops.quantized_decomposed
 _BIASED = (
     torch.ops.aten.conv2d.default,
     torch.ops.aten.conv2d.padding,
     torch.ops.aten.conv_transpose2d.input,
     torch.ops.aten.linear.default,
 )
-_DEQUANTIZED_WEIGHT = (_DECOMPOSED.dequantize_per_tensor.default, _DECOMPOSED.dequantize_per_channel.default)
 _CLAMPING_LAYERS = (
     exir_ops.edge.cortex_m.quantized_add.default,
     exir_ops.edge.cortex_m.quantized_conv2d.default,
@@ -60,7 +59,7 @@ _IMAGE_LAYERS = (
     exir_ops.edge.torch_fusion.pointwise_int4.default,
 )
 _INT4_LAYERS = {
-    # The dim that has the channels.
+    # The dimension of the channels.
     exir_ops.edge.torch_fusion.linear_int4.default: -1,
     exir_ops.edge.torch_fusion.pointwise_int4.default: 1,
 }
@@ -76,9 +75,9 @@ BORDER = BorderOperators(_QUANTIZE, _DEQUANTIZE, torch.int8)
 
 
 def config() -> EdgeCompileConfig:
-    """How edge programs are made; a new one for each, as to_edge() appends to its lists."""
+    """Returns the options of edge programs; a new object each time, because to_edge() appends to its lists."""
     return EdgeCompileConfig(
-        # Operators that the passes replace as a whole; decomposed they would stay in floating point.
+        # Operators that the passes replace as a unit; decomposed, they would stay in floating point.
         preserve_ops=[
             torch.ops.aten.linear.default,
             torch.ops.aten.hardsigmoid.default,
@@ -86,7 +85,7 @@ def config() -> EdgeCompileConfig:
             torch.ops.aten.hardswish.default,
             torch.ops.aten.hardswish_.default,
             torch.ops.aten.silu.default,
-            # Functions that can be tables.
+            # Functions that can become tables.
             torch.ops.aten.mish.default,
             torch.ops.aten.softplus.default,
         ],
@@ -97,14 +96,14 @@ def config() -> EdgeCompileConfig:
 
 
 def target_of(core: str) -> CortexMTargetConfig:
-    """ExecuTorch's description of a core: it knows neither all of them nor what they can do without."""
+    """Returns the closest description of a core that ExecuTorch has."""
     if has_vectors(core):
         return CortexMTargetConfig(CortexM.M55)
     return CortexMTargetConfig(CortexM.M4, isa=None if has_dsp(core) else Backend.SCALAR)
 
 
 def to_cortex_m(program: ExportedProgram, target: CortexMTargetConfig) -> ExportedProgram:
-    """The edge program of a quantized program, with `cortex_m::` operators for the target."""
+    """Returns the edge program of a quantized program, with `cortex_m::` operators for the target."""
     whole = CORTEX_M_QUANTIZED.run(program, arrangement=arrangement_of(target))
     with known_results_of(whole):
         edge = to_edge(whole, compile_config=config()).exported_program()
@@ -112,14 +111,14 @@ def to_cortex_m(program: ExportedProgram, target: CortexMTargetConfig) -> Export
 
 
 def substitute_operators(program: ExportedProgram, target: CortexMTargetConfig) -> ExportedProgram:
-    """Puts `cortex_m::` operators in place of an edge program's quantized ones; delegates stay as they are."""
+    """Replaces quantized operators of an edge program by `cortex_m::` ones; delegates stay unchanged."""
     return CortexMPassManager(program, list(PASSES), target_config=target).transform()
 
 
 def fuse_clamps(program: ExportedProgram) -> None:
-    """Lets layers clamp what they compute, in place of an operator after them.
+    """Fuses clamps into the layers before them.
 
-    The passes leave these two where the layer shares its range with another tensor, as before a concatenation.
+    The passes leave both where the layer shares its range with another tensor, as before a concatenation.
     """
     for node in list(program.graph.nodes):
         if node.target != exir_ops.edge.aten.clamp.default or node.meta["val"].dtype != torch.int8:
@@ -139,7 +138,7 @@ def fuse_clamps(program: ExportedProgram) -> None:
 
 
 def list_integers(program: ExportedProgram) -> ExportedProgram:
-    """Puts single integers in lists where an operator takes a list: PyTorch does so in calls, a device does not."""
+    """Wraps single integers into lists where an operator takes a list: PyTorch does so in calls, a device does not."""
     for node in program.graph.nodes:
         schema = getattr(node.target, "_schema", None)
         if node.op != "call_function" or schema is None:
@@ -153,7 +152,7 @@ def list_integers(program: ExportedProgram) -> ExportedProgram:
 
 
 def note_default_order(program: ExportedProgram) -> None:
-    """Gives input images of one channel, which lie in both orders at once, the default one, in place."""
+    """Marks input images of one channel, which have both orders, as being in the default one, in place."""
     for node in user_inputs(program):
         for image in (node, *(user for user in node.users if user.target == _QUANTIZE)):
             value = image.meta["val"]
@@ -164,18 +163,18 @@ def note_default_order(program: ExportedProgram) -> None:
 def quantize_biases(program: ExportedProgram) -> None:
     """Quantizes biases that a model's author left in floating point, in place: int32 in the scale of the products.
 
-    Quantization-aware training with batch normalization does, whose folding makes biases after all else is quantized.
+    In quantization-aware training, folding batch normalization creates biases after everything else is quantized.
     """
     graph = program.graph
     for node in list(graph.nodes):
         if node.target not in _BIASED:
             continue
         operand, weight, bias = [*node.args, None][:3]
-        if operand.target != _DECOMPOSED.dequantize_per_tensor.default or not isinstance(bias, Node):
+        if operand.target != DEQUANTIZE or not isinstance(bias, Node):
             continue
-        if weight.target not in _DEQUANTIZED_WEIGHT or not is_param_node(program, bias):
+        if weight.target not in DEQUANTIZATIONS or not is_param_node(program, bias):
             continue
-        is_per_channel = weight.target == _DECOMPOSED.dequantize_per_channel.default
+        is_per_channel = weight.target == DEQUANTIZE_CHANNELS
         scales = get_param_tensor(program, weight.args[1]) if is_per_channel else torch.tensor(weight.args[1])
         value = get_param_tensor(program, bias)
         steps = (scales.double() * operand.args[1]).expand(value.shape)
@@ -191,28 +190,28 @@ def quantize_biases(program: ExportedProgram) -> None:
             ]
         with graph.inserting_before(node):
             arguments = (*placeholders, 0, limits.min, limits.max, torch.int32)
-            dequantized = graph.call_function(_DECOMPOSED.dequantize_per_channel.default, arguments)
+            dequantized = graph.call_function(DEQUANTIZE_CHANNELS, arguments)
         dequantized.meta = {"val": bias.meta["val"]}
         node.replace_input_with(bias, dequantized)
     program.graph_module.recompile()
 
 
 def separate_activations(program: ExportedProgram) -> None:
-    """Quantizes layers for themselves whose activations the passes cannot fuse into them, in place.
+    """Quantizes layers separately from activations that the passes cannot fuse into them, in place.
 
-    A layer and its relu or clamp are quantized together, and fused where int8 saturates at the activation's bounds.
-    With a range that is shared with another tensor it does not; then the passes would leave both to compute with the
-    bare integers. In the result's own scale the layer loses nothing: what saturates is beyond the bounds, too.
+    A layer and its relu or clamp are quantized together, and fused if int8 saturates at the activation's bounds. With a
+    range that is shared with another tensor it doesn't, and the passes would make both compute with the raw integers.
+    The layer loses nothing in the result's own scale: values that saturate exceed the bounds, too.
     """
     graph = program.graph
     for node in list(graph.nodes):
         bounds = _bounds(node)
         users = list(node.users)
-        if bounds is None or len(users) != 1 or users[0].target != _DECOMPOSED.quantize_per_tensor.default:
+        if bounds is None or len(users) != 1 or users[0].target != QUANTIZE:
             continue
         layer = node.args[0]
         if layer.op != "call_function" or layer.target in (
-            _DECOMPOSED.dequantize_per_tensor.default,
+            DEQUANTIZE,
             torch.ops.aten.max_pool2d.default,
         ):
             continue
@@ -227,7 +226,7 @@ def separate_activations(program: ExportedProgram) -> None:
         with graph.inserting_after(layer):
             quantized = graph.call_function(users[0].target, (layer, *parameters))
         with graph.inserting_after(quantized):
-            result = graph.call_function(_DECOMPOSED.dequantize_per_tensor.default, (quantized, *parameters))
+            result = graph.call_function(DEQUANTIZE, (quantized, *parameters))
         quantized.meta = layer.meta | {"val": users[0].meta["val"]}
         result.meta = dict(layer.meta)
         node.replace_input_with(layer, result)
@@ -235,7 +234,7 @@ def separate_activations(program: ExportedProgram) -> None:
 
 
 def _bounds(node: Node) -> tuple[float | None, float | None] | None:
-    """What an activation keeps its operand in; None for other nodes."""
+    """Returns the bounds of an activation, or None for other nodes."""
     aten = torch.ops.aten
     if node.target in (aten.relu.default, aten.relu_.default):
         return 0.0, None
@@ -248,12 +247,12 @@ def _bounds(node: Node) -> tuple[float | None, float | None] | None:
 
 
 def pack(program: ExportedProgram, target: CortexMTargetConfig) -> ExportedProgram:
-    """Puts this project's own operators in place of `cortex_m::` ones, with constants as their kernels read them."""
+    """Replaces `cortex_m::` operators by this project's own, with constants in their kernels' layout."""
     return CORTEX_M_PACKED.run(program, target=target)
 
 
 def drop_scratch(program: ExportedProgram) -> None:
-    """Asks for no scratch memory for `cortex_m::` operators, in place: CMSIS-NN needs it, the kernels here don't."""
+    """Drops the scratch memory of `cortex_m::` operators, in place: CMSIS-NN needs it, the kernels here don't."""
     for node in program.graph.nodes:
         if getattr(node.target, "namespace", "") != "cortex_m":
             continue
@@ -264,12 +263,12 @@ def drop_scratch(program: ExportedProgram) -> None:
 
 
 def without_window(program: ExportedProgram, path: Path) -> list[str]:
-    """Where a packed program's convolutions come from whose kernels or strides are larger than those of packed ones."""
+    """Lists the locations of a packed program's convolutions whose kernels or strides are too large to be packed."""
 
     def is_too_large(node: Node) -> bool:
         _, weight, _, *windows = node.args
         shape = weight.meta["val"].shape
-        # Of a depthwise one the last dimension has the outputs.
+        # The last dimension of a depthwise weight has the outputs.
         is_depthwise = node.target == exir_ops.edge.cortex_m.quantized_depthwise_conv2d.default
         return not has_window((shape[3], *shape[1:3], 1) if is_depthwise else shape, *windows[:3])
 
@@ -278,9 +277,9 @@ def without_window(program: ExportedProgram, path: Path) -> list[str]:
 
 
 def check_packed(program: ExportedProgram, sample: tuple[torch.Tensor, ...], expected: list[torch.Tensor]) -> None:
-    """Holds what a packed program computes of a sample to what it computed before, to the bit.
+    """Checks that a packed program returns the same results for a sample as before packing, bit by bit.
 
-    Raises RuntimeError if it is something else: a layer was packed wrong.
+    Raises RuntimeError otherwise: a layer was packed wrongly.
     """
     (outputs,) = run(program, [sample])
     for index, (packed, before) in enumerate(zip(outputs, expected, strict=True)):
@@ -290,7 +289,7 @@ def check_packed(program: ExportedProgram, sample: tuple[torch.Tensor, ...], exp
 
 
 def drop_unused_constants(program: ExportedProgram) -> ExportedProgram:
-    """Drops parameters, buffers and constants that layers no longer read: the passes replace weights by others."""
+    """Drops parameters, buffers and constants that layers no longer read, because the passes replaced weights."""
     kept = []
     by_name = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}
     for spec in program.graph_signature.input_specs:
@@ -307,7 +306,7 @@ def drop_unused_constants(program: ExportedProgram) -> ExportedProgram:
 
 
 def drop_empty_padding(program: ExportedProgram) -> None:
-    """Drops what pads by nothing: average pooling is lowered to a padding and a pooling without."""
+    """Drops padding of no elements: average pooling is lowered to a padding and a pooling."""
     for node in list(program.graph.nodes):
         if node.target == exir_ops.edge.cortex_m.pad.default and not any([*node.args[1], *node.args[2]]):
             node.replace_all_uses_with(node.args[0])
@@ -316,7 +315,7 @@ def drop_empty_padding(program: ExportedProgram) -> None:
 
 
 def order_images(program: ExportedProgram) -> None:
-    """Copies images to channels-last that int8 layers would find in another order, in place."""
+    """Copies images to channels-last where int8 layers would find them in another order, in place."""
     for node in list(program.graph.nodes):
         if node.target not in _IMAGE_LAYERS:
             continue
@@ -331,7 +330,7 @@ def order_images(program: ExportedProgram) -> None:
 
 
 def cancel_transpositions(program: ExportedProgram) -> None:
-    """Drops pairs of transpositions that undo each other: products want their second matrix transposed."""
+    """Drops pairs of inverse transpositions: products take their second matrix transposed."""
     for node in program.graph.nodes:
         source = node.args[0] if node.target in _TRANSPOSITIONS else None
         if isinstance(source, Node) and source.target in _TRANSPOSITIONS:
@@ -343,9 +342,9 @@ def cancel_transpositions(program: ExportedProgram) -> None:
 
 
 def leave_views_to_the_plan(program: ExportedProgram) -> None:
-    """Makes transpositions that move nothing in memory plain permutations, which become aliases in the plan.
+    """Turns transpositions that move no data into plain permutations, which become aliases in the plan.
 
-    So do those that move nothing together with the copies to another order that read them.
+    The same goes for transpositions that move no data together with the copies to another order that read them.
     """
     for node in program.graph.nodes:
         if node.target not in _TRANSPOSITIONS:
@@ -366,7 +365,7 @@ def leave_views_to_the_plan(program: ExportedProgram) -> None:
 
 
 def _lie_alike(one: torch.Tensor, other: torch.Tensor) -> bool:
-    """Whether the elements of two tensors of one shape lie in memory in the same order."""
+    """Whether the elements of two tensors of one shape have the same order in memory."""
     strides = [
         [stride for stride, size in zip(each.stride(), each.shape, strict=True) if size > 1] for each in (one, other)
     ]
@@ -374,7 +373,7 @@ def _lie_alike(one: torch.Tensor, other: torch.Tensor) -> bool:
 
 
 def count_work(program: ExportedProgram) -> None:
-    """Notes the multiply-accumulates of layers, which the shapes of packed constants do not tell."""
+    """Records the multiply-accumulates of layers, which don't follow from the shapes of packed constants."""
     operators = exir_ops.edge.cortex_m
     for node in program.graph.nodes:
         if node.op != "call_function" or not isinstance(node.meta.get("val"), torch.Tensor):
@@ -398,10 +397,10 @@ def count_work(program: ExportedProgram) -> None:
 
 
 def let_quantization_overlap(program: ExportedProgram) -> None:
-    """Notes that quantization writes over what it quantizes, one number after another, and so does its reverse.
+    """Records that quantization and dequantization may write their result over their operand, element by element.
 
-    And layer normalization, and softmax of neighbours, which have read all of a row before; layers with int4 weights
-    read a row while they write.
+    The same goes for layer normalization and softmax of contiguous rows, which read a row before they write it; layers
+    with int4 weights read a row while they write.
     """
     own = exir_ops.edge.torch_fusion
     for node in program.graph.nodes:
@@ -419,14 +418,15 @@ def let_quantization_overlap(program: ExportedProgram) -> None:
         if node.target not in (_QUANTIZE, _DEQUANTIZE) or node.args[5] != torch.int8:
             continue
         source, result = node.args[0].meta["val"], node.meta["val"]
-        # In the order of the result's elements in memory.
+        # The kernel works in the memory order of the result.
         if source.dim_order() == result.dim_order():
             node.meta[LEAD] = Lead(max(result.numel() * (result.element_size() - source.element_size()), 0))
 
 
 def run(program: ExportedProgram, samples: list[tuple[torch.Tensor, ...]]) -> list[list[torch.Tensor]]:
-    """Computes what the kernels must return by the Python of the dialect, with the same random numbers each time."""
-    # The module changes the state of the program that it was made of.
+    """Computes the results expected of the kernels with the dialect's Python, with the same random numbers each time.
+    """
+    # The module changes the state of the program that it was made from.
     module = copy.deepcopy(program).module(check_guards=False)
     with computing(), torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)

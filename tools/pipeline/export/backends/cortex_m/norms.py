@@ -1,7 +1,7 @@
-"""int8 layer, group and RMS normalization: torch_fusion::quantized_layer_norm and quantized_group_norm.
+"""Implements int8 layer, group and RMS normalization: torch_fusion::quantized_layer_norm and quantized_group_norm.
 
 The operators compute the integers that kernels/cortex_m/norm.cpp computes. Weights are int16 and biases int32, scaled
-for the output, so that nothing of a channel is rounded but its result.
+for the output, so that a channel is only rounded once, in its result.
 """
 
 from __future__ import annotations
@@ -18,22 +18,20 @@ from torch.library import Library, impl, register_fake
 
 from tools.pipeline.export.backends.cortex_m.own_layers import is_marked
 from tools.pipeline.export.ir.constants import add_constant
+from tools.pipeline.export.ir.operators import DEQUANTIZE, QUANTIZE
 from tools.pipeline.export.ir.rewriting import named_arguments, place_of, replace_node
 
 _aten = torch.ops.aten
-_QUANTIZE = torch.ops.quantized_decomposed.quantize_per_tensor.default
-_DEQUANTIZE = torch.ops.quantized_decomposed.dequantize_per_tensor.default
 
-# Most values that are normalized together, as kernels/cortex_m/norm.h has it.
+# The limit of values that are normalized together, as in kernels/cortex_m/norm.h.
 _MAX_NORMALIZED = 0xFFFF
 
-# What stands for no epsilon in rms_norm.
+# The epsilon of an rms_norm that has none.
 _LEAST_EPSILON = torch.finfo(torch.float32).eps
 
 _library = Library("torch_fusion", "FRAGMENT")
 
-# `center`: none for the mean. `epsilon` is in squared steps of the input, `shift` how many bits products have behind
-# the point.
+# `center` is None for the mean. `epsilon` is in squared units of the input, `shift` the fractional bits of products.
 _SCHEMAS = {
     "quantized_layer_norm": "Tensor input, Tensor weight, Tensor bias, int? center, float epsilon, int shift",
     "quantized_group_norm": "Tensor input, Tensor weight, Tensor bias, int groups, float epsilon, int shift",
@@ -45,7 +43,7 @@ for _name, _arguments in _SCHEMAS.items():
 
 @dataclass(frozen=True)
 class Constants:
-    """A normalization's weights and biases as its kernel takes them, per channel.
+    """A normalization's weights and biases per channel, in its kernel's format.
 
     Attributes:
       weight: int16.
@@ -58,14 +56,15 @@ class Constants:
 
 
 def _value_bits(count: int) -> int:
-    """Bits behind the point of `count` values normalized together: none is larger than the root of their number."""
+    """Returns the fractional bits of `count` values normalized together: none exceeds the square root of their number.
+    """
     return 14 - math.ceil(math.ceil(math.log2(count)) / 2)
 
 
 def constants(count: int, weight: Tensor, bias: Tensor, scale: float, zero_point: int) -> Constants | None:
-    """The constants of a normalization of `count` values each to int8 of a scale and zero point.
+    """Returns the constants of a normalization over `count` values to int8 with a scale and zero point.
 
-    None for weights or biases that are too large for them.
+    Returns None for weights or biases that are too large.
     """
     weight, bias = weight.double() / scale, bias.double() / scale + zero_point
     largest = max(float(weight.abs().max()) / 32767, float(bias.abs().max()) * 2.0 ** (_value_bits(count) - 30), 1e-9)
@@ -80,7 +79,7 @@ def constants(count: int, weight: Tensor, bias: Tensor, scale: float, zero_point
 
 
 def _normalize(x: Tensor, center: int | None, epsilon: float) -> Tensor:
-    """Integers in the last dimension less their center, by their size, with _value_bits() behind the point."""
+    """Normalizes integers in the last dimension, with _value_bits() fractional bits."""
     count = x.shape[-1]
     x = x.to(torch.int64)
     size = torch.tensor(float(count))
@@ -91,7 +90,7 @@ def _normalize(x: Tensor, center: int | None, epsilon: float) -> Tensor:
     else:
         middle = torch.tensor(float(center))
         spread = ((x - center) ** 2).sum(-1, True) * count
-    # float32 of the upper 24 bits; frexp's exponent is how many there are.
+    # float32 represents the upper 24 bits; the exponent from frexp is the bit length.
     cut = (torch.frexp(spread.double()).exponent - 24).clamp(min=0).to(torch.int64)
     spread = ((spread >> cut) << cut).float() + torch.tensor(epsilon) * size * size
     factor = (size * 2.0 ** _value_bits(count)) / spread.sqrt()
@@ -122,7 +121,7 @@ def quantized_layer_norm(
 def quantized_group_norm(
     input: Tensor, weight: Tensor, bias: Tensor, groups: int, epsilon: float, shift: int
 ) -> Tensor:
-    """Normalizes groups of the channels of [batch, channels, ...], each with all that lies behind it."""
+    """Normalizes groups of the channels of [batch, channels, ...], including all trailing dimensions."""
     values = _normalize(input.reshape(input.shape[0], groups, -1), None, epsilon).reshape(input.shape)
     per_channel = (-1, *[1] * (input.dim() - 2))
     result = _weigh(values, weight.reshape(per_channel), bias.reshape(per_channel), shift)
@@ -139,10 +138,10 @@ class Norm:
 
     Attributes:
       weight, bias: constants, or None.
-      count: how many values are normalized together.
-      channels: how many weights it has.
-      groups: of channels; None for the last dimensions.
-      is_centered: whether around the mean.
+      count: the number of values that are normalized together.
+      channels: the number of weights.
+      groups: the number of groups of channels; None for normalization over the last dimensions.
+      is_centered: whether the mean is subtracted.
     """
 
     weight: Node | None
@@ -155,7 +154,7 @@ class Norm:
 
 
 def norm_of(node: Node) -> Norm | None:
-    """The normalization that a node is; None for other nodes, and for what has no int8 form."""
+    """Returns the normalization that a node computes, or None for other nodes and those without an int8 form."""
     if node.target not in (_aten.layer_norm.default, _aten.rms_norm.default, _aten.group_norm.default):
         return None
     shape = node.args[0].meta["val"].shape
@@ -174,15 +173,15 @@ def norm_of(node: Node) -> Norm | None:
 
 
 def lower_norms(program: ExportedProgram) -> None:
-    """Puts int8 operators in place of the normalization that the quantizer gave to them, in place."""
+    """Replaces normalization that the quantizer annotated by int8 operators, in place."""
     graph = program.graph
     for node in list(graph.nodes):
-        if node.target != _QUANTIZE or node.args[5] != torch.int8 or not isinstance(node.args[0], Node):
+        if node.target != QUANTIZE or node.args[5] != torch.int8 or not isinstance(node.args[0], Node):
             continue
         layer = node.args[0]
         norm = norm_of(layer) if is_marked(layer) else None
         source = layer.args[0] if norm is not None else None
-        if norm is None or not isinstance(source, Node) or source.target != _DEQUANTIZE or source.args[5] != torch.int8:
+        if norm is None or not isinstance(source, Node) or source.target != DEQUANTIZE or source.args[5] != torch.int8:
             continue
         weight = torch.ones(norm.channels) if norm.weight is None else get_param_tensor(program, norm.weight)
         bias = torch.zeros(norm.channels) if norm.bias is None else get_param_tensor(program, norm.bias)

@@ -98,7 +98,8 @@ def test_a_softmax_of_many_numbers_is_by_a_table(tmp_path: Path) -> None:
     result = _exported(tmp_path, forward, "(torch.randn(2, 24, 16),)", "pass")
     assert result.operators["torch_fusion::quantized_softmax"] == 1
     assert _snr(result) > 30
-    # Its 512 bytes are for a program of this project's operators, and for more than a classifier's few classes.
+    # The 512 bytes of the table are only used in packed programs, and for more results than those of a small
+    # classifier.
     for rows, packed in ((24, False), (3, True)):
         result = _exported(tmp_path, forward, f"(torch.randn(2, {rows}, 16),)", "pass", packed=packed)
         assert result.operators["cortex_m::softmax"] == 1

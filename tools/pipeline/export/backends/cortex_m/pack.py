@@ -1,9 +1,8 @@
-"""Constants in the layout that the kernels read: `torch_fusion::` operators in place of `cortex_m::` layers.
+"""Packs constants into the kernels' layout: replaces `cortex_m::` layers by `torch_fusion::` operators.
 
-A packed layer takes one constant, which has all of it but its images: parameters, biases into which the input's zero
-point and the sums of the kernel are folded, multipliers, shifts, and the weights as the target's instructions take
-them.
-kernels/cortex_m/packed.h describes the layout.
+A packed layer takes one constant with everything but its images: parameters, biases into which the input's zero point
+and the sums of the kernel are folded, multipliers, shifts, and the weights in the arrangement of the target's
+instructions. kernels/cortex_m/packed.h describes the layout.
 """
 
 from __future__ import annotations
@@ -47,17 +46,17 @@ from tools.pipeline.export.ir.constants import add_constant
 from tools.pipeline.export.plan.memory_plan import Lead
 from tools.pipeline.export.plan.plan_passes import LEAD
 
-# Output pixels that the kernels for DSP compute at a time.
+# The output pixels that the kernels for DSP compute at a time.
 _LANES = 4
-# Bytes behind a window that these copy with it.
+# The bytes after a window that these kernels copy along with it.
 _COPIED_MORE = 8
-# kPairOutputs there.
+# kPairOutputs of these kernels.
 _PAIR_OUTPUTS = 32
-# Groups of a convolution that is packed as one without groups: its weights are no larger than in floating point, and
-# its products take a quarter of the instructions of those that are not packed.
+# The largest number of groups of a convolution that is packed without groups: its weights are no larger than in
+# floating point, and its products take a quarter of the instructions of unpacked ones.
 _MAX_DENSE_GROUPS = 4
-# Bytes of weights of a layer that is packed so for vectors, however many groups it has, if they have no kernel for it.
-# A product with zero is a tenth of an instruction there, and a layer that is not packed takes ten times as many.
+# The largest weights of a layer with any number of groups that is packed this way for vectors, if these have no kernel
+# for it. There a product with zero takes a tenth of an instruction, and an unpacked layer ten times as many.
 _MAX_DENSE_BYTES = 8192
 
 _cortex_m = torch.ops.cortex_m
@@ -67,9 +66,9 @@ _library = Library("torch_fusion", "FRAGMENT")
 
 @dataclass(frozen=True)
 class Layer:
-    """A layer as the dialect has it. Weight: [out, height, width, in / groups]; depthwise [out, height, width, 1].
+    """A layer of the dialect. Weight: [out, height, width, in / groups]; depthwise [out, height, width, 1].
 
-    Depthwise layers have one output per input channel, or several where `times` says so.
+    Depthwise layers have `times` outputs per input channel, usually one.
 
     Attributes:
       bias: int32; None for zeros.
@@ -93,12 +92,12 @@ class Layer:
 
     @property
     def in_channels(self) -> int:
-        """Channels of the input."""
+        """The number of input channels."""
         return self.weight.shape[0] // self.times if self.kind == DEPTHWISE else self.weight.shape[3] * self.groups
 
 
 def pack(layer: Layer, arrangement: int) -> Tensor:
-    """The packed constant of a layer, int8."""
+    """Returns the packed constant of a layer, int8."""
     weight = layer.weight.to(torch.int8)
     channels = weight.shape[0]
     folded = layer.input_offset * weight.sum((1, 2, 3), dtype=torch.int64)
@@ -106,11 +105,11 @@ def pack(layer: Layer, arrangement: int) -> Tensor:
         folded = folded + layer.bias
     multipliers = layer.multipliers.to(torch.int64)
     shifts = torch.where(multipliers == 0, -1, layer.shifts.to(torch.int64))
-    # The kernels double sums in 32 bits and shift to the right by at least one.
+    # The kernels double 32-bit sums and shift right by at least one.
     largest = folded.abs() + 128 * weight.to(torch.int64).abs().sum((1, 2, 3))
     is_wide = bool((largest >= 2**30).any() or (shifts >= 0).any() or (shifts < -31).any())
     if layer.kind == DEPTHWISE and arrangement == MVE:
-        # The kernel adds the products of two neighbours in 16 bits, which two of -128 * -128 exceed.
+        # The kernel adds the products of two adjacent elements in 16 bits, which two of -128 * -128 exceed.
         lowest = (weight == -128).flatten(1)
         is_wide = is_wide or bool((lowest[:, 0:-1:2] & lowest[:, 1::2]).any())
     if layer.kind != DEPTHWISE and arrangement == SCALAR:
@@ -121,7 +120,7 @@ def pack(layer: Layer, arrangement: int) -> Tensor:
         group_size = weight.shape[3]
     else:
         group_size = int(layer.kind != DEPTHWISE and arrangement == DSP and _has_short_sums(weight))
-    # Of shifts to the right kernels without MVE do the last bit by itself.
+    # Kernels without MVE perform the last bit of a right shift separately.
     stored = shifts if is_wide or arrangement == MVE else -1 - shifts
     head = Head(
         arrangement,
@@ -140,7 +139,7 @@ def pack(layer: Layer, arrangement: int) -> Tensor:
         layer.max,
     )
     if layer.kind == LINEAR:
-        # The dialect has one factor for all channels, the kernels load four at once.
+        # The dialect has one multiplier for all channels, but the kernels load four at once.
         multipliers, stored = multipliers[:1].expand(LINEAR_FACTORS), stored[:1].expand(LINEAR_FACTORS)
     factors = head.factors
     data = b"".join(
@@ -156,12 +155,14 @@ def pack(layer: Layer, arrangement: int) -> Tensor:
 
 
 def _has_short_sums(weight: Tensor) -> bool:
-    """Whether no sum of the second channels of pairs needs more than 24 bits."""
+    """Whether all sums of the second channels of pairs fit in 24 bits."""
     return bool((128 * weight[1::2].to(torch.int64).abs().sum((1, 2, 3)) < 2**23).all())
 
 
 def can_be_arranged(layer: Layer, arrangement: int) -> bool:
-    """Whether a layer's weights can be so: for DSP, 256 times a second channel's and a first one's fit in 16 bits."""
+    """Whether a layer's weights can be arranged: for DSP, 256 times a second channel's and a first one's must fit in 16
+    bits.
+    """
     if arrangement != DSP or layer.kind == DEPTHWISE:
         return True
     channels = layer.weight.shape[0]
@@ -170,7 +171,7 @@ def can_be_arranged(layer: Layer, arrangement: int) -> bool:
 
 
 def join_pairs(data: bytes, sign: int) -> bytes:
-    """Pairs of weights as halves of words from those as two bytes each, with a sign of -1; and back, with 1.
+    """Converts pairs of weights from two bytes each to halves of words, with a sign of -1, or back, with 1.
 
     The upper byte of a half is one less than the second channel's weight if the first channel's is negative.
     """
@@ -184,9 +185,9 @@ def _table(values: Tensor, length: int, head: Head) -> bytes:
 
 
 def _interleaved(table: Tensor, head: Head) -> Tensor:
-    """A table with its channels as the depthwise kernel for MVE has their sums: 0, 4, 8, 12, 1, and so on.
+    """Permutes a table to the channel order of the depthwise kernel for MVE: 0, 4, 8, 12, 1, and so on.
 
-    Doing it twice restores the table.
+    The permutation is its own inverse.
     """
     if not head.is_depthwise or head.arrangement != MVE:
         return table
@@ -220,21 +221,22 @@ def _ordered(weight: Tensor, head: Head) -> Tensor:
         return _padded(weight.flatten(), weight.numel() + _up(head.inner, 16) - head.inner)
     rows = _padded(weight.reshape(head.channels, -1), _up(head.channels, 2))
     rows = _padded(rows.T, _up(head.inner, 4)).T
-    # [pair, channel, four products, 0 or 2, 0 or 1] to [pair, four products, 0 or 1, 0 or 2, channel]
+    # From [pair, channel, four products, 0 or 2, 0 or 1] to [pair, four products, 0 or 1, 0 or 2, channel].
     return rows.reshape(rows.shape[0] // 2, 2, -1, 2, 2).permute(0, 2, 4, 3, 1)
 
 
 def _depthwise_channels(head: Head) -> Tensor:
-    """The channels of a depthwise layer without MVE as its groups have them: the last one has the last channels."""
+    """Returns the channel order of the groups of a depthwise layer without MVE; the last group has the last channels.
+    """
     starts = torch.arange(0, head.in_channels, head.group).clamp(max=head.in_channels - head.group)
-    # A group's outputs: the first of each of its inputs, then the second ones, and so on.
+    # A group's outputs: the first one of each input, then the second ones, and so on.
     times = head.channels // head.in_channels
     inputs = starts[:, None, None] + torch.arange(head.group)
     return (inputs * times + torch.arange(times)[:, None]).flatten()
 
 
 def _restored(data: bytes, head: Head) -> Tensor:
-    """The weights of a packed constant as Layer has them."""
+    """Returns the weights of a packed constant in the layout of Layer."""
     padded = _up(head.channels, 2)
     data = data[head.tables[2] :]
     if _has_joined_pairs(head):
@@ -253,7 +255,7 @@ def _restored(data: bytes, head: Head) -> Tensor:
 
 
 def unpack(packed: Tensor) -> Layer:
-    """The layer in a packed constant; its bias is what pack() was given, zeros for none."""
+    """Unpacks the layer from a packed constant; its bias is the one given to pack(), with zeros for None."""
     data = packed.numpy().tobytes()
     head = Head.unpack(data)
     multipliers, shifts_at, weights = head.tables
@@ -293,25 +295,25 @@ def unpack(packed: Tensor) -> Layer:
 
 
 def _is_pointwise(head: Head) -> bool:
-    """Whether each output of a convolution is of one pixel: is_pointwise() of packed_layers.cpp."""
+    """Whether each output of a convolution depends on one pixel: is_pointwise() of packed_layers.cpp."""
     return head.kernel == head.stride == (1, 1) and head.padding == (0, 0) and not head.is_depthwise
 
 
 def scratch_size(head: Head, input_width: int) -> int:
-    """Bytes of scratch memory of a packed layer on images of a width, exactly."""
+    """Returns the exact scratch bytes of a packed layer on images of a width."""
     if head.kind == LINEAR or head.is_channelwise:
         return 0
     if head.kind == GROUPED:
         return rows_scratch_size(head)
     if head.kind == WINOGRAD:
-        # Tiles, two channels' weights and their products with four tiles, at sixteen places.
+        # Tiles, two channels' weights and their products with four tiles, for sixteen elements of a tile.
         return 4 * 16 * (head.in_channels // 2 * (head.group_size + 2) + 2 * WINOGRAD_LANES)
     # The rows under a window, with their padding.
     extent = (head.kernel[0] - 1) * head.dilation[0] + 1
     rows = extent * (input_width + 2 * head.padding[1]) * head.in_channels
     if head.is_depthwise:
         if head.is_by_columns:
-            # The rows under a window, of four channels, and what is expanded of them for these.
+            # The rows under a window, of four channels, and their expanded form.
             height, width = head.kernel
             columns = input_width + 2 * head.padding[1]
             beside = head.dilation[1] if width > 1 else 1
@@ -329,34 +331,34 @@ def scratch_size(head: Head, input_width: int) -> int:
     gathered = _up(head.inner, 4) if is_gathered else 0
     if head.arrangement == MVE:
         return gathered
-    # What is copied by words may be some bytes more.
+    # Copying by words may copy some more bytes.
     return rows_scratch_size(head) + (rows + _LANES * (gathered + _COPIED_MORE) if is_gathered else 0)
 
 
 def rows_scratch_size(head: Head) -> int:
-    """Bytes of scratch memory of a packed linear layer of many rows, exactly: of four of them, expanded.
+    """Returns the exact scratch bytes of a packed linear layer of many rows: four expanded rows.
 
-    Of four windows, too, of a group's channels.
+    The same goes for four windows of a group's channels.
     """
     return 2 * _LANES * _up(head.inner, 4)
 
 
 def lead(head: Head, image: Sequence[int], out: Sequence[int], together: int = 1) -> Lead:
-    """The lead of a packed layer, from the order in which its kernel reads and writes.
+    """Returns the lead of a packed layer, from the order in which its kernel reads and writes.
 
-    Kernels write their outputs one after another; what they read before the next few is in packed_layers.h.
+    Kernels write their outputs in order; packed_layers.h documents what they read before the next outputs.
 
     Args:
       image, out: shapes, [batch, channels, height, width]; of a linear layer [..., features].
-      together: rows of a linear layer that are computed at a time.
+      together: the number of rows of a linear layer that are computed at a time.
     """
-    # (bytes that are written after a step, first byte of the operand that is read when some of them are written)
+    # (bytes written after a step, first byte of the operand that is read after some of them are written)
     steps: list[tuple[int, int]] = []
     if head.kind == LINEAR:
         rows = math.prod(image[:-1])
         for row in range(0, rows, together):
             end = min(row + together, rows)
-            # Up to two rows are computed from where they are.
+            # Up to two rows are computed without a copy.
             steps.append((end * out[-1], (end if end - row > _LANES // 2 else row) * image[-1]))
         return Lead(max((written - unread for written, unread in steps), default=0))
     (batch, channels, height, width), (_, _, out_height, out_width) = image, out
@@ -364,12 +366,12 @@ def lead(head: Head, image: Sequence[int], out: Sequence[int], together: int = 1
         # Inputs are read again for further outputs.
         return Lead(math.prod(out))
     if _is_pointwise(head) and head.kind != GROUPED:
-        # The pixels of all images are one row.
+        # The pixels of all images form one row.
         batch, height, out_height, width, out_width = 1, 1, 1, batch * height * width, batch * out_height * out_width
     for n in range(batch):
         written, first = n * out_height * out_width * head.channels, n * height * width * channels
         if head.is_depthwise and any(head.padding) or head.is_by_columns or head.is_channelwise:
-            # The rows of the image that a row of outputs needs are copied before, or each output is where its input is.
+            # The rows that a row of outputs needs are copied before, or each output replaces its input.
             for y in range(out_height):
                 extent = (head.kernel[0] - 1) * head.dilation[0] + 1
                 unread = min(max(y * head.stride[0] - head.padding[0] + extent, 0), height)
@@ -378,12 +380,12 @@ def lead(head: Head, image: Sequence[int], out: Sequence[int], together: int = 1
         tops = [max(y * head.stride[0] - head.padding[0], 0) for y in range(out_height)]
         lefts = [max(x * head.stride[1] - head.padding[1], 0) for x in range(out_width)]
         windows = [first + (top * width + left) * channels for top in tops for left in lefts]
-        # From a pixel on, also of the pixels behind it.
+        # Includes the pixels that follow.
         unread_from = [*itertools.accumulate(reversed([*windows, first + height * width * channels]), min)][::-1]
         count = _LANES if head.arrangement != MVE and not head.is_depthwise else 1
         for pixel in range(0, len(windows), count):
             end = min(pixel + count, len(windows))
-            # Up to two pixels are computed from where they are, and groups one after another.
+            # Up to two pixels are computed without a copy, and groups one after another.
             is_copied = end - pixel > _LANES // 2 and head.kind != GROUPED
             steps.append((written + end * head.channels, unread_from[end if is_copied else pixel]))
     # The whole image is computed for some channels before others are read.
@@ -391,8 +393,8 @@ def lead(head: Head, image: Sequence[int], out: Sequence[int], together: int = 1
     return Lead(max((written - unread for written, unread in steps), default=0), step)
 
 
-# `geometry` is what the shape of the result follows from, as the contents of a constant are not at hand where shapes
-# are inferred: one number, as each argument takes memory in the program.
+# `geometry` determines the shape of the result, because the contents of a constant are not available during shape
+# inference. It is a single number, because each argument takes memory in the program.
 _SCHEMAS = {
     "convolution": "Tensor input, Tensor packed, int geometry, Tensor scratch",
     "depthwise_convolution": "Tensor input, Tensor packed, int geometry, Tensor scratch",
@@ -401,13 +403,13 @@ _SCHEMAS = {
     "linear": "Tensor input, Tensor packed, int geometry",
     "linear_rows": "Tensor input, Tensor packed, int geometry, Tensor scratch",
 }
-# Bits of the numbers in a geometry, the first one lowest: channels, and per axis what a window takes of an image that
-# its padding does not give, plus a half of what its bits have, and the stride less one.
+# The bits of the numbers in a geometry, the first one lowest: channels, and per axis the window size less the padding,
+# plus half of its range, and the stride less one.
 _CHANNEL_BITS, _WINDOW_BITS, _STRIDE_BITS = 16, 13, 10
 
 
 def geometry_of(head: Head) -> int | None:
-    """The geometry of a layer; None if it has no room for one of the numbers."""
+    """Returns the geometry of a layer, or None if one of the numbers doesn't fit."""
     numbers = [(head.channels, _CHANNEL_BITS)]
     for axis in range(2):
         window = head.dilation[axis] * (head.kernel[axis] - 1) + 1 - 2 * head.padding[axis]
@@ -422,13 +424,13 @@ def geometry_of(head: Head) -> int | None:
 
 
 def _taken(geometry: int, bits: int) -> tuple[int, int]:
-    """The lowest number of a geometry, and the others."""
+    """Splits off the lowest number of a geometry."""
     return geometry & ((1 << bits) - 1), geometry >> bits
 
 
 for _name, _arguments in _SCHEMAS.items():
     _library.define(f"{_name}({_arguments}) -> Tensor")
-    # What the kernel works in is written, too: kernels/cortex_m/operators.yaml says so to who checks programs.
+    # The scratch memory is written, too, which kernels/cortex_m/operators.yaml tells the checks of programs.
     _written = _arguments.replace("Tensor scratch", "Tensor(b!) scratch")
     _library.define(f"{_name}.out({_written}, *, Tensor(a!) out) -> Tensor(a!)")
 
@@ -448,31 +450,31 @@ def _convolution(input: Tensor, packed: Tensor, geometry: int, scratch: Tensor) 
 
 @impl(_library, "convolution", "CompositeExplicitAutograd")
 def convolution(input: Tensor, packed: Tensor, geometry: int, scratch: Tensor) -> Tensor:
-    """A convolution without groups, by the dialect."""
+    """Computes a convolution without groups with the dialect."""
     return _convolution(input, packed, geometry, scratch)
 
 
 @impl(_library, "grouped_convolution", "CompositeExplicitAutograd")
 def grouped_convolution(input: Tensor, packed: Tensor, geometry: int, scratch: Tensor) -> Tensor:
-    """A convolution of several groups, by the dialect."""
+    """Computes a convolution of several groups with the dialect."""
     return _convolution(input, packed, geometry, scratch)
 
 
 @impl(_library, "winograd_convolution", "CompositeExplicitAutograd")
 def winograd_convolution(input: Tensor, packed: Tensor, geometry: int, scratch: Tensor) -> Tensor:
-    """A convolution of three by three without groups, by the dialect."""
+    """Computes a 3x3 convolution without groups with the dialect."""
     return _convolution(input, packed, geometry, scratch)
 
 
 @impl(_library, "depthwise_convolution", "CompositeExplicitAutograd")
 def depthwise_convolution(input: Tensor, packed: Tensor, geometry: int, scratch: Tensor) -> Tensor:
-    """A convolution with as many groups as channels, by the dialect."""
+    """Computes a convolution with as many groups as channels with the dialect."""
     return _convolution(input, packed, geometry, scratch)
 
 
 @impl(_library, "linear", "CompositeExplicitAutograd")
 def linear(input: Tensor, packed: Tensor, geometry: int) -> Tensor:
-    """A linear layer, by the dialect."""
+    """Computes a linear layer with the dialect."""
     layer = unpack(packed)
     factor = ([int(layer.multipliers[0])], [int(layer.shifts[0])])
     weight = layer.weight.reshape(layer.weight.shape[0], -1)
@@ -482,7 +484,7 @@ def linear(input: Tensor, packed: Tensor, geometry: int) -> Tensor:
 
 @impl(_library, "linear_rows", "CompositeExplicitAutograd")
 def linear_rows(input: Tensor, packed: Tensor, geometry: int, scratch: Tensor) -> Tensor:
-    """A linear layer of many rows, by the dialect."""
+    """Computes a linear layer of many rows with the dialect."""
     return linear(input, packed, geometry)
 
 
@@ -518,7 +520,7 @@ def _pair(values: Any) -> tuple[int, int]:
 
 
 def _layer(program: ExportedProgram, node: Node, arrangement: int) -> Layer | None:
-    """The layer that a node computes, if it can be packed."""
+    """Returns the layer that a node computes, if it can be packed."""
     if node.target not in (
         _edge.quantized_conv2d.default,
         _edge.quantized_depthwise_conv2d.default,
@@ -536,7 +538,7 @@ def _layer(program: ExportedProgram, node: Node, arrangement: int) -> Layer | No
             return None
         start, folded = constant(bias), constant(sums)
         if folded is not None:
-            # Sums have the input's offset folded in.
+            # The sums include the input's offset.
             start = folded.reshape(-1) - input_offset * weight.sum(1, dtype=torch.int64)
         return Layer(
             LINEAR,
@@ -564,7 +566,7 @@ def _layer(program: ExportedProgram, node: Node, arrangement: int) -> Layer | No
     is_depthwise = weight.shape[3] == 1 and has_depthwise_kernel(
         arrangement, channels, weight.shape[0] // channels, weight.shape[1], _pair(dilation)
     )
-    # With one input channel it is a convolution like any other.
+    # With one input channel it is an ordinary convolution.
     if is_depthwise and groups > 1:
         kind, times = DEPTHWISE, weight.shape[0] // channels
     elif groups > 1 and has_grouped_kernel(arrangement, weight.shape, groups):
@@ -582,7 +584,8 @@ def _layer(program: ExportedProgram, node: Node, arrangement: int) -> Layer | No
 
 
 def _dense(weight: Tensor, channels: int) -> Tensor:
-    """The weight of a convolution with groups [out, height, width, in / groups] as one without: the others are zero."""
+    """Expands the weight of a grouped convolution [out, height, width, in / groups] with zeros to one without groups.
+    """
     inner = weight.shape[3]
     groups = channels // inner
     dense = weight.new_zeros(*weight.shape[:3], channels)
@@ -602,16 +605,16 @@ _OPERATORS = {
 def has_depthwise_kernel(
     arrangement: int, channels: int, multiplier: int, kernel_height: int, dilation: Sequence[int]
 ) -> bool:
-    """Whether there is a depthwise kernel of an arrangement, for channels that have `multiplier` outputs each."""
+    """Whether an arrangement has a depthwise kernel for channels that have `multiplier` outputs each."""
     windows = ((kernel_height, 1), (1, 1), (0, 0), _pair(dilation))
     return Head(arrangement, DEPTHWISE, 0, channels, 0, channels * multiplier, *windows, 0, 0, 0, 0).can_be_depthwise
 
 
 def has_grouped_kernel(arrangement: int, weight: Sequence[int], groups: int) -> bool:
-    """Whether there is a kernel of an arrangement for a convolution of groups: that of others, group by group.
+    """Whether an arrangement has a kernel for a grouped convolution, which runs the ordinary kernel group by group.
 
     Args:
-      weight: its shape, [out, height, width, in / groups].
+      weight: the shape of the weight, [out, height, width, in / groups].
     """
     out, height, width, inputs = weight
     windows = ((height, width), (1, 1), (0, 0), (1, 1))
@@ -619,10 +622,11 @@ def has_grouped_kernel(arrangement: int, weight: Sequence[int], groups: int) -> 
 
 
 def has_window(weight: Sequence[int], stride: Sequence[int], padding: Sequence[int], dilation: Sequence[int]) -> bool:
-    """Whether a packed convolution may have a kernel and steps of these sizes; without, it stays as the dialect has it.
+    """Whether a packed convolution supports a kernel and strides of these sizes; otherwise it stays in the dialect's
+    form.
 
     Args:
-      weight: its shape, [out, height, width, in / groups].
+      weight: the shape of the weight, [out, height, width, in / groups].
     """
     out, height, width, inputs = weight
     windows = ((height, width), _pair(stride), _pair(padding), _pair(dilation))
@@ -631,24 +635,24 @@ def has_window(weight: Sequence[int], stride: Sequence[int], padding: Sequence[i
 
 
 def is_packed_dense(arrangement: int, weight: Sequence[int], groups: int) -> bool:
-    """Whether a convolution of groups that has no kernel of an arrangement is packed as one without groups.
+    """Whether a grouped convolution that has no kernel of an arrangement is packed without groups.
 
     Args:
-      weight: its shape, [out, height, width, in / groups].
+      weight: the shape of the weight, [out, height, width, in / groups].
     """
-    # Fewer channels than a word has are computed with more of the zeros in between than four groups of more.
+    # With one channel per group, fewer channels than a word has also fit, although more zeros are multiplied.
     most = WORD - 1 if weight[3] == 1 else _MAX_DENSE_GROUPS
     return groups <= most or (arrangement == MVE and math.prod(weight) * groups <= _MAX_DENSE_BYTES)
 
 
-# From how many rows on the weights of a linear layer are read for four at once, and for how many outputs it pays that
-# inputs are expanded for that.
+# The number of rows from which a linear layer reads weights for four rows at once, and the number of outputs from which
+# expanding the inputs for that pays off.
 _MANY_ROWS = 3
 _MANY_OUTPUTS = 4
 
 
 def are_computed_together(rows: int, outputs: int) -> bool:
-    """Whether cores without MVE compute the rows of a linear layer together, by their number and what each gives."""
+    """Whether cores without MVE compute the rows of a linear layer together, by the numbers of rows and of outputs."""
     return rows >= _MANY_ROWS and outputs >= _MANY_OUTPUTS
 
 
@@ -660,7 +664,7 @@ def _has_many_rows(node: Node, layer: Layer, arrangement: int) -> bool:
 
 
 def _replace(program: ExportedProgram, node: Node, layer: Layer, arrangement: int) -> None:
-    """Puts a packed layer in the place of a node."""
+    """Replaces a node by a packed layer."""
     has_many_rows = _has_many_rows(node, layer, arrangement)
     packed = pack(layer, arrangement)
     data = packed.numpy().tobytes()
@@ -691,7 +695,7 @@ def _replace(program: ExportedProgram, node: Node, layer: Layer, arrangement: in
 
 
 def arrangement_of(target: CortexMTargetConfig) -> int:
-    """What weights are arranged for on a core."""
+    """Returns the arrangement of weights for a core."""
     if target.cpu == CortexM.M55:
         return MVE
     return SCALAR if target.isa == Backend.SCALAR else DSP
@@ -700,13 +704,13 @@ def arrangement_of(target: CortexMTargetConfig) -> int:
 def prepare(program: ExportedProgram, target: CortexMTargetConfig) -> ExportedProgram:
     """Replaces the layers of a lowered program that can be packed for a core by packed ones, in place.
 
-    Left as they are: transposed convolutions, those with more groups than four unless has_grouped_kernel(), and
-    depthwise ones that have less than four channels, for MVE a number that is no multiple of four, or, for cores
-    without DSP and for MVE, are dilated or have several outputs per input channel; for DSP, layers with weights of
-    -128, which quantizers give none, beside negative ones.
+    Not packed are transposed convolutions, those with more than four groups unless has_grouped_kernel(), and depthwise
+    ones that have less than four channels, or for MVE a number that is not a multiple of four, or that, without DSP and
+    for MVE, are dilated or have several outputs per input channel; and for DSP, layers with weights of -128, which
+    quantizers don't produce, beside negative ones.
 
     Args:
-      program: what CortexMPassManager made of an edge program.
+      program: an edge program after CortexMPassManager.
       target: the core.
     """
     arrangement = arrangement_of(target)

@@ -1,8 +1,8 @@
-"""int8 PReLU: torch_fusion::quantized_prelu.
+"""Implements int8 PReLU: torch_fusion::quantized_prelu.
 
-A PReLU of one slope is a function of one tensor. With a slope for each channel it takes two products, that of what is
-below the zero point with its channel's factor, as kernels/cortex_m/prelu.cpp computes them. The memory plan lets the
-result lie over its operand.
+A PReLU with one slope is a function of one tensor. With a slope per channel it takes two products, where values below
+the zero point are multiplied with their channel's factor, as in kernels/cortex_m/prelu.cpp. The memory plan may put the
+result over its operand.
 """
 
 from __future__ import annotations
@@ -20,10 +20,8 @@ from torch.library import Library, impl, register_fake
 from tools.abi.layouts.layouts import MAX_PRELU_SHIFT
 from tools.pipeline.export.backends.cortex_m.own_layers import is_marked
 from tools.pipeline.export.ir.constants import add_constant
+from tools.pipeline.export.ir.operators import DEQUANTIZE, QUANTIZE
 from tools.pipeline.export.ir.rewriting import place_of, replace_node
-
-_QUANTIZE = torch.ops.quantized_decomposed.quantize_per_tensor.default
-_DEQUANTIZE = torch.ops.quantized_decomposed.dequantize_per_tensor.default
 
 _library = Library("torch_fusion", "FRAGMENT")
 _ARGUMENTS = "Tensor input, Tensor negative, int positive, int zero_point, int output_zero_point, int shift"
@@ -35,7 +33,7 @@ _library.define(f"quantized_prelu.out({_ARGUMENTS}, *, Tensor(a!) out) -> Tensor
 def quantized_prelu(
     input: Tensor, negative: Tensor, positive: int, zero_point: int, output_zero_point: int, shift: int
 ) -> Tensor:
-    """Products of [batch, channels, ...], less its zero point, with factors that have `shift` bits behind the point."""
+    """Multiplies [batch, channels, ...], less its zero point, with factors that have `shift` fractional bits."""
     x = input.to(torch.int64) - zero_point
     below = negative.to(torch.int64).reshape(-1, *[1] * (input.dim() - 2))
     sums = x * torch.where(x < 0, below, positive) + (output_zero_point << shift) + (1 << shift >> 1)
@@ -46,7 +44,7 @@ register_fake("torch_fusion::quantized_prelu")(lambda input, *_: torch.empty_lik
 
 
 def is_prelu(node: Node) -> bool:
-    """Whether a node of a captured graph is a PReLU that has a slope for each channel."""
+    """Whether a node of a captured graph is a PReLU with a slope per channel."""
     if node.target != torch.ops.aten.prelu.default:
         return False
     shape, slopes = (operand.meta["val"].shape for operand in node.all_input_nodes)
@@ -54,16 +52,16 @@ def is_prelu(node: Node) -> bool:
 
 
 def lower_prelus(program: ExportedProgram) -> None:
-    """Puts int8 operators in place of the PReLUs that the quantizer gave to them, in place."""
+    """Replaces PReLUs that the quantizer annotated by int8 operators, in place."""
     graph = program.graph
     for node in list(graph.nodes):
-        if node.target != _QUANTIZE or node.args[5] != torch.int8 or not isinstance(node.args[0], Node):
+        if node.target != QUANTIZE or node.args[5] != torch.int8 or not isinstance(node.args[0], Node):
             continue
         layer = node.args[0]
         if not (is_prelu(layer) and is_marked(layer)):
             continue
         source, slopes = layer.args[0], get_param_tensor(program, layer.args[1])
-        if source.target != _DEQUANTIZE or source.args[5] != torch.int8 or slopes is None:
+        if source.target != DEQUANTIZE or source.args[5] != torch.int8 or slopes is None:
             continue
         operand, scale, zero_point = source.args[:3]
         made = factors(slopes.detach().flatten(), scale / node.args[1])
@@ -82,10 +80,10 @@ def lower_prelus(program: ExportedProgram) -> None:
 
 
 def factors(slopes: Tensor, ratio: float) -> tuple[Tensor, int, int] | None:
-    """The factors of negative elements and of others, and how many bits they have behind the point.
+    """Returns the factors of negative elements and of others, and the number of their fractional bits.
 
     Args:
-      ratio: the scale of the operand in steps of the result's. None where factors are too large.
+      ratio: the scale of the operand relative to the result's. Returns None if factors are too large.
     """
     largest = ratio * max(1.0, float(slopes.abs().max()))
     shift = min(MAX_PRELU_SHIFT - math.ceil(math.log2(largest)), MAX_PRELU_SHIFT)

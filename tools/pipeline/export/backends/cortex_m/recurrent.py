@@ -1,8 +1,8 @@
-"""int8 LSTM and GRU: torch_fusion::quantized_lstm and quantized_gru, one call per layer and direction.
+"""Implements int8 LSTM and GRU: torch_fusion::quantized_lstm and quantized_gru, one call per layer and direction.
 
-The operators compute the integers that kernels/cortex_m/recurrent.cpp computes: int8 weights, per row, sums of 32 bits,
-sigmoid and tanh from one table, and states in fixed point that float32 holds exactly, so that a sequence may be fed in
-pieces.
+The operators compute the integers that kernels/cortex_m/recurrent.cpp computes: int8 weights with a scale per row,
+32-bit sums, sigmoid and tanh from one table, and fixed-point states that float32 represents exactly, so that a sequence
+may be processed in pieces.
 """
 
 from __future__ import annotations
@@ -22,19 +22,18 @@ from torch.library import Library, impl, register_fake
 
 from tools.pipeline.export.backends.cortex_m.own_layers import is_marked
 from tools.pipeline.export.ir.constants import add_constant
+from tools.pipeline.export.ir.operators import DEQUANTIZE, QUANTIZE
 from tools.pipeline.export.ir.rewriting import emit, place_of, replace_node
 from tools.pipeline.export.plan.manifest import MACS
 from tools.pipeline.export.rewrite.own_operators import RECURRENT
 
 _aten = torch.ops.aten
 _own = torch.ops.torch_fusion
-_QUANTIZE = torch.ops.quantized_decomposed.quantize_per_tensor.default
-_DEQUANTIZE = torch.ops.quantized_decomposed.dequantize_per_tensor.default
 
 _library = Library("torch_fusion", "FRAGMENT")
 
-# Bits behind the point: of what gates are computed of, of an LSTM's cell, and what a GRU's state has more than what
-# weights are multiplied with.
+# Fractional bits of the operands of gates and of an LSTM's cell, and additional bits of a GRU's state compared with
+# what weights are multiplied with.
 _SUM_BITS, _CELL_BITS, _MORE_BITS = 12, 16, 8
 _LARGEST = 0x7FFFFF
 
@@ -42,7 +41,7 @@ _NUMBERS = "int input_zero_point, int state_bits, int out_factor, int out_shift,
 _NUMBERS += "bool reverse, bool batch_first"
 _LSTM = f"Tensor input, Tensor? hidden0, Tensor? cell0, Tensor weights, Tensor factors, {_NUMBERS}"
 _GRU = f"Tensor input, Tensor? hidden0, Tensor weights, Tensor factors, {_NUMBERS}"
-# The last result is memory that the kernel works in.
+# The last result is scratch memory of the kernel.
 _library.define(f"quantized_lstm({_LSTM}) -> (Tensor out, Tensor hidden, Tensor cell, Tensor work)")
 _library.define(
     f"quantized_lstm.out({_LSTM}, *, Tensor(a!) out, Tensor(b!) hidden, Tensor(c!) cell, Tensor(d!) work) -> "
@@ -60,13 +59,13 @@ def _columns(features: int) -> int:
 
 
 def work_size(features: int, hidden: int) -> int:
-    """Elements of the memory that a layer works in."""
+    """Returns the number of elements of a layer's scratch memory."""
     return 2 * (_columns(features) + _columns(hidden)) + 2 * hidden
 
 
 @dataclass(frozen=True)
 class Constants:
-    """A layer's constants as its kernel takes them; QuantizedRecurrentLayer of kernels/cortex_m/recurrent.h.
+    """A layer's constants in its kernel's format: QuantizedRecurrentLayer of kernels/cortex_m/recurrent.h.
 
     Attributes:
       weights: int8, [hidden, columns * gates].
@@ -85,11 +84,11 @@ def constants(
     input_scale: float,
     state_bits: int,
 ) -> Constants | None:
-    """Quantizes a layer's weights; None for weights whose sums have more than 32 bits.
+    """Quantizes a layer's weights; returns None for weights whose sums exceed 32 bits.
 
     Args:
       gates: 4 for an LSTM, 3 for a GRU.
-      bias: as torch_fusion::lstm and gru take it.
+      bias: in the format of torch_fusion::lstm and gru.
     """
     size = hidden_weight.shape[1]
     scales = [input_scale * 2.0 ** (_SUM_BITS + 25), 2.0 ** (_SUM_BITS + 32 - state_bits)]
@@ -102,7 +101,7 @@ def constants(
             return None
         columns = _columns(weight.shape[1])
         padded = torch.nn.functional.pad(rows, (0, columns - weight.shape[1]))
-        # [gate, unit, fours, 4] to [unit, fours, gate, 4]
+        # From [gate, unit, fours, 4] to [unit, fours, gate, 4].
         integers.append(padded.reshape(gates, size, -1, 4).permute(1, 2, 0, 3).reshape(size, -1))
         factors.append(multipliers.reshape(gates, size).T)
     biases = torch.zeros(size, 4, dtype=torch.float64) if bias is None else bias.double().reshape(4, size).T
@@ -111,14 +110,14 @@ def constants(
 
 
 def _row_steps(weight: Tensor) -> Tensor:
-    """What a step of int8 is in each row of a matrix, [rows, 1]."""
+    """Returns the int8 scale of each row of a matrix, [rows, 1]."""
     return weight.double().abs().amax(1, True).clamp(min=1e-12) / 127
 
 
 def round_weights(module: GraphModule) -> None:
-    """Rounds the weights of the recurrent layers of a quantized module to those of int8, in place."""
+    """Rounds the weights of the recurrent layers of a quantized module to int8 values, in place."""
     for node in module.graph.nodes:
-        if node.target not in RECURRENT or not is_marked(node) or node.args[0].target != _DEQUANTIZE:
+        if node.target not in RECURRENT or not is_marked(node) or node.args[0].target != DEQUANTIZE:
             continue
         first = 3 if node.target == _own.lstm.default else 2
         for parameter in node.args[first : first + 2]:
@@ -127,13 +126,13 @@ def round_weights(module: GraphModule) -> None:
             weight = getattr(holder, name)
             steps = _row_steps(weight.detach())
             rounded = ((weight.detach() / steps).round() * steps).to(weight.dtype)
-            # A parameter of its own: the module in floating point has this one, too. It may be another layer's, but
-            # rounding it twice changes nothing.
+            # The module in floating point shares the parameter, so this one gets its own. Another layer may share it,
+            # but rounding it twice changes nothing.
             setattr(holder, name, torch.nn.Parameter(rounded, requires_grad=False))
 
 
 def output_factor(scale: float, state_bits: int) -> tuple[int, int] | None:
-    """What a hidden state is multiplied with, and shifted by then, to be int8 of a scale; None if there is no such."""
+    """Returns the multiplier and shift from a hidden state to int8 with a scale, or None if there are none."""
     shift = math.floor(math.log2(scale)) + state_bits + 14
     factor = round(2.0 ** (shift - state_bits) / scale)
     return (factor, shift) if 0 < shift <= 22 and 0 <= factor < 2**15 else None
@@ -170,7 +169,7 @@ def _integer(state: Tensor, bits: int) -> Tensor:
 
 
 class _Layer:
-    """What LSTM and GRU have in common."""
+    """The common part of LSTM and GRU."""
 
     def __init__(self, gates: int, input: Tensor, weights: Tensor, factors: Tensor, numbers: list[int]) -> None:
         self.gates = gates
@@ -184,12 +183,12 @@ class _Layer:
         self.zero_point, self.bits, self.out_factor, self.out_shift, self.out_zero_point = numbers
 
     def from_input(self, x: Tensor) -> Tensor:
-        """Per gate [batch, hidden], without bias, of [batch, features]."""
+        """Returns [batch, hidden] per gate, without bias, from [batch, features]."""
         sums = torch.einsum("bi,ghi->gbh", (x.to(torch.int64) - self.zero_point) * 128, self.input_weight)
         return _rounded(sums, self.factors[: self.gates].unsqueeze(1))
 
     def from_hidden(self, hidden: Tensor) -> Tensor:
-        """As from_input(), of [batch, hidden]."""
+        """Like from_input(), from [batch, hidden]."""
         sums = torch.einsum("bi,ghi->gbh", hidden, self.hidden_weight)
         return _rounded(sums, self.factors[self.gates : 2 * self.gates].unsqueeze(1))
 
@@ -226,7 +225,7 @@ def quantized_lstm(
     reverse: bool,
     batch_first: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """An LSTM's layer."""
+    """Computes an LSTM layer."""
     numbers = [input_zero_point, state_bits, out_factor, out_shift, out_zero_point]
     layer = _Layer(4, input, weights, factors, numbers)
     hidden = _integer(_initial(hidden0, input, layer.size, batch_first), state_bits).clamp(-32767, 32767)
@@ -258,7 +257,7 @@ def quantized_gru(
     reverse: bool,
     batch_first: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """A GRU's layer."""
+    """Computes a GRU layer."""
     numbers = [input_zero_point, state_bits, out_factor, out_shift, out_zero_point]
     layer = _Layer(3, input, weights, factors, numbers)
     bits = state_bits + _MORE_BITS
@@ -298,7 +297,7 @@ def _fake_gru(
 
 
 def make_layers_of_cells(program: ExportedProgram) -> ExportedProgram:
-    """Makes LSTMCell and GRUCell layers of one step, in place."""
+    """Turns LSTMCell and GRUCell into layers of one step, in place."""
     graph = program.graph
     for node in list(graph.nodes):
         if node.target not in (_aten.lstm_cell.default, _aten.gru_cell.default):
@@ -334,7 +333,7 @@ def _replace_cell(program: ExportedProgram, node: Node, x: Node, state: Any, par
     target = _own.lstm.default if is_lstm else _own.gru.default
     layer = make(target, steps, *states, input_weight, hidden_weight, bias, False, False)
     results = [make(operator.getitem, layer, index + 1) for index in range(len(states))]
-    # The state itself, which is more exact than what the layer gives as int8.
+    # Reads the state itself, which is more exact than the layer's int8 output.
     replaced = {user: results[user.args[1]] for user in node.users} if is_lstm else {node: results[0]}
     for user, result in replaced.items():
         replace_node(program, user, result)
@@ -344,9 +343,9 @@ def _replace_cell(program: ExportedProgram, node: Node, x: Node, state: Any, par
 
 
 def lower_recurrent(program: ExportedProgram) -> None:
-    """Puts int8 operators in place of the recurrent layers that the quantizer gave to them, in place."""
+    """Replaces recurrent layers that the quantizer annotated by int8 operators, in place."""
     for node in list(program.graph.nodes):
-        if node.target in RECURRENT and is_marked(node) and node.args[0].target == _DEQUANTIZE:
+        if node.target in RECURRENT and is_marked(node) and node.args[0].target == DEQUANTIZE:
             _lower(program, node)
     program.graph.eliminate_dead_code()
     program.graph_module.recompile()
@@ -362,11 +361,11 @@ def _lower(program: ExportedProgram, node: Node) -> None:
     input_weight, hidden_weight, bias = (each and get_param_tensor(program, each) for each in parameters)
     outs = [user for user in node.users if user.args[1] == 0]
     quantized = [user for out in outs for user in out.users]
-    if any(user.target != _QUANTIZE or user.args[1:] != quantized[0].args[1:] for user in quantized):
+    if any(user.target != QUANTIZE or user.args[1:] != quantized[0].args[1:] for user in quantized):
         return
     if input_weight is None or hidden_weight is None or (bias is None) != (parameters[2] is None):
         return
-    # What a model begins with may be beyond what a layer itself returns.
+    # A model's initial state may exceed the range that a layer returns.
     state_bits = 15 if all(state is None for state in states) else 14
     out_scale, out_zero_point = quantized[0].args[1:3] if quantized else (1 / 128, 0)
     factor = output_factor(out_scale, state_bits)

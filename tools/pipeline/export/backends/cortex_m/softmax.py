@@ -1,11 +1,11 @@
-"""int8 softmax by a table of exponentials: torch_fusion::quantized_softmax and quantized_masked_softmax.
+"""Implements int8 softmax by a table of exponentials: torch_fusion::quantized_softmax and quantized_masked_softmax.
 
 They compute the integers that softmax_by_table() and masked_softmax_by_table() of kernels/cortex_m/softmax.cpp compute.
-An int8 value is one of 256 steps below the largest one, so there are 256 exponentials; the dialect's operator computes
-one for each value.
+An int8 value has one of 256 distances to the maximum, so that there are 256 exponentials; the dialect's operator
+computes one for each value.
 
-A mask that is added to scores before a softmax, as in causal attention, is no data: numbers and minus infinity, or what
-stands for it, have no common scale. What it excludes is left out of the sum instead.
+A mask that is added to scores before a softmax, as in causal attention, can't be quantized: numbers and minus infinity,
+or a number of that effect, have no common scale. The operator omits the excluded elements from the sum instead.
 """
 
 from __future__ import annotations
@@ -23,32 +23,21 @@ from torch.library import Library, impl, register_fake
 
 from tools.pipeline.export.backends.cortex_m.own_layers import is_marked
 from tools.pipeline.export.ir.constants import Constants, add_constant
+from tools.pipeline.export.ir.operators import DEQUANTIZE, QUANTIZE, SOFTMAX
 from tools.pipeline.export.ir.rewriting import emit, named_arguments, place_of, replace_node
+from tools.pipeline.export.rewrite.masks import EXCLUDED, before_views, find_step
 
-SOFTMAX = (torch.ops.aten.softmax.int, torch.ops.aten._softmax.default)
+_aten = torch.ops.aten
 
-_QUANTIZE = torch.ops.quantized_decomposed.quantize_per_tensor.default
-_DEQUANTIZE = torch.ops.quantized_decomposed.dequantize_per_tensor.default
-
-# What e^0 is in the table.
+# The table's value for e^0.
 _ONE = 32767
-# Results for which the 512 bytes of a table are spent.
+# The number of results for which the 512 bytes of a table pay off.
 _MIN_RESULTS = 256
-# What is below half a unit of the table, of that many values, is less than a hundredth of their sum.
+# Values below half a unit of the table add up to less than a hundredth of the sum of that many values.
 _MAX_COUNT = 512
-# What is added to scores to exclude them is not above this: e^-64 is no share of a sum. Shifted windows have -100.
-EXCLUDED = -64.0
-# What a constant is in a module's graph, and in a program's.
+# The ops of constants in a module's graph, and in a program's.
 _CONSTANT = ("get_attr", "placeholder")
-_SUMS = (torch.ops.aten.add.Tensor,)
-_PRODUCTS = (torch.ops.aten.mul.Tensor,)
-_QUOTIENTS = (torch.ops.aten.div.Tensor,)
-VIEWS = (
-    torch.ops.aten.view.default, torch.ops.aten.reshape.default, torch.ops.aten._unsafe_view.default,
-    torch.ops.aten.flatten.using_ints, torch.ops.aten.unflatten.int, torch.ops.aten.squeeze.dim,
-    torch.ops.aten.squeeze.dims, torch.ops.aten.unsqueeze.default,
-)  # fmt: skip
-# e^-10 is less than a tenth of an int8 softmax's half a step.
+# e^-10 is less than a tenth of half an integer of an int8 softmax.
 _LEFT_OUT = 10.0
 
 _library = Library("torch_fusion", "FRAGMENT")
@@ -61,7 +50,7 @@ _library.define(f"quantized_masked_softmax.out({_MASKED}, *, Tensor(a!) out) -> 
 
 
 def has_table(node: Node) -> bool:
-    """Whether a softmax is worth a table in int8, and exact enough by it."""
+    """Whether an int8 table of a softmax is worth its size, and exact enough."""
     if node.target not in SOFTMAX:
         return False
     shape = node.meta["val"].shape
@@ -70,11 +59,11 @@ def has_table(node: Node) -> bool:
 
 @dataclass(frozen=True)
 class Scores:
-    """What a softmax over the last dim is computed of by a table: `source`, perhaps times a number and with a mask.
+    """The operand of a softmax over the last dimension by a table: `source`, with an optional factor and mask.
 
     Attributes:
-      factor: a constant of one element that the source is multiplied with, or divided by.
-      divides: whether it is divided.
+      factor: a constant of one element that multiplies or divides the source.
+      divides: whether it divides.
       mask: a constant that is added.
       between: the operators that do so.
     """
@@ -86,10 +75,10 @@ class Scores:
     between: tuple[Node, ...]
 
     def scale(self, value: Callable[[Node], Tensor | None]) -> float | None:
-        """What a step of the source is multiplied with; None if the constants are no number above 0 and no mask.
+        """Returns the factor of the source, or None if the constants are not a positive number and a mask.
 
         Args:
-          value: what a node always is.
+          value: returns the constant value of a node.
         """
         mask = None if self.mask is None else value(self.mask)
         if self.mask is not None and (mask is None or not is_mask(mask)):
@@ -101,37 +90,39 @@ class Scores:
 
 
 def scores_of(node: Node) -> Scores | None:
-    """What a softmax that is worth a table is computed of together with what is before it, if there is such."""
+    """Returns the operand of a softmax that is worth a table, with the operators that are computed with it; None
+    otherwise.
+    """
     if not _is_of_rows(node):
         return None
-    (source, mask), between = _operands(node.args[0], _SUMS, node.meta["val"].shape), []
+    (source, mask), between = _operands(node.args[0], (_aten.add.Tensor,), node.meta["val"].shape), []
     if mask is not None:
         between.append(node.args[0])
     target = source.target
-    (source, factor), scaled = _operands(source, (*_PRODUCTS, *_QUOTIENTS), node.meta["val"].shape), source
+    (source, factor), scaled = _operands(source, (_aten.mul.Tensor, _aten.div.Tensor), node.meta["val"].shape), source
     if factor is not None and factor.meta["val"].numel() == 1:
         between.insert(0, scaled)
     else:
         source, factor = scaled, None
     if not between:
         return None
-    return Scores(source, factor, target in _QUOTIENTS, mask, tuple(between))
+    return Scores(source, factor, target == _aten.div.Tensor, mask, tuple(between))
 
 
 def _is_of_rows(node: Node) -> bool:
-    """Whether a softmax is worth a table, and over the last dim."""
+    """Whether a softmax is worth a table, and over the last dimension."""
     return has_table(node) and named_arguments(node)["dim"] in (-1, node.meta["val"].dim() - 1)
 
 
 def _operands(node: Any, targets: Sequence[Any], shape: torch.Size) -> tuple[Node, Node | None]:
-    """What varies of the operands of one of these operators, in the shape of the result, and what may be a constant.
+    """Returns the varying operand of one of these operators, of the result's shape, and the one that may be a constant.
 
-    Another node, and one that others read, is returned itself.
+    Other nodes, and nodes with several readers, are returned themselves.
     """
     if node.target not in targets or len(node.users) != 1 or node.kwargs or len(node.args) != 2:
         return node, None
     one, other = node.args
-    pairs = [(one, other)] if node.target in _QUOTIENTS else [(one, other), (other, one)]
+    pairs = [(one, other)] if node.target == _aten.div.Tensor else [(one, other), (other, one)]
     for varying, constant in pairs:
         if not isinstance(varying, Node) or not isinstance(constant, Node):
             continue
@@ -141,7 +132,7 @@ def _operands(node: Any, targets: Sequence[Any], shape: torch.Size) -> tuple[Nod
 
 
 def is_mask(value: Tensor) -> bool:
-    """Whether a constant excludes some of what it is added to, leaves all rows some, and changes nothing of that."""
+    """Whether a constant excludes some elements, but not all elements of a row, and adds zero to the others."""
     if not value.is_floating_point() or value.dim() == 0 or value.numel() == 0:
         return False
     is_excluded = value <= EXCLUDED
@@ -149,13 +140,13 @@ def is_mask(value: Tensor) -> bool:
 
 
 def exponentials(scale: float) -> Tensor:
-    """e^-d of values that are d = 255, ... 0 steps of `scale` below the largest one, int16 in 1 / 32767."""
+    """Returns e^-d for values d = 255, ... 0 units of `scale` below the maximum, int16 in 1 / 32767."""
     return (torch.exp(-scale * torch.arange(255, -1, -1, dtype=torch.float64)) * _ONE).round().to(torch.int16)
 
 
 @impl(_library, "quantized_softmax", "CompositeExplicitAutograd")
 def quantized_softmax(input: Tensor, exponentials: Tensor, dim: int) -> Tensor:
-    """Softmax of int8 values to such of scale 1 / 256 and zero point -128."""
+    """Computes softmax of int8 values with a result of scale 1 / 256 and zero point -128."""
     if input.numel() == 0:
         return torch.empty_like(input)
     values = input.to(torch.int64)
@@ -170,7 +161,9 @@ register_fake("torch_fusion::quantized_softmax")(lambda input, *_: torch.empty_l
 
 @impl(_library, "quantized_masked_softmax", "CompositeExplicitAutograd")
 def quantized_masked_softmax(input: Tensor, exponentials: Tensor, mask: Tensor, repeats: int) -> Tensor:
-    """quantized_softmax() of rows [..., outer, repeats, inner, count], of what has no 0 in [outer, inner, count]."""
+    """Computes softmax of rows [..., outer, repeats, inner, count], without elements that are 0 in [outer, inner,
+    count].
+    """
     outer, inner, count = mask.shape
     rows = input.to(torch.int64).reshape(-1, outer, repeats, inner, count)
     is_read = (mask != 0).reshape(1, outer, 1, inner, count)
@@ -186,11 +179,14 @@ register_fake("torch_fusion::quantized_masked_softmax")(lambda input, *_: torch.
 
 
 def arranged_mask(mask: Tensor, shape: torch.Size) -> tuple[Tensor, int]:
-    """A mask of scores of a shape as quantized_masked_softmax() takes it, with 0 and -1, and its `repeats`."""
+    """Returns a mask for scores of a shape in the format of quantized_masked_softmax(), with 0 and -1, and its
+    `repeats`.
+    """
     count, sizes = shape[-1], list(shape[:-1])
     own = [*[1] * (len(shape) - mask.dim()), *mask.shape[:-1]]
     rows = (mask > EXCLUDED).to(torch.int8).neg().reshape(*own, mask.shape[-1]).expand(*own, count)
-    # Dimensions that all rows come again in, that masks have, that these come again in, and that the rest has.
+    # Leading dimensions in which all rows repeat, dimensions of the mask, dimensions in which these repeat, and the
+    # rest.
     first = next((dim for dim, size in enumerate(own) if size != 1), len(own))
     split = next((dim for dim in range(first, len(own)) if own[dim] != sizes[dim]), len(own))
     end = next((dim for dim in range(split, len(own)) if own[dim] != 1), len(own))
@@ -203,33 +199,31 @@ def arranged_mask(mask: Tensor, shape: torch.Size) -> tuple[Tensor, int]:
 
 
 def write_masks(program: ExportedProgram) -> None:
-    """Writes masks before softmax operators as one sum of scores and a constant, in place, however the model has them.
+    """Rewrites any form of masks before softmax operators as one sum of scores and a constant, in place.
 
-    Where views lie between, as of windows and their heads, these come after the softmax.
+    Views in between, such as of windows and their heads, move behind the softmax.
     """
     graph, constants = program.graph, Constants(program)
     for node in list(graph.nodes):
         if not _is_of_rows(node):
             continue
-        masked = node.args[0]
-        while masked.target in VIEWS and len(masked.users) == 1 and keeps_rows(masked):
-            masked = masked.args[0]
+        masked = before_views(node)
         scores, mask = masked, torch.zeros(())
-        while len(scores.users) == 1 and (found := _written_mask(scores, constants)) is not None:
-            if not (_changes_nothing(found[1]) or is_mask(found[1])):
+        while (step := find_step(scores, constants, _is_no_mask)) is not None and step.added is not None:
+            if not (_changes_nothing(step.added) or is_mask(step.added)):
                 break
-            scores, mask = found[0], mask + found[1]
-        is_sum = masked is node.args[0] and masked.target in _SUMS and scores in masked.args
+            scores, mask = step.scores, mask + step.added
+        is_sum = masked is node.args[0] and masked.target == _aten.add.Tensor and scores in masked.args
         is_written = scores is masked or is_sum
         if is_written or not (_changes_nothing(mask) or is_mask(mask)):
             continue
         with graph.inserting_before(node):
             if not _changes_nothing(mask):
                 added = add_constant(program, f"{masked.name}_mask", mask)
-                scores = emit(graph, masked, torch.ops.aten.add.Tensor, scores, added)
-            result = emit(graph, node, torch.ops.aten.softmax.int, scores, -1)
+                scores = emit(graph, masked, _aten.add.Tensor, scores, added)
+            result = emit(graph, node, _aten.softmax.int, scores, -1)
             if scores.meta["val"].shape != node.meta["val"].shape:
-                result = emit(graph, node, torch.ops.aten.reshape.default, result, list(node.meta["val"].shape))
+                result = emit(graph, node, _aten.reshape.default, result, list(node.meta["val"].shape))
         replace_node(program, node, result)
         graph.erase_node(node)
     graph.eliminate_dead_code()
@@ -240,51 +234,16 @@ def _changes_nothing(mask: Tensor) -> bool:
     return not bool((mask != 0).any())
 
 
-def keeps_rows(view: Node) -> bool:
-    return view.meta["val"].shape[-1] == view.args[0].meta["val"].shape[-1]
-
-
-def _written_mask(node: Node, constants: Constants) -> tuple[Node, Tensor] | None:
-    """The scores that an operator masks, of its shape, and what it could add to them; None without a constant."""
-    found = _mask_of(node, constants)
-    return None if found is None or found[0].meta["val"].shape != node.meta["val"].shape else found
-
-
-def _mask_of(node: Node, constants: Constants) -> tuple[Node, Tensor] | None:
-    aten = torch.ops.aten
-    if node.target in (*_SUMS, aten.sub.Tensor) and not node.kwargs:
-        pairs = [(node.args[0], node.args[1]), (node.args[1], node.args[0])]
-        for scores, mask in pairs if node.target in _SUMS else pairs[:1]:
-            value = _value(mask, constants)
-            if isinstance(scores, Node) and value is not None:
-                return scores, value if node.target in _SUMS else -value
-        return None
-    if node.target in (aten.masked_fill.Scalar, aten.masked_fill.Tensor):
-        scores, condition, excluded = node.args
-        is_excluded = _value(condition, constants)
-    elif node.target in (aten.where.self, aten.where.ScalarOther, aten.where.ScalarSelf):
-        condition, one, other = node.args
-        is_excluded, scores, excluded = _value(condition, constants), other, one
-        if is_excluded is not None and _value(one, constants) is None:
-            is_excluded, scores, excluded = ~is_excluded, one, other
-    else:
-        return None
-    value = _value(excluded, constants)
-    if is_excluded is None or value is None or not isinstance(scores, Node):
-        return None
-    return scores, torch.where(is_excluded, value.to(torch.float32), 0.0)
-
-
-def _value(operand: Any, constants: Constants) -> Tensor | None:
-    """What an operand always is."""
-    return constants.value(operand) if isinstance(operand, Node) else torch.tensor(float(operand))
+def _is_no_mask(node: Node, is_subtracted: bool) -> bool:
+    """Leaves out tensors that are no constants."""
+    return False
 
 
 def lower_softmaxes(program: ExportedProgram) -> None:
-    """Puts the operators in place of each softmax that the quantizer gave to them, in place."""
+    """Replaces each softmax that the quantizer annotated by the operators, in place."""
     graph, constants = program.graph, Constants(program)
     for node in list(graph.nodes):
-        layer = node.args[0] if node.target == _QUANTIZE else None
+        layer = node.args[0] if node.target == QUANTIZE else None
         if not isinstance(layer, Node) or not is_marked(layer) or not has_table(layer):
             continue
         scores = scores_of(layer)
@@ -293,8 +252,8 @@ def lower_softmaxes(program: ExportedProgram) -> None:
             source, factor, mask = layer.args[0], 1.0, None
         else:
             source, mask = scores.source, None if scores.mask is None else constants.value(scores.mask)
-        # Its result always has this scale, but where another operator's is shared.
-        if node.args[1:3] != (1 / 256, -128) or source.target != _DEQUANTIZE or source.args[5] != torch.int8:
+        # The result has this scale, unless it shares that of another operator.
+        if node.args[1:3] != (1 / 256, -128) or source.target != DEQUANTIZE or source.args[5] != torch.int8:
             continue
         operand, scale = source.args[0], source.args[1] * factor
         if mask is not None and float(mask[mask < 0].max()) + 255 * scale > -_LEFT_OUT:

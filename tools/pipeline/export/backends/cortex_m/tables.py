@@ -1,8 +1,8 @@
-"""Functions of one int8 tensor as tables of their 256 results.
+"""Replaces functions of one int8 tensor by tables of their 256 results.
 
-ExecuTorch's passes make tables of sigmoid, tanh and silu. Every other function of single elements, of one operator or
-of several, is dequantized, computed in floating point and quantized again; where both sides are int8 it is a table just
-as well, which gives the same integers for a fraction of the instructions.
+ExecuTorch's passes make tables of sigmoid, tanh and silu. All other elementwise functions, of one or several operators,
+are dequantized, computed in floating point and quantized again. If both sides are int8, a table gives the same integers
+for a fraction of the instructions.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ _DEQUANTIZE = _edge.cortex_m.dequantize_per_tensor.default
 
 
 def tabulate(program: ExportedProgram) -> None:
-    """Puts tables in place of functions between dequantization and quantization, in place.
+    """Replaces functions between dequantization and quantization by tables, in place.
 
-    Left are functions that have no number for one of the 256 operands, as the logarithm of negative ones.
+    Functions that are undefined for one of the 256 operands, such as the logarithm of negative ones, are not replaced.
     """
     graph = program.graph
     for node in list(graph.nodes):
@@ -44,7 +44,7 @@ def tabulate(program: ExportedProgram) -> None:
         table = node.target(results, *node.args[1:])
         last = function.nodes[-1]
         constant = add_constant(program, f"{last.name}_table", table)
-        # Named for the function that the user wrote, and not for the quantization.
+        # The name refers to the user's function, not to the quantization.
         node.meta = {**last.meta, "val": node.meta["val"]}
         node.target = _edge.cortex_m.quantized_activation.default
         node.args = (function.operands[0].args[0], constant)
@@ -57,7 +57,7 @@ class Function:
     """Elementwise operators from a dequantized tensor and numbers to one result.
 
     Attributes:
-      nodes: the operators, in order; the last one gives the result.
+      nodes: the operators, in order; the last one computes the result.
       operands: the dequantizations they read, all of one tensor.
       numbers: the constants they read, of one element.
     """
@@ -68,7 +68,7 @@ class Function:
 
 
 def function_of(program: ExportedProgram, result: Node, dequantize: Callable[..., Any]) -> Function | None:
-    """What computes a node from one int8 tensor, element by element; None if it takes something else.
+    """Finds the operators that compute a node elementwise from one int8 tensor; returns None if it reads anything else.
 
     Args:
       dequantize: the operator that dequantizes the tensor.
@@ -96,7 +96,7 @@ def function_of(program: ExportedProgram, result: Node, dequantize: Callable[...
 
 
 def results_of(program: ExportedProgram, function: Function) -> torch.Tensor:
-    """What a function makes of -128 to 127."""
+    """Evaluates a function for -128 to 127."""
     dequantization = function.operands[0]
     numbers = dequantization.target(torch.arange(-128, 128).to(torch.int8), *dequantization.args[1:])
     values = dict.fromkeys(function.operands, numbers)

@@ -26,7 +26,7 @@ _FUNCTIONS = {
 
 
 def exported(folder: Path, *functions: str) -> Result:
-    """Functions, each of what a linear layer of its own gives."""
+    """Exports functions, each of which reads the result of its own linear layer."""
     init = f"self.layers = nn.ModuleList(nn.Linear(8, 32) for _ in range({len(functions)}))"
     calls = [f"x = self.layers[{index}](given)\ny{index} = {function}" for index, function in enumerate(functions)]
     results = ", ".join(f"y{index}" for index in range(len(functions)))
@@ -51,7 +51,7 @@ def test_tables_give_the_integers_of_floating_point(tmp_path: Path, monkeypatch:
 
 
 def test_a_function_without_a_number_for_each_integer_stays_in_floating_point(tmp_path: Path) -> None:
-    # Calibration has seen positive numbers, whose scale has room for negative ones.
+    # Calibration only sees positive numbers, but the integers include negative ones.
     assert (
         exported(tmp_path, "torch.log(torch.cat([x.abs() + 1, -x.abs() - 1], 1)[:, :32])").operators["aten::log"] == 1
     )

@@ -1,8 +1,8 @@
-"""Transpositions that undo each other, or that move nothing in a channels-last image.
+"""Removes transpositions that cancel each other, or that move no data in a channels-last image.
 
-A model that has its steps first transposes them for a convolution, whose image the kernels want with its channels last:
-back again. What is left of it is a view of another shape, also if dimensions of size 1 come or go in between. Likewise
-do the tokens of an image that a transformer makes an image again for a convolution lie as its pixels.
+A model with steps first transposes them for a convolution, whose image the kernels transpose back to channels-last.
+Both together are a view, even if dimensions of size 1 are added or removed in between. Likewise, the tokens of an image
+that a transformer converts back to an image for a convolution already have the order of its pixels.
 """
 
 from __future__ import annotations
@@ -11,23 +11,19 @@ import torch
 from torch.fx import Graph, Node
 
 from tools.pipeline.export.ir.dim_orders import IMAGE
+from tools.pipeline.export.ir.operators import RESHAPES, SIZE_CHANGES, TRANSPOSITIONS
 from tools.pipeline.export.ir.rewriting import emit
 
 _aten = torch.ops.aten
 
-_TRANSPOSITIONS = (_aten.permute.default, _aten.transpose.int)
-_RESHAPES = (_aten.view.default, _aten.reshape.default, _aten._unsafe_view.default)
-# What may only add or drop dimensions of size 1.
-_VIEWS = (*_RESHAPES, _aten.squeeze.dim, _aten.squeeze.dims, _aten.squeeze.default, _aten.unsqueeze.default)
-
 
 def view_tokens_as_pixels(graph: Graph) -> None:
-    """Makes images of tokens, [batch, height * width, channels], by transposing what is viewed as pixels, in place.
+    """Makes images of tokens, [batch, height * width, channels], by transposing their view as pixels, in place.
 
-    Models transpose tokens and view them as an image then, which in the default order moves all of them.
+    Models transpose tokens and then view them as an image, which moves all of them in the default order.
     """
     for node in list(graph.nodes):
-        moved = node.args[0] if node.target in _RESHAPES else None
+        moved = node.args[0] if node.target in RESHAPES else None
         shape, moved_shape = _shape(node), _shape(moved)
         if not isinstance(moved, Node) or shape is None or moved_shape is None or len(shape) != 4:
             continue
@@ -42,9 +38,11 @@ def view_tokens_as_pixels(graph: Graph) -> None:
 
 
 def drop_undone_transpositions(graph: Graph) -> None:
-    """Views tensors that lie in the default order in place of transpositions that end as they began, in place."""
+    """Replaces transpositions that cancel each other by views of the original tensor, if it has the default order, in
+    place.
+    """
     for node in list(graph.nodes):
-        if node.target not in _TRANSPOSITIONS:
+        if node.target not in TRANSPOSITIONS:
             continue
         source = _undone(node)
         if source is not None:
@@ -55,7 +53,7 @@ def drop_undone_transpositions(graph: Graph) -> None:
 
 
 def _shape(node: object) -> tuple[int, ...] | None:
-    """The shape of a tensor of known sizes."""
+    """Returns the shape of a tensor of static sizes."""
     value = node.meta.get("val") if isinstance(node, Node) else None
     if not isinstance(value, torch.Tensor) or not all(isinstance(size, int) for size in value.shape):
         return None
@@ -63,12 +61,12 @@ def _shape(node: object) -> tuple[int, ...] | None:
 
 
 def _long_dims(shape: tuple[int, ...]) -> list[int]:
-    """The dimensions whose size is not 1."""
+    """Returns the dimensions whose size is not 1."""
     return [dim for dim, size in enumerate(shape) if size != 1]
 
 
 def order_of(node: Node) -> list[int] | None:
-    """Which dimension of its operand each one of a transposition is; None for other operators."""
+    """Returns the permutation of a transposition, or None for other operators."""
     if node.target == _aten.permute.default:
         return [dim % len(node.args[1]) for dim in node.args[1]]
     if node.target != _aten.transpose.int:
@@ -80,13 +78,13 @@ def order_of(node: Node) -> list[int] | None:
 
 
 def _undone(node: Node) -> Node | None:
-    """The first tensor behind a transposition whose elements have the same order, if it lies in the default one."""
+    """Returns the first tensor before a transposition with the same element order, if it has the default order."""
     shape = _shape(node)
     if shape is None:
         return None
-    # Which of the long dimensions of `source` those of `node` are.
+    # Maps the long dimensions of `node` to those of `source`.
     source, order, is_moved, found = node, list(range(len(_long_dims(shape)))), False, None
-    while source.target in (*_TRANSPOSITIONS, *_VIEWS):
+    while source.target in TRANSPOSITIONS | SIZE_CHANGES:
         before = source.args[0]
         before_shape = _shape(before)
         if not isinstance(before, Node) or before_shape is None:

@@ -1,9 +1,9 @@
-"""Convolutions of three by three with 16 products in place of 36, in memory that a program has to spare.
+"""Computes 3x3 convolutions with 16 products instead of 36, in otherwise unused memory.
 
-torch_fusion::winograd_convolution computes what torch_fusion::convolution does, to the bit, with less than half of the
-multiplications, but takes memory for its transformed operands: kernels/cortex_m/winograd.h. The more tiles of two by
-two outputs it computes at a time, the less often it transforms the weights. A program's memory is as large as its
-greediest instruction needs, so that most others leave a part of it free; the rest the caller grants.
+torch_fusion::winograd_convolution computes the same as torch_fusion::convolution, bit by bit, with less than half of
+the multiplications, but needs memory for its transformed operands: kernels/cortex_m/winograd.h. The more tiles of two
+by two outputs it computes at a time, the less often it transforms the weights. A program's memory is determined by its
+largest instruction, so that most others leave a part of it free; the caller may grant more.
 """
 
 from __future__ import annotations
@@ -22,21 +22,22 @@ from tools.pipeline.export.plan.plan_passes import PlanReport, drop_operators
 
 _CONVOLUTION = "torch_fusion::convolution"
 _WINOGRAD = "torch_fusion::winograd_convolution"
-# Tiles at a time with which weights are transformed so seldom that more of them save next to nothing.
+# The number of tiles at a time beyond which transforming weights less often saves next to nothing.
 _MAX_TILES = 64
-# A convolution is replaced if the other way takes at most this share of its instructions: it adds code to the image.
+# The largest share of its instructions for which a convolution is replaced: the kernel adds code to the image.
 _LEAST_GAIN = 0.9
 
 
 def as_winograd(packed: bytes, tiles: int) -> bytes:
-    """The packed constant of a convolution as one that computes some tiles at a time."""
+    """Returns the packed constant for computing some tiles at a time."""
     head = replace(Head.unpack(packed), kind=WINOGRAD, group_size=tiles)
     weights = head.tables[2]
     return head.pack() + packed[Head.SIZE : weights] + join_pairs(packed[weights:], 1)
 
 
 def winograd_lead(head: Head, tiles: int, image: Sequence[int], out: Sequence[int]) -> int:
-    """Overlap.lead of a layer that computes some tiles at a time, from the order in which its kernel reads and writes.
+    """Returns Overlap.lead of a layer that computes some tiles at a time, from the order in which its kernel reads and
+    writes.
 
     Args:
       image, out: shapes, [batch, channels, height, width].
@@ -48,7 +49,7 @@ def winograd_lead(head: Head, tiles: int, image: Sequence[int], out: Sequence[in
         read.append(((n * height + top) * width + left) * channels)
         bottom, right = min(y + 1, out_height - 1), min(x + 1, out_width - 1)
         written.append(((n * out_height + bottom) * out_width + right + 1) * head.channels)
-    # From a tile on, also of those behind it.
+    # Includes the tiles that follow.
     unread = [*itertools.accumulate(reversed([*read, batch * height * width * channels]), min)][::-1]
     ends = [min(end, len(read)) for end in range(tiles, len(read) + tiles, tiles)]
     return max(max(written[:end]) - unread[end] for end in ends)
@@ -59,12 +60,12 @@ class _Convolution:
     """An instruction that can be replaced.
 
     Attributes:
-      index: in the plan.
-      head: of its packed constant, arranged for DSP.
+      index: its index in the plan.
+      head: the header of its packed constant, arranged for DSP.
       image, out: shapes.
-      room: bytes that are free in one piece while it runs, its own scratch memory among them.
-      offset: where they begin.
-      distance: bytes from the begin of its result to that of its image, if they overlap.
+      room: contiguous free bytes while it runs, including its own scratch memory.
+      offset: the start of these bytes.
+      distance: bytes from the start of its result to that of its image, if they overlap.
     """
 
     index: int
@@ -76,13 +77,13 @@ class _Convolution:
     distance: int | None
 
     def fits(self, tiles: int) -> bool:
-        """Whether there is room for some tiles at a time, and that many pay."""
+        """Whether so many tiles at a time fit into the memory and pay off."""
         if self.scratch(tiles) > self.room or self.instructions(tiles) > _LEAST_GAIN * self._direct:
             return False
         return self.distance is None or winograd_lead(self.head, tiles, self.image, self.out) <= self.distance
 
     def scratch(self, tiles: int) -> int:
-        """Bytes of scratch memory with some tiles at a time."""
+        """Returns the scratch bytes for some tiles at a time."""
         return scratch_size(replace(self.head, kind=WINOGRAD, group_size=tiles), self.image[3])
 
     @property
@@ -90,10 +91,10 @@ class _Convolution:
         batch, _, height, width = self.out
         return batch * -(-height // 2) * -(-width // 2)
 
-    # Both were fitted to counts on an emulated Cortex-M4, of 4 to 128 channels, and are off by up to a tenth.
+    # Both formulas were fitted to counts on an emulated Cortex-M4, of 4 to 128 channels, and are off by up to a tenth.
 
     def instructions(self, tiles: int) -> float:
-        """Instructions with some tiles at a time: weights, windows, products and outputs."""
+        """Estimates the instructions for some tiles at a time: weights, windows, products and outputs."""
         inputs, outputs = self.head.in_channels, self.head.channels
         weights = math.ceil(self._count / tiles) * 45 * inputs * outputs
         products = round_up(self._count, WINOGRAD_LANES) * outputs * (12.5 * inputs + 32)
@@ -101,19 +102,19 @@ class _Convolution:
 
     @property
     def _direct(self) -> float:
-        """Instructions as it is."""
+        """Estimates the instructions of the original convolution."""
         products = 9 * self.head.in_channels
         pixels = math.prod(self.out) // self.head.channels
         return pixels * (self.head.channels * (0.8 * products + 32) + 1.5 * products)
 
 
 def use_winograd(program: Program, report: PlanReport, growth: int) -> None:
-    """Replaces convolutions of a program's only plan that then take fewer instructions, in place.
+    """Replaces convolutions of a program's only plan where that takes fewer instructions, in place.
 
     Args:
       program: with planned memory, for a core with the DSP extension.
-      report: what optimize_plan() returned.
-      growth: bytes by which the program's memory may grow.
+      report: the result of optimize_plan().
+      growth: the number of bytes by which the program's memory may grow.
     """
     (plan,) = program.execution_plan
     by_constant: dict[int, list[_Convolution]] = defaultdict(list)
@@ -129,7 +130,7 @@ def use_winograd(program: Program, report: PlanReport, growth: int) -> None:
             if found is not None:
                 by_constant[constant].append(found)
     for constant, layers in by_constant.items():
-        # A layer that is called several times has one constant.
+        # All calls of a layer share its constant.
         choices = range(_MAX_TILES, 0, -WINOGRAD_LANES) if len(layers) == readers[constant] else ()
         tiles = next((tiles for tiles in choices if all(layer.fits(tiles) for layer in layers)), None)
         if tiles is None:
@@ -147,14 +148,14 @@ def _tensor(plan: ExecutionPlan, index: int, argument: int) -> Tensor:
 
 
 def _slice(tensor: Tensor) -> slice:
-    """Where a planned tensor lies."""
+    """Returns the address range of a planned tensor."""
     assert tensor.allocation_info is not None
     start = tensor.allocation_info.memory_offset
     return slice(start, start + math.prod(tensor.sizes))
 
 
 def _find(program: Program, plan: ExecutionPlan, report: PlanReport, index: int, growth: int) -> _Convolution | None:
-    """A convolution, if its kind can be replaced."""
+    """Returns a convolution, if its kind can be replaced."""
     image, packed, scratch, out = (_tensor(plan, index, argument) for argument in (0, 1, 3, 4))
     head = Head.unpack(program.constant_buffer[packed.data_buffer_idx].storage)
     if not head.can_be_winograd or any(tensor.allocation_info is None for tensor in (image, scratch, out)):

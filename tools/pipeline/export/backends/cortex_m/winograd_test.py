@@ -30,7 +30,7 @@ def test_convolutions_take_memory_that_is_free_and_what_is_granted(tmp_path: Pat
     assert [made.operators.get(_WINOGRAD, 0) for made in (direct, free, winograd)] == [0, 2, 2]
     (least,), (same,), (grown,) = (made.manifest["planned_buffers"] for made in (direct, free, winograd))
     assert least == same < grown <= least + 40_000
-    # What they compute is the same, and so is what they are known by.
+    # Results, origins and multiply-accumulates are the same.
     assert numpy.array_equal(winograd.golden["output_0"], direct.golden["output_0"])
     places = [
         [(entry["origin"], entry["macs"]) for entry in made.manifest["instructions"]] for made in (winograd, direct)

@@ -1,4 +1,4 @@
-"""Holds what Vela compiled to the memory that it may use: every address that a command reaches lies in its region."""
+"""Checks that every address in the commands that Vela compiled is inside its memory region."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _ADVICE = "Write the layer another way, and report it to Vela."
 
 
 class WrongCommandsError(UserError):
-    """What Vela compiled of a subgraph reaches beyond its memory, or gives other numbers than the reference model.
+    """The commands that Vela compiled exceed their memory, or return other numbers than the reference model.
 
     Attributes:
-      index: the subgraph's.
-      reason: what is wrong, in a line.
+      index: the subgraph's index.
+      reason: the error, in one line.
     """
 
     def __init__(self, path: Path, index: int, reason: str, advice: str) -> None:
@@ -34,26 +34,26 @@ class WrongCommandsError(UserError):
 def execute_checked(
     content: bytes, inputs: Iterable[bytes], npu: Npu, index: int, path: Path
 ) -> tuple[Run | None, str | None]:
-    """Executes a payload on the model of the NPU, which refuses what lies outside of its memory.
+    """Executes a payload on the model of the NPU, which refuses addresses outside of its memory.
 
     Args:
-      content: what Vela made of a subgraph.
-      inputs: their bytes, of the first ones or of all.
+      content: the compiled subgraph.
+      inputs: the bytes of the first inputs, or of all.
       npu: the board's NPU, whose cache is region 2 if it has one.
-      index: the subgraph's, for messages.
+      index: the subgraph's index, for messages.
       path: the model file, for messages.
 
     Returns:
-      What came of it; of a payload that the model can't execute, what is not checked and why.
+      The run; or, for a payload that the model can't execute, what is not checked and why.
 
-    Raises WrongCommandsError for a command that reaches beyond its region, inputs and outputs outside of the memory,
-    and bytes that are no payload.
+    Raises WrongCommandsError for a command that exceeds its region, inputs and outputs outside of the memory, and bytes
+    that are no payload.
     """
     try:
         payload = parse(content)
         for place in (*payload.inputs, *payload.outputs):
             _check_place(place, payload.scratch_size)
-        # What nothing has been written to is unlike what the reference model has there.
+        # Random bytes reveal reads of memory that was never written.
         scratch = numpy.random.default_rng(0).integers(0, 256, payload.scratch_size, numpy.uint8)
         return execute(payload, inputs, npu.accelerator, scratch, npu.cache_bytes), None
     except PayloadError as error:

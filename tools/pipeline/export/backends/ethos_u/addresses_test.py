@@ -1,4 +1,4 @@
-"""Payloads whose commands, inputs or outputs lie outside of the memory that they may use."""
+"""Tests payloads whose commands, inputs or outputs are outside of their memory."""
 
 from __future__ import annotations
 

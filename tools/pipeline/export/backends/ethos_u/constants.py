@@ -1,7 +1,7 @@
-"""Constants in the order in which a subgraph reads them.
+"""Transposes constants to the order in which a subgraph reads them.
 
-ExecuTorch's passes let an NPU transpose a constant image whenever it is run, as late passes write the transpositions.
-What Vela 5.2 makes of that for Ethos-U55 and U65 writes the result behind the weights, which are in flash.
+Late passes of ExecuTorch add transpositions, so that an NPU would transpose a constant image in every run. The commands
+that Vela 5.2 makes of that for Ethos-U55 and U65 write the result after the weights, which are in flash.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ _MOVES = (_aten.permute_copy.default, _aten.view_copy.default)
 
 
 class _MoveConstants(ArmPass):
-    """Transposes and reshapes constants where the graph does, of whatever integers they are."""
+    """Transposes and reshapes integer constants instead of letting the graph do it."""
 
     _passes_required_after: set[type[ExportPass]] = set()
 
     def __init__(self, exported_program: ExportedProgram) -> None:
         super().__init__()
-        # The manager of the passes gives another one while it calls this.
+        # The passes' manager replaces it when it calls this pass.
         self.exported_program = exported_program
 
     def call(self, graph_module: GraphModule) -> PassResult:
         program, graph = self.exported_program, graph_module.graph
         if graph_module is not program.graph_module:
-            # A branch's, whose placeholders are its arguments.
+            # The graph of a branch, whose placeholders are arguments.
             return PassResult(graph_module, False)
         moved: dict[tuple[Node, str], Node] = {}
         for node in list(graph.nodes):
@@ -49,7 +49,7 @@ class _MoveConstants(ArmPass):
                 continue
             source, key = node.args[0], (node.args[0], repr((node.target, node.args[1:])))
             if key not in moved:
-                # The operator itself takes away quantization that its node is said to have.
+                # The operator applies the quantization that its node's metadata excludes.
                 data = node.target(get_param_tensor(program, source), *node.args[1:]).contiguous()
                 kind = get_constant_placeholder_kind(program, source)
                 with graph.inserting_before(source):
@@ -64,6 +64,6 @@ class _MoveConstants(ArmPass):
 
 
 def moved_constants() -> AbstractContextManager[None]:
-    """Lets ExecuTorch's passes move constants themselves, once they have written all that moves elements."""
-    # Which makes of a transposition several.
+    """Makes ExecuTorch's passes move constants after they have added all transpositions."""
+    # This pass splits transpositions.
     return inserted({arm_pass_manager.RewriteHighRankSingletonPermutePass: _MoveConstants})

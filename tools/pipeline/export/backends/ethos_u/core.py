@@ -1,4 +1,4 @@
-"""Int8 operators of the core for what is quantized and stays beside an NPU's delegates."""
+"""Lowers quantized operators outside of the NPU's delegates to int8 operators of the core."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ _DEQUANTIZE = _quantized.dequantize_per_tensor.default
 _DEQUANTIZE_CHANNELS = _quantized.dequantize_per_channel.default
 _COPY = exir_ops.edge.dim_order_ops._to_dim_order_copy.default
 
-# Computed together with the layer before them, or with integers alone.
+# Activations that are fused into the layer before them, or computed on integers.
 _ACTIVATIONS = frozenset((_aten.relu.default, _aten.hardtanh.default, _aten.clamp.default))
 _OF_TWO = frozenset((_aten.add.Tensor, _aten.mul.Tensor, _aten.minimum.default, _aten.maximum.default))
-# Their results are integers that one of their operands has, if all have the same scale and zero point.
+# Operators that return one of their operands' integers, if all have the same scale and zero point.
 _CHOICES = frozenset((_aten.minimum.default, _aten.maximum.default))
-# Their results are elements of their operands: integers, if all have the same scale and zero point.
+# Operators that return elements of their operands, which stay integers if all have the same scale and zero point.
 _MOVES = frozenset((
     _aten.cat.default, _aten.clone.default, _aten.constant_pad_nd.default, _aten.expand_copy.default,
     _aten.flip.default, _aten.permute_copy.default, _aten.pixel_shuffle.default, _aten.pixel_unshuffle.default,
@@ -47,18 +47,18 @@ _MOVES = frozenset((
 
 
 def to_int8(edge: ExportedProgram, core: str, path: Path) -> ExportedProgram:
-    """The program with the core's int8 operators in place of what is quantized and no delegate.
+    """Returns the program with the core's int8 operators in place of quantized operators outside of delegates.
 
-    Left in floating point is what the core has no int8 operator for.
+    Operators that have no int8 form on the core stay in floating point.
 
     Args:
-      edge: a program of int8 activations with delegates; it is left alone.
-      core: `cortex-m55` or such.
+      edge: a program of int8 activations with delegates; it is not modified.
+      core: the core, such as `cortex-m55`.
       path: the model file.
 
     Raises NoInt8Form if the core's operators can't express it.
     """
-    # Tensors are shared: what is computed of parameters can't be copied.
+    # Tensors are shared: computed values of parameters can't be copied.
     tensors = (*edge.state_dict.values(), *edge.constants.values())
     lowered = copy.deepcopy(edge, {id(tensor): tensor for tensor in tensors})
     _convolve_linear(lowered)
@@ -67,7 +67,7 @@ def to_int8(edge: ExportedProgram, core: str, path: Path) -> ExportedProgram:
     try:
         lowered = CORTEX_M_SUBSTITUTION.run(lowered, target=target_of(core))
     except Exception as error:
-        # What ExecuTorch's passes make of operators that they do not know.
+        # ExecuTorch's passes raise various errors for operators that they don't support.
         raise NoInt8Form([ALL_BUT_LAYERS], f"{type(error).__name__}: {error}".split("\n")[0]) from error
     _drop_copies(lowered)
     lowered.graph_module.recompile()
@@ -76,15 +76,15 @@ def to_int8(edge: ExportedProgram, core: str, path: Path) -> ExportedProgram:
 
 
 def _calls(program: ExportedProgram) -> list[Node]:
-    """The calls of delegates, in order."""
+    """Returns the calls of delegates, in order."""
     return [node for node in program.graph.nodes if node.target == executorch_call_delegate]
 
 
 def _copy_operands(program: ExportedProgram) -> None:
-    """Copies what delegates read to the order in which it lies already, in place.
+    """Copies the operands of delegates to the order that they already have, in place.
 
-    A delegate knows how many bytes it takes, and not how they lie. What the passes put in front of it may give another
-    order, and they would have its results lie as its operands do then.
+    A delegate knows the number of bytes of an operand but not their order. The passes may change the order of the
+    operand, and would then give the delegate's results the same order.
     """
     for call in _calls(program):
         for operand in call.args[1:]:
@@ -94,7 +94,7 @@ def _copy_operands(program: ExportedProgram) -> None:
 
 
 def _drop_copies(program: ExportedProgram) -> None:
-    """Drops copies in front of delegates that change nothing, in place."""
+    """Drops copies before delegates that change nothing, in place."""
     for call in _calls(program):
         for operand in call.args[1:]:
             if operand.target != _COPY:
@@ -106,9 +106,9 @@ def _drop_copies(program: ExportedProgram) -> None:
 
 
 def _convolve_linear(program: ExportedProgram) -> None:
-    """Makes linear layers of int8 convolutions of images of one pixel, a row each, in place.
+    """Turns linear layers into int8 convolutions of images of one pixel, one per row, in place.
 
-    The NPU's weights have a scale for each channel, and the core's linear layers one for all.
+    The NPU's weights have a scale per channel, whereas the core's linear layers have a single one.
     """
     graph, kernels = program.graph, dict[Node, Node]()
     for node in list(graph.nodes):
@@ -146,7 +146,7 @@ def _convolve_linear(program: ExportedProgram) -> None:
 
 
 def _is_linear_of_channels(program: ExportedProgram, node: Node) -> bool:
-    """Whether a linear layer is quantized, with constant weights that have a scale for each channel."""
+    """Whether a linear layer is quantized, with constant weights that have a scale per channel."""
     source, weight, *_ = node.args
     readers = list(node.users)
     if len(readers) == 1 and readers[0].target in _ACTIVATIONS:
@@ -160,7 +160,7 @@ def _is_linear_of_channels(program: ExportedProgram, node: Node) -> bool:
 
 
 def _emit_layer(graph: Graph, origin: Node, target: EdgeOpOverload, *args: Any) -> Node:
-    """A call in the place of another, of which it takes over what a quantizer says of it."""
+    """Emits a call that replaces another one, with its quantization metadata."""
     layer = emit(graph, origin, target, *args)
     if "custom" in origin.meta:
         layer.meta["custom"] = dict(origin.meta["custom"])
@@ -168,7 +168,7 @@ def _emit_layer(graph: Graph, origin: Node, target: EdgeOpOverload, *args: Any) 
 
 
 def _kernel(program: ExportedProgram, weight: Node) -> Node:
-    """Weights of a linear layer as those of a convolution of one pixel."""
+    """Reshapes the weight of a linear layer to that of a 1x1 convolution."""
     data = get_param_tensor(program, weight)
     kind = get_constant_placeholder_kind(program, weight)
     with program.graph.inserting_before(weight):
@@ -178,9 +178,9 @@ def _kernel(program: ExportedProgram, weight: Node) -> Node:
 
 
 def _leave_in_float(program: ExportedProgram) -> None:
-    """Takes the mark of a quantized operator from all that the passes would compute wrong integers of, in place.
+    """Removes the mark of a quantized operator where the passes would compute wrong integers, in place.
 
-    The passes take quantization away from every operator that a quantizer marked, as those for the core mark only what
+    The passes fold quantization into every marked operator, because quantizers for the core only mark operators that
     they can lower.
     """
     in_int8: set[Node] = set()
@@ -212,7 +212,7 @@ def _has_int8_operator(node: Node, in_int8: set[Node]) -> bool:
 
 
 def _readers(node: Node) -> Iterator[Node]:
-    """What reads the first result of a node."""
+    """Yields the readers of a node's first result."""
     for user in node.users:
         if user.target is operator.getitem:
             yield from user.users
@@ -221,7 +221,7 @@ def _readers(node: Node) -> Iterator[Node]:
 
 
 def _is_layer(node: Node) -> bool:
-    """Whether the core has an operator for a layer, whose operands are int8, with these arguments."""
+    """Whether the core has an operator for a layer with int8 operands and these arguments."""
     arguments: list[Any] = list(node.args)
     operands = [operand.meta["val"] for operand in node.all_input_nodes]
     if node.target == _aten.convolution.default:
@@ -233,15 +233,15 @@ def _is_layer(node: Node) -> bool:
         dilation, ceil_mode = (arguments + [[], [], 0, 1, False][len(arguments) - 1 :])[4:6]
         return set([dilation] if isinstance(dilation, int) else dilation) == {1} and not ceil_mode
     if node.target in _OF_TWO:
-        # Without a broadcast.
+        # Broadcasts are not supported.
         return len({operand.shape for operand in operands}) == 1
     return node.target == _aten.bmm.default and len({operand.shape[0] for operand in operands}) == 1
 
 
 def agree(before: list[torch.Tensor], after: list[torch.Tensor]) -> bool:
-    """Whether outputs of a program in floating point and in int8 are as near as roundings let them be.
+    """Whether the outputs of a floating-point and an int8 program are equal up to rounding.
 
-    On the average within a twentieth of the range; operators that take the wrong integers for numbers are not.
+    Their mean difference is at most a twentieth of the range; operators that read integers as numbers exceed that.
     """
     for reference, result in zip(before, after, strict=True):
         if not reference.is_floating_point():

@@ -30,7 +30,7 @@ from tools.quiet.console import UserError
 
 @known_results()
 def lower_model(asked: LoweringRequest) -> LoweredModel:
-    """The program with delegates for the NPU, compared with the NPU's model on the golden inputs."""
+    """Returns the program with delegates for the NPU, compared with the NPU's model on the golden inputs."""
     file, options, console = asked.file, asked.options, asked.console
     path, npu = file.path, options.npu
     assert npu is not None
@@ -59,7 +59,7 @@ def lower_model(asked: LoweringRequest) -> LoweredModel:
     started = [(*start, *sample) for sample in given]
 
     def finished(lowered: lower.Lowered) -> tuple[LoweredModel, list[str]]:
-        """And what there is to say of it."""
+        """Returns the model and the notes about it."""
         notes: list[str] = []
         operators = delegates.border_operators(bits)
         if bits == 8:

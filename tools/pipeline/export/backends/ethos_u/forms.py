@@ -1,6 +1,6 @@
-"""Writes what Ethos-U has not, or ExecuTorch or Vela take for it and get wrong, by what it has.
+"""Rewrites operators that Ethos-U lacks, or that ExecuTorch or Vela compile wrongly, with operators that work.
 
-ExecuTorch 1.4.1 and Vela 5.2: what they leave out is for all NPUs, or for Ethos-U55 and U65.
+The restrictions are those of ExecuTorch 1.4.1 and Vela 5.2, for all NPUs, or for Ethos-U55 and U65.
 """
 
 from __future__ import annotations
@@ -18,66 +18,59 @@ from torch.fx import Graph, Node
 from torch.utils._pytree import tree_leaves
 
 from tools.artifacts.ethos_u.npu import Npu
-from tools.pipeline.export.backends.arm.forms import POOLS
 from tools.pipeline.export.ir.constants import add_constant
 from tools.pipeline.export.ir.dim_orders import IMAGE, PIXELS
+from tools.pipeline.export.ir.operators import (
+    CLAMPS,
+    CONVOLUTIONS,
+    CONVOLUTIONS_BY_WORD,
+    COPIES,
+    DROPOUTS,
+    EXTREMES,
+    IMAGE_POOLS,
+    JOINS,
+    PADS,
+    SIZE_CHANGES,
+    SPLITS,
+    TRANSPOSITIONS,
+)
 from tools.pipeline.export.ir.rewriting import as_list, emit, for_each, named_arguments, replace_node
 from tools.pipeline.export.ir.signature import varying
 
 _aten = torch.ops.aten
-# Of poolings and convolutions on Ethos-U55 and U65.
+# The largest stride of poolings and convolutions on Ethos-U55 and U65.
 _LARGEST_STRIDE = 3
-# Of averages of padded images there, beyond which they are the core's.
+# The largest kernel of padded average poolings there; the core computes larger ones.
 _LARGEST_PADDED = 8
-# Of rows and columns of an image, by which they can upsample it.
+# The factors by which they can upsample rows and columns of an image.
 _REPETITIONS = frozenset((1, 2, 4, 8))
 _NEAREST, _BILINEAR = _aten.upsample_nearest2d.vec, _aten.upsample_bilinear2d.vec
-# What it takes of memory grows with the square of its factor.
+# The memory that an interpolation takes grows with the square of its factor.
 _LARGEST_INTERPOLATION = 4
-# Of the rows of windows by Vela 5.2's constraints, and of columns of depthwise convolutions by ExecuTorch's check.
+# The largest windows by Vela 5.2's constraints on rows, and by ExecuTorch's check of depthwise columns.
 _LONGEST_DEPTHWISE, _LONGEST_MAXIMUM = 64, 256
-# Elements of an image up to which a transposition, in one small operation for each channel, gains little there.
+# The number of elements of an image up to which a transposition, which is one small operation per channel, gains
+# little.
 _MOST_AVERAGED = 1024
-# Of a convolution's result, each of which is an image's convolution.
+# The largest number of planes of a convolution's result, each of which becomes a two-dimensional convolution.
 _MOST_PLANES = 32
-_PARTS = frozenset((
-    _aten.cat.default, _aten.concat.default, _aten.narrow.default, _aten.select.int, _aten.slice.Tensor,
-    _aten.stack.default,
-))  # fmt: skip
-_SPLITS = frozenset((
-    _aten.chunk.default, _aten.split.Tensor, _aten.split.sizes, _aten.split_with_sizes.default,
-    _aten.tensor_split.indices, _aten.tensor_split.sections, _aten.unbind.int,
-))  # fmt: skip
-# What Vela computes right of parts that are not copied.
-_READ_PARTS = frozenset((
-    _aten.avg_pool2d.default, _aten.cat.default, _aten.conv1d.default, _aten.conv1d.padding, _aten.conv2d.default,
-    _aten.conv2d.padding, _aten.linear.default,
-))  # fmt: skip
+_PARTS = JOINS | {_aten.narrow.default, _aten.select.int, _aten.slice.Tensor}
+_SPLITS = SPLITS | {
+    _aten.chunk.default, _aten.split.sizes, _aten.tensor_split.indices, _aten.tensor_split.sections, _aten.unbind.int,
+}  # fmt: skip
+# Operators that Vela compiles correctly for slices that are not copied.
+_READ_PARTS = CONVOLUTIONS | CONVOLUTIONS_BY_WORD | {_aten.avg_pool2d.default, _aten.cat.default, _aten.linear.default}
 
-_CONVOLUTIONS = (_aten.conv1d.default, _aten.conv2d.default)
-
-# What writes its operands to parts of a tensor, and what moves elements on the way there.
-_WRITERS = frozenset((
-    _aten.cat.default, _aten.concat.default, _aten.constant_pad_nd.default, _aten.pad.default, _aten.stack.default,
-))  # fmt: skip
-_MOVES = frozenset((
-    _aten.clone.default, _aten.contiguous.default, _aten.dropout.default, _aten.flatten.using_ints,
-    _aten.permute.default, _aten.reshape.default, _aten.squeeze.default, _aten.squeeze.dim, _aten.squeeze.dims,
-    _aten.t.default, _aten.transpose.int, _aten.unsqueeze.default, _aten.view.default,
-))  # fmt: skip
-_EXTREMES = (_aten.amax.default, _aten.amin.default)
-# What Vela lets write to a part, and right: layers, with their activations.
-_LAYERS = frozenset((
-    _aten.avg_pool1d.default, _aten.avg_pool2d.default, _aten.conv1d.default, _aten.conv1d.padding,
-    _aten.conv2d.default, _aten.conv2d.padding, _aten.linear.default, _aten.max_pool2d.default,
-))  # fmt: skip
-_ACTIVATIONS = frozenset((
-    _aten.hardtanh.default, _aten.hardtanh_.default, _aten.relu.default, _aten.relu_.default,
-))  # fmt: skip
+# Operators that write their operands to slices of a tensor, and operators that only move elements.
+_WRITERS = JOINS | PADS
+_MOVES = COPIES | DROPOUTS | SIZE_CHANGES | TRANSPOSITIONS | {_aten.t.default}
+# Operators that Vela compiles correctly if they write to a slice: layers, with their activations.
+_LAYERS = CONVOLUTIONS | CONVOLUTIONS_BY_WORD | IMAGE_POOLS | {_aten.avg_pool1d.default, _aten.linear.default}
+_ACTIVATIONS = CLAMPS - {_aten.clamp.default, _aten.clamp_.default}
 
 
 def repeats_pixels(node: Node) -> bool:
-    """Whether Vela lets Ethos-U55 and U65 read each pixel, or the only one there is, several times for it."""
+    """Whether Vela lets Ethos-U55 and U65 implement an upsampling by reading each pixel several times."""
     if node.target != exir_ops.edge.aten.upsample_nearest2d.vec:
         return False
     shape, results = node.args[0].meta["val"].shape, node.meta["val"].shape[2:]
@@ -85,10 +78,10 @@ def repeats_pixels(node: Node) -> bool:
 
 
 def fill_groups(program: ExportedProgram) -> None:
-    """Makes of the groups of transposed convolutions one, with zeros for what is in others, in place.
+    """Merges the groups of transposed convolutions into one, filled up with zeros, in place.
 
-    ExecuTorch leaves them to the core in floating point, which has none of them in int8 either, and gives a bias scales
-    of one group. Vela compresses zeros.
+    ExecuTorch leaves groups to the core in floating point, which has no int8 form of them either, and gives a bias the
+    scales of one group. Vela compresses zeros.
     """
     graph = program.graph
     for node in list(graph.nodes):
@@ -114,9 +107,9 @@ def fill_groups(program: ExportedProgram) -> None:
 
 
 def write_minima(program: ExportedProgram) -> None:
-    """Computes minima along dimensions as maxima of what has the other sign, in place.
+    """Computes minima along dimensions as negated maxima of negated values, in place.
 
-    Ethos-U55 and U65 have maxima alone, and what Vela 5.2 writes for minima gives other numbers.
+    Ethos-U55 and U65 only have maxima, and the commands that Vela 5.2 generates for minima return wrong numbers.
     """
     graph = program.graph
     for node in list(graph.nodes):
@@ -131,12 +124,12 @@ def write_minima(program: ExportedProgram) -> None:
 
 
 def reduce_images(program: ExportedProgram, npu: Npu) -> None:
-    """Computes means of images as layers whose weights are equal, and maxima as poolings, in place.
+    """Computes means of images as layers with equal weights, and maxima as poolings, in place.
 
     ExecuTorch sums rows and columns one after the other, for which Vela transposes all elements each time, and a
-    pooling would have its average in the steps of the image, of whose range averages use a small part. A depthwise
-    layer as large as the image transposes nothing. Of larger images it takes more cycles on Ethos-U55 and U65 than a
-    layer whose channels are the pixels, for which they are transposed once.
+    pooling would return averages in the scale of the image, of whose range they use a small part. A depthwise layer as
+    large as the image needs no transposition. For larger images it takes more cycles on Ethos-U55 and U65 than a layer
+    whose channels are the pixels, which needs a single transposition.
     """
     graph = program.graph
     for node in list(graph.nodes):
@@ -174,7 +167,9 @@ def reduce_images(program: ExportedProgram, npu: Npu) -> None:
 
 
 def _sides(height: int, width: int, longest: int) -> tuple[int, int] | None:
-    """The sides of an image of as many pixels, its own if they are short enough; None if there are none."""
+    """Returns the sides of an image with the same number of pixels, its own if they are short enough; None if there are
+    none.
+    """
     if max(height, width) <= longest:
         return height, width
     pixels = height * width
@@ -185,16 +180,16 @@ def _sides(height: int, width: int, longest: int) -> tuple[int, int] | None:
 
 
 def reduce_strides(program: ExportedProgram) -> None:
-    """Gives poolings of one window the stride 1, in place: the NPU's stride is at most 3."""
+    """Gives poolings with a single window the stride 1, in place: the NPU's stride is at most 3."""
     graph = program.graph
     for node in list(graph.nodes):
-        if node.op != "call_function" or node.target not in POOLS or tuple(node.meta["val"].shape[-2:]) != (1, 1):
+        if node.op != "call_function" or node.target not in IMAGE_POOLS or tuple(node.meta["val"].shape[-2:]) != (1, 1):
             continue
         source, kernel, *rest = node.args
         kernel = [kernel] * 2 if isinstance(kernel, int) else list(kernel)
         if any(padding for padding in tree_leaves(rest[1:2])):
             continue
-        # Rows and columns behind the window, which the stride would have skipped.
+        # Crops the rows and columns after the window, which the stride would have skipped.
         with graph.inserting_before(node):
             for axis, size in ((-2, kernel[0]), (-1, kernel[-1])):
                 if source.meta["val"].shape[axis] > size:
@@ -206,9 +201,9 @@ def reduce_strides(program: ExportedProgram) -> None:
 
 
 def pool_in_steps(program: ExportedProgram) -> None:
-    """Makes several maxima of one whose windows lie side by side and are larger than the NPU's stride, in place.
+    """Splits a max pooling with adjacent windows larger than the NPU's stride into several, in place.
 
-    Averages of averages would be rounded at each step, and halves always to the same side.
+    Averages of averages would be rounded at each stage, and halves always in the same direction.
     """
     graph = program.graph
     for node in list(graph.nodes):
@@ -232,14 +227,15 @@ def pool_in_steps(program: ExportedProgram) -> None:
 
 
 def choose_windows(program: ExportedProgram, npu: Npu) -> None:
-    """Makes poolings whose stride is larger than the NPU's choices of their windows from more of them, in place.
+    """Replaces poolings with a larger stride than the NPU's by a finer pooling and a selection of its windows, in
+    place.
 
-    Ethos-U55 and U65 leave them to the core. For U85 Vela 5.2 writes an operation for each place in the windows, and
-    where the image is padded these give other numbers.
+    ExecuTorch leaves them to the core for Ethos-U55 and U65. For U85, Vela 5.2 generates an operation for each element
+    of the windows, and returns wrong numbers if the image is padded.
     """
     graph = program.graph
     for node in list(graph.nodes):
-        if node.op != "call_function" or node.target not in POOLS:
+        if node.op != "call_function" or node.target not in IMAGE_POOLS:
             continue
         given = named_arguments(node)
         stride = _pair(given["stride"])
@@ -255,7 +251,7 @@ def choose_windows(program: ExportedProgram, npu: Npu) -> None:
         with graph.inserting_before(node):
             result = emit(graph, node, node.target, *(given | {"stride": finer}).values())
             result = _choose(graph, node, result, stride, finer)
-        # With ceil_mode a last window may begin where no other does.
+        # With ceil_mode, the last window may begin between those of the finer pooling.
         if result.meta["val"].shape == node.meta["val"].shape:
             replace_node(program, node, result)
     graph.eliminate_dead_code()
@@ -263,12 +259,12 @@ def choose_windows(program: ExportedProgram, npu: Npu) -> None:
 
 
 def _finer(stride: Sequence[int]) -> list[int]:
-    """The largest strides of the NPU that others are multiples of."""
+    """Returns the largest supported strides that divide the given ones."""
     return [next(size for size in range(_LARGEST_STRIDE, 0, -1) if each % size == 0) for each in stride]
 
 
 def _choose(graph: Graph, origin: Node, result: Node, stride: Sequence[int], finer: Sequence[int]) -> Node:
-    """Of a layer's result with finer strides what it has with its own."""
+    """Selects the elements of a layer's result with its own strides from the result with finer strides."""
     sizes = origin.meta["val"].shape
     for axis, (each, size) in enumerate(zip(stride, finer, strict=True), start=len(sizes) - len(stride)):
         step = each // size
@@ -278,7 +274,7 @@ def _choose(graph: Graph, origin: Node, result: Node, stride: Sequence[int], fin
 
 
 def average_one_batch(program: ExportedProgram) -> None:
-    """Makes channels of the images of a batch that is averaged, in place: ExecuTorch takes batches of one."""
+    """Turns a batch of averaged images into channels, in place: ExecuTorch only supports batches of one."""
     graph = program.graph
     for node in list(graph.nodes):
         shape = node.meta["val"].shape if node.target == _aten.avg_pool2d.default else (1,)
@@ -295,13 +291,15 @@ def average_one_batch(program: ExportedProgram) -> None:
 
 
 def fold_strides(program: ExportedProgram) -> None:
-    """Makes of columns that a convolution strides over, more than the NPU can, channels of one column, in place.
+    """Folds columns that a convolution strides over, if the stride exceeds the NPU's, into channels of one column, in
+    place.
 
-    As channels lie side by side, nothing moves. Else Vela writes a convolution for each column of the result.
+    Channels are contiguous, so that no data moves. Otherwise Vela generates a convolution for each column of the
+    result.
     """
     graph = program.graph
     for node in list(graph.nodes):
-        if node.op != "call_function" or node.target not in _CONVOLUTIONS:
+        if node.op != "call_function" or node.target not in CONVOLUTIONS:
             continue
         given = named_arguments(node)
         source, weight, bias = (given[name] for name in ("input", "weight", "bias"))
@@ -330,7 +328,7 @@ def fold_strides(program: ExportedProgram) -> None:
 def _resize_columns(
     graph: Graph, origin: Node, node: Node, before: int, size: int, rows: Sequence[int] = (0, 0)
 ) -> Node:
-    """Columns of zeros in front, and behind as many as there are to be, or fewer columns; and rows of zeros."""
+    """Pads columns of zeros before and after up to a size, or crops columns; and pads rows of zeros."""
     after = size - before - node.meta["val"].shape[-1]
     if after < 0:
         node = emit(graph, origin, _aten.slice.Tensor, node, node.meta["val"].dim() - 1, 0, size - before)
@@ -341,7 +339,7 @@ def _resize_columns(
 
 
 def _columns_to_channels(graph: Graph, origin: Node, node: Node, count: int) -> Node:
-    """So many columns side by side are channels of one, in the order in which they lie channels-last."""
+    """Reshapes so many adjacent columns to channels of one, in channels-last order."""
     *outer, size = range(node.meta["val"].dim())
     last = emit(graph, origin, _aten.permute.default, node, [0, *outer[2:], size, 1])
     *shape, columns, channels = last.meta["val"].shape
@@ -349,18 +347,19 @@ def _columns_to_channels(graph: Graph, origin: Node, node: Node, count: int) -> 
     first = emit(graph, origin, _aten.permute.default, folded, [0, size, *range(1, size)])
     if outer[2:]:
         return first
-    # Else the result of a sequence would lie so, too, which delegates do not return.
+    # Otherwise the result of a sequence would have this order, too, which delegates do not return.
     return emit(graph, origin, _aten.clone.default, first, memory_format=torch.contiguous_format)
 
 
 def choose_pixels(program: ExportedProgram) -> None:
-    """Makes convolutions of single channels whose stride is larger than the NPU's choices of more pixels, in place.
+    """Replaces single-channel convolutions with a larger stride than the NPU's by a finer one and a selection, in
+    place.
 
-    Vela 5.2 has none for Ethos-U55 and U65.
+    Vela 5.2 doesn't support them for Ethos-U55 and U65.
     """
     graph = program.graph
     for node in list(graph.nodes):
-        if node.op != "call_function" or node.target not in _CONVOLUTIONS:
+        if node.op != "call_function" or node.target not in CONVOLUTIONS:
             continue
         given = named_arguments(node)
         stride = for_each(given["stride"], node.meta["val"].dim() - 2)
@@ -376,14 +375,14 @@ def choose_pixels(program: ExportedProgram) -> None:
 
 
 def pad_strides(program: ExportedProgram) -> None:
-    """Pads images in front of convolutions whose stride is larger than the NPU's, in place.
+    """Pads images before convolutions with a larger stride than the NPU's, in place.
 
-    For Ethos-U55 and U65 ExecuTorch leaves them to the core, and for U85 Vela 5.2 computes some wrong, if the
+    ExecuTorch leaves them to the core for Ethos-U55 and U65, and Vela 5.2 compiles some wrongly for U85 if the
     convolution pads.
     """
     graph = program.graph
     for node in list(graph.nodes):
-        if node.op != "call_function" or node.target not in _CONVOLUTIONS:
+        if node.op != "call_function" or node.target not in CONVOLUTIONS:
             continue
         given = named_arguments(node)
         axes = node.meta["val"].dim() - 2
@@ -400,9 +399,9 @@ def pad_strides(program: ExportedProgram) -> None:
 
 
 def write_volumes(program: ExportedProgram) -> None:
-    """Convolves volumes plane by plane, in place, with the planes that a window reaches as channels of an image.
+    """Convolves volumes plane by plane, in place, with the planes under a window as channels of an image.
 
-    Ethos-U55 and U65 have no convolutions of volumes.
+    Ethos-U55 and U65 have no volume convolutions.
     """
     graph = program.graph
     for node in list(graph.nodes):
@@ -433,9 +432,9 @@ def write_volumes(program: ExportedProgram) -> None:
 
 
 def write_resampling(program: ExportedProgram) -> None:
-    """Writes upsampling that Ethos-U55 and U65 don't have by what they do, in place.
+    """Rewrites upsampling that Ethos-U55 and U65 lack with operators that they have, in place.
 
-    A linear interpolation between pixels is an average of pixels, each of which is there several times.
+    A linear interpolation between pixels becomes an average of repeated pixels.
     """
     graph = program.graph
     for node in list(graph.nodes):
@@ -450,7 +449,7 @@ def write_resampling(program: ExportedProgram) -> None:
                     continue
                 result = _repeat(graph, node, node.args[0], factors)
             elif set(node.args[0].meta["val"].shape[2:]) == {1}:
-                # Between a pixel and itself, as behind the pooling of a whole image.
+                # The image has a single pixel, such as after a pooling over the whole image.
                 result = _repeat(graph, node, node.args[0], factors)
             elif not named_arguments(node)["align_corners"] and max(factors) <= _LARGEST_INTERPOLATION:
                 result = _interpolate(graph, node, factors)
@@ -462,7 +461,7 @@ def write_resampling(program: ExportedProgram) -> None:
 
 
 def _whole_factors(node: Node) -> list[int] | None:
-    """How often a resampling has each row and each column, if it is so often."""
+    """Returns the integer factors by which a resampling repeats rows and columns, if they are integers."""
     given = named_arguments(node)
     sizes, results = given["input"].meta["val"].shape[2:], node.meta["val"].shape[2:]
     factors = [result // size for size, result in zip(sizes, results, strict=True)]
@@ -473,18 +472,18 @@ def _whole_factors(node: Node) -> list[int] | None:
 
 
 def _has_repetition(shape: Sequence[int], factors: Sequence[float]) -> bool:
-    """Whether Vela lets Ethos-U55 and U65 read each pixel, or the only one there is, several times for it."""
+    """Whether Vela lets Ethos-U55 and U65 read each pixel several times."""
     batch, _, *sizes = shape
     return batch == 1 and (set(sizes) == {1} or (len(set(factors)) == 1 and _REPETITIONS.issuperset(factors)))
 
 
 def _repeat(graph: Graph, origin: Node, image: Node, factors: Sequence[int]) -> Node:
-    """Each row and each column so often."""
+    """Repeats rows and columns."""
     batch, channels, rows, columns = image.meta["val"].shape
     shape = [batch, channels, rows * factors[0], columns * factors[1]]
     if _has_repetition(image.meta["val"].shape, factors):
         return emit(graph, origin, _NEAREST, image, shape[2:], None)
-    # Channels lie side by side, so that nothing moves but what is repeated.
+    # Channels are contiguous, so that only repeated pixels move.
     result = emit(graph, origin, _aten.permute.default, image, PIXELS)
     for count, size, factor in (
         (batch * rows * columns, channels, factors[1]),
@@ -498,11 +497,11 @@ def _repeat(graph: Graph, origin: Node, image: Node, factors: Sequence[int]) -> 
 
 
 def _interpolate(graph: Graph, origin: Node, factors: Sequence[int]) -> Node:
-    """Linear interpolation, whose corners aren't aligned.
+    """Interpolates linearly, without aligned corners.
 
-    By a factor of three, each result is an average of three pixels that are there three times each. By an even one its
-    place is between two of them, so that they are there twice as often, and two of them are between results. Beyond the
-    image are no pixels, as the outermost ones go on there.
+    With a factor of three, each result is an average of three pixels, each repeated three times. With an even factor,
+    results are between two pixels, so that pixels are repeated twice as often, and the stride skips every second one.
+    The outermost pixels extend beyond the image.
     """
     finer = [factor if factor % 2 else 2 * factor for factor in factors]
     repeated = _repeat(graph, origin, origin.args[0], finer)
@@ -512,13 +511,13 @@ def _interpolate(graph: Graph, origin: Node, factors: Sequence[int]) -> Node:
 
 
 def _pair(value: int | Sequence[int]) -> tuple[int, int]:
-    """Of rows and of columns."""
+    """Returns the values for rows and for columns."""
     sizes = tree_leaves(value)
     return sizes[0], sizes[-1]
 
 
 def _factors(kernel: int, stride: int) -> list[tuple[int, int]]:
-    """Kernels and strides, one after another, of a dimension of a pooling; none if the NPU can't take them."""
+    """Returns successive kernels and strides for one dimension of a pooling, or none if the NPU can't compute them."""
     if stride <= _LARGEST_STRIDE:
         return [(kernel, stride)]
     if kernel != stride:
@@ -532,12 +531,12 @@ def _factors(kernel: int, stride: int) -> list[tuple[int, int]]:
 
 
 def copy_parts(program: ExportedProgram) -> None:
-    """Lets parts of tensors, and tensors of parts, be tensors of their own, in place; some readers can do without.
+    """Copies slices of tensors, and operands of concatenations, in place, unless their readers work without a copy.
 
-    Vela 5.2 copies neither: a part is read from the whole tensor, and a concatenation's parts are written to where they
-    belong. Of what it takes apart on the way (softmax, transposed convolutions, products of matrices, means, norms) its
-    commands then compute with the whole tensor's channels, or write all parts to the first one's place. An average
-    of one element is a copy that it makes.
+    Vela 5.2 copies neither: it reads a slice from the whole tensor, and writes the operands of a concatenation to their
+    slices of the result. Where it splits operators (softmax, transposed convolutions, matrix products, means, norms),
+    the commands then use the whole tensor's channels, or write all operands to the first slice. An average of single
+    elements is a copy that it performs.
     """
     graph, varies = program.graph, varying(program)
     for node in list(graph.nodes):
@@ -553,26 +552,26 @@ def copy_parts(program: ExportedProgram) -> None:
 
 
 def _reads_parts(node: Node) -> bool:
-    """Whether Vela computes right what reads a part, or a part without some dimension of size 1."""
+    """Whether Vela correctly compiles the readers of a slice, also if a dimension of size 1 is dropped."""
     if node.target in (_aten.squeeze.dim, _aten.squeeze.dims):
         return all(user.op == "call_function" and _reads_parts(user) for user in node.users)
     return node.target in _READ_PARTS
 
 
 def copy_functions(program: ExportedProgram, npu: Npu) -> None:
-    """Lets results of functions that become a part of a tensor be tensors of their own, in place.
+    """Copies results of functions that become slices of a tensor, in place.
 
-    Vela 5.2 lets the function write the part. On Ethos-U55 and U65 it then makes a function of single elements the last
-    step of a transposition in front of it, which it takes apart, and the part's place is lost; so it is with what it
-    makes of several operations (softmax, maxima, products with broadcasts or of matrices). On U85 it loses that of
-    maxima and minima alone.
+    Vela 5.2 makes the function write to the slice. On Ethos-U55 and U65 it fuses an elementwise function into the
+    preceding transposition, which it splits, and the offset of the slice is lost. The same happens to functions of
+    several operations (softmax, maxima, products with broadcasts or of matrices). On U85 only maxima and minima lose
+    it.
     """
     graph, varies = program.graph, varying(program)
     sources = dict.fromkeys(source for node in graph.nodes if _writes_parts(node) for source in _sources(node))
     for source in sources:
         if source not in varies or _writes_well(source) or not source.meta["val"].is_floating_point():
             continue
-        if npu.product == "u85" and source.target not in _EXTREMES:
+        if npu.product == "u85" and source.target not in EXTREMES:
             continue
         users = [user for user in source.users if user.op == "call_function"]
         copy = _copy(graph, source)
@@ -582,7 +581,7 @@ def copy_functions(program: ExportedProgram, npu: Npu) -> None:
 
 
 def _writes_parts(node: Node) -> bool:
-    """Whether its operands are written to parts of a tensor; a pooling's are, if it counts its padding."""
+    """Whether a node's operands are written to slices of a tensor; a pooling that counts its padding does so."""
     if node.op != "call_function":
         return False
     if node.target not in (_aten.avg_pool1d.default, _aten.avg_pool2d.default):
@@ -592,7 +591,7 @@ def _writes_parts(node: Node) -> bool:
 
 
 def _sources(node: Node) -> Iterator[Node]:
-    """What computes a node's operands, without what only moves elements."""
+    """Yields the nodes that compute a node's operands, looking through operators that only move elements."""
     for source in node.all_input_nodes:
         while source.op == "call_function" and source.target in _MOVES:
             source = source.all_input_nodes[0]
@@ -600,7 +599,7 @@ def _sources(node: Node) -> Iterator[Node]:
 
 
 def _writes_well(node: Node) -> bool:
-    """Whether Vela's commands for it are right if it writes to a part of a tensor, or it is copied anyway."""
+    """Whether Vela's commands for a node are correct if it writes to a slice, or it is copied anyway."""
     if node.op != "call_function" or node.target in _LAYERS or _is_part(node):
         return True
     if node.target not in _ACTIVATIONS:
@@ -610,13 +609,13 @@ def _writes_well(node: Node) -> bool:
 
 
 def _copy(graph: Graph, node: Node) -> Node:
-    """The same tensor, an average of single elements."""
+    """Copies a tensor by an average of single elements."""
     shape = list(node.meta["val"].shape)
     if len(shape) == 4 and shape[0] == 1:
         return _call_after(graph, node, _aten.avg_pool2d.default, [1, 1])
     rows, size = math.prod(shape[:-1]), shape[-1] if shape else 1
-    # Of one row the elements are channels, which the NPU has next to each other, and Vela 5.2 too: of an image of one
-    # channel that is a part of a tensor it reads beyond the end on U85.
+    # A single row becomes channels, which are contiguous on the NPU and in Vela 5.2. On U85, Vela reads beyond the end
+    # of an image of one channel that is a slice of a tensor.
     image = _call_after(graph, node, _aten.reshape.default, [1, size, 1, 1] if rows == 1 else [1, 1, rows, size])
     return _call_after(graph, _call_after(graph, image, _aten.avg_pool2d.default, [1, 1]), _aten.reshape.default, shape)
 
@@ -629,7 +628,7 @@ def _call_after(graph: Graph, node: Node, target: OpOverload, argument: list[int
 
 
 def _is_part(node: Node) -> bool:
-    """Whether it is a part of a tensor, or has parts that are tensors."""
+    """Whether a node returns a slice of a tensor, or concatenates tensors."""
     if node.target is operator.getitem:
         return node.args[0].target in _SPLITS
     return node.target in _PARTS

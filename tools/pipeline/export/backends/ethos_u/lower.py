@@ -1,4 +1,4 @@
-"""Quantizes a captured model for an Ethos-U and delegates to it what it can compute."""
+"""Quantizes a captured model for an Ethos-U, and delegates the supported subgraphs to it."""
 
 from __future__ import annotations
 
@@ -81,8 +81,8 @@ class Lowered:
 
     Attributes:
       manager: the edge program.
-      compiled: what Vela made of each delegate, in their order.
-      rejected: what the NPU can't take, as (operator, place in the model, reason).
+      compiled: the compiled form of each delegate, in order.
+      rejected: operators that the NPU doesn't support, as (operator, location in the model, reason).
     """
 
     manager: EdgeProgramManager
@@ -91,16 +91,16 @@ class Lowered:
 
 
 class _Quantizer(EthosUQuantizer):
-    """ExecuTorch's quantizer, which leaves what is computed for a state in floating point.
+    """ExecuTorch's quantizer, which leaves the computation of states in floating point.
 
-    With activations of 8 bits, functions that it leaves alone, and those of several operators, become tables.
+    With 8-bit activations, unsupported functions and functions of several operators become tables.
     """
 
     def __init__(self, npu: Npu, bits: int, states: int) -> None:
         super().__init__(vela.compile_spec(npu))
         config = get_symmetric_quantization_config() if bits == 8 else get_symmetric_a16w8_quantization_config()
         self.set_global(config)
-        # The very objects that its neighbours have, as what others say would be quantized twice.
+        # The same objects as in neighbouring annotations: different specifications would quantize twice.
         self._operand, self._result = config.get_input_act_qspec(), config.get_output_act_qspec()
         self._bits = bits
         self._states = states
@@ -111,7 +111,7 @@ class _Quantizer(EthosUQuantizer):
             fold_numbers(transformed)
         _merge_equal(transformed)
         for node in transformed.graph.nodes:
-            # What is made of one operator shares what is said of it, which a quantizer changes in place.
+            # Nodes from one operator share this metadata, which a quantizer changes in place.
             if "custom" in node.meta:
                 node.meta["custom"] = dict(node.meta["custom"])
         return transformed
@@ -121,7 +121,7 @@ class _Quantizer(EthosUQuantizer):
         if self._bits != 8:
             return with_ranges(super().annotate(model))
         self._annotate_recurrent(model.graph)
-        # Those of several operators before ExecuTorch does so operator by operator.
+        # Functions of several operators must be annotated before ExecuTorch annotates their operators one by one.
         functions = [each for each in find_functions(model.graph) if len(each.nodes) > 1 and not is_annotated(each)]
         nodes = {node for each in functions for node in each.nodes}
         annotate_functions(functions, (), self._operand, self._result, chosen=nodes)
@@ -134,7 +134,7 @@ class _Quantizer(EthosUQuantizer):
         return with_ranges(annotated)
 
     def _annotate_recurrent(self, graph: Graph) -> None:
-        """Lets the core's recurrent layers take and return integers; their states it keeps in floating point."""
+        """Annotates the core's recurrent layers with int8 inputs and outputs; their states stay in floating point."""
         for node in graph.nodes:
             if node.target not in RECURRENT:
                 continue
@@ -145,10 +145,10 @@ class _Quantizer(EthosUQuantizer):
 
 
 def _merge_equal(module: GraphModule, program: ExportedProgram | None = None) -> None:
-    """Lets operators that compute the same of the same be one, in place: ExecuTorch computes a norm's mean twice.
+    """Merges operators that compute the same from the same operands, in place: ExecuTorch computes a norm's mean twice.
 
     Args:
-      program: whose module it is, if it is one that has outputs by name.
+      program: the program that the module belongs to, if its outputs have names.
     """
     found: dict[tuple[object, ...], Node] = {}
     for node in list(module.graph.nodes):
@@ -178,12 +178,12 @@ def _is_determined(target: OpOverload) -> bool:
 def quantize(
     program: ExportedProgram, samples: Iterable[Sample], npu: Npu, bits: int, path: Path, state: State
 ) -> Quantized:
-    """The program with quantize and dequantize operators of ExecuTorch's Ethos-U quantizer, calibrated on the samples.
+    """Returns the program after ExecuTorch's Ethos-U quantizer, calibrated on the samples.
 
     Args:
-      bits: of the activations, 8 or 16; weights have 8.
+      bits: the width of activations, 8 or 16; weights have 8.
       path: the model file, for messages.
-      state: what the program's first inputs are, and its first outputs change, from one sample to the next.
+      state: the state, which the program's first inputs read and its first outputs update, from one sample to the next.
 
     Raises UserError as `delegates.quantize` does.
     """
@@ -193,7 +193,7 @@ def quantize(
     samples = list(samples)
     write_masks(program, samples, state, bits)
     if bits == 8:
-        # As the quantizer will: what is read twice shares its steps.
+        # As the quantizer will do: a node with several readers has one scale.
         _merge_equal(program.graph_module, program)
         isolate_concat_scales(program, samples, state)
     quantized = delegates.quantize(ETHOS_U_FORMS.run(program, npu=npu), samples, quantizer, path, state)
@@ -206,18 +206,18 @@ def delegate(
 ) -> _Finished:
     """Lowers a quantized program, with the subgraphs that the NPU can compute as delegates.
 
-    What of them ExecuTorch's passes, Vela or the TOSA reference model refuse, and what Vela compiles wrong, is left to
-    the core, place by place.
+    Operators that ExecuTorch's passes, Vela or the TOSA reference model refuse, or that Vela compiles wrongly, are left
+    to the core, one location after another.
 
     Args:
-      samples: inputs in floating point, on which Vela's commands are looked into where they are wrong.
-      finish: makes of a lowered program what is returned, and raises WrongCommandsError for commands that are wrong;
-        it is called again then.
+      samples: inputs in floating point, with which wrong commands are located.
+      finish: converts a lowered program to the result. It raises WrongCommandsError for commands that are wrong, and is
+        called again afterwards.
     """
     lower_recurrent(program)
     with_tables = write_tables(program)
     if with_tables is not None:
-        # No runtime has the operator; the functions' own it has.
+        # No runtime has the table operator, but it has the functions' own operators.
         with contextlib.suppress(_TableOnCore):
             return _delegate(with_tables, npu, path, samples, finish)
     return _delegate(program, npu, path, samples, finish)
@@ -230,7 +230,7 @@ class _TableOnCore(Exception):
 def _delegate(
     program: ExportedProgram, npu: Npu, path: Path, samples: list[Sample], finish: Callable[[Lowered], _Finished]
 ) -> _Finished:
-    """Lowers a quantized program, and leaves to the core what ExecuTorch's partitioner takes and nobody can lower.
+    """Lowers a quantized program, and leaves operators to the core that ExecuTorch's partitioner accepts but that fail.
 
     Raises _TableOnCore if the core would have to compute a table.
     """
@@ -251,7 +251,7 @@ def _delegate(
 
 @contextlib.contextmanager
 def _naming_wrong(compiled: Sequence[vela.Compiled]) -> Iterator[None]:
-    """Raises LoweringError for a subgraph whose commands are found to be wrong."""
+    """Raises LoweringError for a subgraph whose commands are wrong."""
     try:
         yield
     except WrongCommandsError as error:
@@ -265,7 +265,7 @@ def _lower(program: ExportedProgram, npu: Npu, path: Path, refused: Mapping[str,
     """Lowers a quantized program, with the subgraphs that the NPU can compute as delegates.
 
     Args:
-      refused: places in the model that are left to the core, as `origin` has them, and why.
+      refused: maps locations in the model that are left to the core, as `origin` returns them, to the reasons.
 
     Raises LoweringError for a subgraph that can't be lowered.
     """
@@ -295,7 +295,7 @@ def _lower(program: ExportedProgram, npu: Npu, path: Path, refused: Mapping[str,
 
 
 def _why(error: Exception, npu: Npu) -> str:
-    """Why a subgraph can't be lowered, in a line."""
+    """Explains why a subgraph can't be lowered, in one line."""
     if isinstance(error, vela.VelaError):
         who = f"Vela can't compile it for {npu.accelerator}"
     elif isinstance(error, delegates.UncheckedError):
@@ -318,12 +318,12 @@ def _repeating() -> Iterator[None]:
 
 
 def use_core(lowered: Lowered, core: str, sample: Sample, path: Path) -> Lowered:
-    """Lets the core's int8 operators compute what is quantized and stays beside the delegates.
+    """Replaces quantized operators outside of the delegates by the core's int8 operators.
 
     Args:
-      lowered: a program of int8 activations; it is left alone.
-      core: `cortex-m55` or such.
-      sample: inputs in floating point, on which both programs are run and compared.
+      lowered: a program of int8 activations; it is not modified.
+      core: the core, such as `cortex-m55`.
+      sample: inputs in floating point, for comparing both programs.
 
     Raises NoInt8Form if these operators can't express it.
     """

@@ -1,4 +1,4 @@
-"""The export for an Ethos-U: what becomes a delegate, what stays on the core and why, and what it refuses."""
+"""Tests the export for an Ethos-U: delegates, operators that stay on the core and the reasons, and refused models."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_io(tmp_path: Path, io: str, dtype: type) -> None:
     result = _export(tmp_path, _LAYER, io)
     assert _delegates(result) == 1
     assert result.golden["input_0"].dtype == result.golden["output_0"].dtype == dtype
-    # With float32 the program quantizes at its border, otherwise it does nothing beside the delegate.
+    # With float32 the program quantizes its inputs and outputs; otherwise it only calls the delegate.
     assert bool(result.operators) == (io == "float32")
     (output,), eager = result.manifest["outputs"], result.golden["eager_0"]
     values = result.golden["output_0"].astype(numpy.float64)
@@ -97,7 +97,7 @@ def test_layers_of_16_bits_that_are_read_in_32(tmp_path: Path, forward: str) -> 
 
 
 def test_what_moves_integers_is_run_where_pytorch_has_no_operator_for_them() -> None:
-    """Such as this one, of images whose channels lie next to each other."""
+    """Upsampling of channels-last images is such an operator."""
     module = torch.nn.Upsample(scale_factor=2).eval()
     image = torch.arange(-36, 36, dtype=torch.int8).reshape(1, 8, 3, 3).to(memory_format=torch.channels_last)
     with pytest.raises(NotImplementedError):
@@ -108,7 +108,7 @@ def test_what_moves_integers_is_run_where_pytorch_has_no_operator_for_them() -> 
 
 
 def test_the_same_bytes_by_one_execution_of_each_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One shows that addresses lie in their memory, and that the numbers are right."""
+    """One execution checks addresses and results."""
     done = []
     execute = addresses.execute
     monkeypatch.setattr(addresses, "execute", lambda *args: done.append(args) or execute(*args))
@@ -125,7 +125,7 @@ def _check_outputs(result: Result, share: float = 0.05) -> None:
 
 
 def test_a_pooling_of_one_window_has_any_stride(tmp_path: Path) -> None:
-    """Its stride, the kernel's size here, is above what the NPU has; behind the window there may be more."""
+    """The stride, here the kernel's size, exceeds the NPU's; the image may extend beyond the window."""
     init = "self.conv = nn.Conv2d(4, 4, 1)\nself.pools = nn.ModuleList(map(nn.AvgPool2d, (12, (11, 12), 9)))"
     source = model_source("y = self.conv(x)\nreturn tuple(pool(y) for pool in self.pools)", _IMAGE, init)
     result = _export(tmp_path, source)
@@ -193,7 +193,7 @@ def test_what_the_npu_cannot_take_runs_on_the_core(
 
 @pytest.mark.parametrize("core", ["cortex-m33", *by_hand(["cortex-m85"])])
 def test_int8_layers_beside_the_npu_are_those_of_the_boards_core(tmp_path: Path, core: str) -> None:
-    """Whose int8 kernels take memory of their own; the integers are the same on each."""
+    """The core's int8 kernels need scratch memory; the integers are the same on each core."""
     init = f"{_CONVOLUTIONS}\nself.up = nn.ConvTranspose2d(4, 4, 3, 3)"
     pool = "nn.functional.avg_pool2d(y, 9, 3, 4, False, False)"
     forward = f"y = torch.relu(self.up(self.first(x)))\nreturn self.second({pool})"
@@ -246,7 +246,7 @@ def test_operators_without_a_kernel_are_decomposed(tmp_path: Path) -> None:
     ),
 )
 def test_functions_are_tables(tmp_path: Path, function: str) -> None:
-    """Of whatever operators: each integer is what the function makes of the number that went in, rounded once."""
+    """Each integer is the function's value, rounded once, whatever operators the function has."""
     inputs = "(torch.randn(1, 4, 12, 12).abs(),)" if "sqrt()" in function else _IMAGE
     source = "import torch.nn.functional as F\n" + model_source(f"return {function}", inputs)
     result = _export(tmp_path, source)
@@ -263,7 +263,7 @@ def test_functions_are_tables(tmp_path: Path, function: str) -> None:
 
 
 def test_functions_that_the_npu_cannot_take_are_tables_of_the_core(tmp_path: Path) -> None:
-    """Of more dimensions than it has."""
+    """They have more dimensions than the NPU supports."""
     forward = "return F.softplus(x.reshape(2, 1, 2, 1, 3, 2, 6, 1) * 3)"
     result = _export(tmp_path, "import torch.nn.functional as F\n" + model_source(forward, _IMAGE[:-2] + "[:, :1],)"))
     assert "cortex_m::quantized_activation" in result.operators
@@ -271,9 +271,9 @@ def test_functions_that_the_npu_cannot_take_are_tables_of_the_core(tmp_path: Pat
 
 
 def test_attention_whose_queries_are_learned(tmp_path: Path) -> None:
-    """Their projection and scaling read constants alone, which ExecuTorch's passes can't take.
+    """The projection and scaling of the queries only read constants, which ExecuTorch's passes can't handle.
 
-    Copies of a graph call an input otherwise that has the name of something in Python.
+    Copies of a graph rename an input that has the name of a Python builtin.
     """
     init = """
 self.queries = nn.Parameter(torch.randn(1, 4, 16))
@@ -306,7 +306,7 @@ def test_what_a_network_begins_with(tmp_path: Path, state: str) -> None:
 
 @pytest.mark.parametrize("layer", ["LSTM", *by_hand(["GRU"])])
 def test_recurrent_layers_of_many_steps(tmp_path: Path, layer: str) -> None:
-    """The core has them whole, in int8: unrolled they would take minutes to export."""
+    """The core computes them in int8 as a whole; unrolled, they would take minutes to export."""
     init = "self.first, self.last = nn.Linear(6, 8), nn.Linear(8, 4)\n"
     init += f"self.layer = nn.{layer}(8, 4, 2, batch_first=True, bidirectional=True)"
     forward = "return self.last(self.layer(torch.relu(self.first(x)))[0])"
@@ -340,13 +340,14 @@ _PARTS = "self.up, self.norm = nn.ConvTranspose2d(2, 4, 2, 2), nn.LayerNorm(12)"
             "return torch.softmax(x.select(1, 2), 1)",
             "return self.norm(x[:, :, 3:])",
             "q, k = x[0].split(6, 2)\nreturn q @ k.transpose(1, 2)",
-            # Whose parts end up in the same place.
+            # Both operands end up in the same memory.
             "y = torch.cat([x, -x], 1)\nreturn y * y.mean((2, 3), keepdim=True)",
         ]
     ),
 )
 def test_parts_of_tensors(tmp_path: Path, forward: str) -> None:
-    """What Vela takes apart: it would compute with the whole tensors' channels, and the export would say so."""
+    """Vela splits these operators: it would compute with the whole tensors' channels, and the export would report that.
+    """
     result = _export(tmp_path, model_source(forward, _IMAGE, _PARTS))
     assert _delegates(result) == 1
     assert not result.operators
@@ -362,13 +363,13 @@ def test_parts_of_tensors(tmp_path: Path, forward: str) -> None:
             "return nn.functional.pad(torch.maximum(self.conv(x), x), (1, 1, 1, 1))",
             "return nn.functional.pad(x @ x, (1, 1, 1, 1))",
             "y = self.conv(x)\nreturn nn.functional.pad(y * y.mean((2, 3), keepdim=True), (1, 0, 0, 2))",
-            # What moves elements on the way comes in front of the function.
+            # Operators that move elements are before the function.
             "return nn.functional.pad(torch.tanh(x).permute(0, 2, 3, 1), (1, 1, 1, 1))",
         ]
     ),
 )
 def test_functions_that_become_parts_of_tensors(tmp_path: Path, forward: str) -> None:
-    """What Vela puts at another place: it would compute other numbers, and the export would say so."""
+    """Vela writes these to another offset: the numbers would be wrong, and the export would report that."""
     result = _export(tmp_path, model_source(forward, _IMAGE, "self.conv = nn.Conv2d(4, 4, 3, padding=1)"))
     assert _delegates(result) == 1
     assert not result.operators
@@ -426,7 +427,7 @@ _STEP = "(torch.randn(1, 6), torch.randn(1, 8).tanh())"
                 "(torch.randn(1, 4, 6, 20),)",
                 "self.conv = nn.Conv2d(4, 8, 3)",
             ),
-            # Of volumes and without a batch: what is pooled there has one dimension less.
+            # In three dimensions and without a batch, the pooling has one dimension less.
             (
                 "return self.norm(self.conv(x))",
                 _IMAGE,
@@ -483,7 +484,7 @@ _STEP = "(torch.randn(1, 6), torch.randn(1, 8).tanh())"
     ),
 )
 def test_layers_that_the_quantizer_does_not_know(tmp_path: Path, forward: str, inputs: str, init: str) -> None:
-    # Of steps, parts of tensors are what Vela has trouble with on U85.
+    # For recurrent cells, Vela has trouble with slices on U85.
     npu = _U85 if "Cell" in init else _NPU
     arguments = "x, x1" if "x1" in forward else "x"
     result = _export(tmp_path, model_source(forward, inputs, init, arguments), npu=npu)
@@ -515,7 +516,7 @@ return *convolutions, torch.cat([sound.amax(-1), sound.amin(-1)], 1), nn.functio
         # Means of several dimensions that a view makes one, and of those that it makes of channels.
         ("return torch.log_softmax(self.conv(x).flatten(2).mean(-1), -1)", _IMAGE, "self.conv = nn.Conv2d(4, 4, 3)"),
         ("return nn.functional.pixel_shuffle(x * 2, 2).mean((2, 3))", "(torch.randn(1, 8, 4, 3),)", ""),
-        # What a view makes is read as it is, and in another order.
+        # A view's result is read both directly and in another order.
         (
             "y = self.conv(x.unsqueeze(-1))\n"
             "return self.back(torch.sigmoid(self.linear(self.norm(y).transpose(1, 2))).transpose(1, 2) * y)",
@@ -534,7 +535,7 @@ return *convolutions, torch.cat([sound.amax(-1), sound.amin(-1)], 1), nn.functio
     ids=["mean", "pixels", "readers", "boxes"],
 )
 def test_views_are_moved_for_all_that_reads_them(tmp_path: Path, forward: str, inputs: str, init: str) -> None:
-    """By ExecuTorch's passes, where shapes stay what they are."""
+    """ExecuTorch's passes move them, and shapes stay correct."""
     result = _export(tmp_path, model_source(forward, inputs, init))
     assert _delegates(result) == 1
     assert not result.operators
@@ -589,7 +590,7 @@ _PRELU = "nn.init.uniform_(self.act.weight, -0.5, {largest})"
             ("return self.act(self.conv(x))", f"self.act = nn.PReLU(4)\n{_PRELU.format(largest=3)}"),
             ("return self.act(x.mean((2, 3)))", f"self.act = nn.PReLU(4)\n{_PRELU.format(largest=3)}"),
             ("return -self.conv(x)", ""),
-            # Functions whose results PyTorch has in floating point, in front of a pooling.
+            # Functions whose results PyTorch computes in floating point, before a pooling.
             ("return nn.functional.avg_pool2d(torch.tanh(self.conv(x)), 2)", ""),
             ("return nn.functional.avg_pool2d(torch.sigmoid(x), 3, 2)", ""),
             ("return nn.functional.adaptive_avg_pool2d(torch.exp(self.conv(x)), 2)", ""),
@@ -598,7 +599,7 @@ _PRELU = "nn.init.uniform_(self.act.weight, -0.5, {largest})"
             ("return torch.cat([nn.functional.interpolate(x.mean((2, 3), True), (12, 12)), self.conv(x)], 1)", ""),
             # A constant that a function is computed of.
             ("return self.conv(x) * torch.exp(self.conv.weight[:, 0, 0, 0].reshape(1, 4, 1, 1))", ""),
-            # What has a ReLU in front of it has the scale and zero point of numbers that are negative, too.
+            # A ReLU's result shares scale and zero point with tensors that have negative numbers.
             ("y = torch.relu(self.conv(x))\nreturn torch.cat([self.up(y), y.repeat(1, 1, 2, 2)], 1)", ""),
             ("return torch.cat([self.conv(x), nn.functional.relu6(self.conv(x))], 1)", ""),
             ("return torch.cat([self.conv(x), nn.functional.hardtanh(self.conv(x))], 1)", ""),
@@ -633,7 +634,7 @@ def test_a_delegate_of_the_whole(tmp_path: Path, forward: str, init: str) -> Non
     ),
 )
 def test_upsampling_that_ethos_u55_does_not_have(tmp_path: Path, operand: str, options: str, io: str) -> None:
-    """To the nearest it gives the very integers, and of linear ones what PyTorch's are rounded to."""
+    """Nearest upsampling returns exact integers, and linear upsampling PyTorch's numbers rounded."""
     function = f"nn.functional.interpolate({operand}, {options})"
     result = _export(tmp_path, model_source(f"return {function}", _IMAGE), io)
     assert _delegates(result) == 1
@@ -647,7 +648,7 @@ def test_upsampling_that_ethos_u55_does_not_have(tmp_path: Path, operand: str, o
 @pytest.mark.parametrize(
     "options",
     [
-        # Of 10 rows 23, each from where 2.35 says.
+        # 10 rows become 23, at positions from the factor 2.35.
         "scale_factor=2.35, mode='bilinear'",
         # Two of three pixels, and the first of two.
         "size=(15, 20)",
@@ -703,7 +704,7 @@ _BETWEEN = (
                 )
             ]
         ),
-        # Of numbers with different scales the core has no int8 form.
+        # The core has no int8 form for operands of different scales.
         (
             "torch.maximum(y, self.image)",
             "lower.moved_constants lower.fewer_transpositions",
@@ -715,7 +716,7 @@ _BETWEEN = (
 def test_what_vela_compiles_wrong(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, layer: str, hidden: str, place: str, reason: str
 ) -> None:
-    """It is the core's, found by few attempts, and what is before and behind it the NPU's."""
+    """The core computes it; few attempts locate it, and the NPU computes the rest."""
     attempts = []
     preprocess = lower.EthosUBackend.preprocess
 
@@ -775,7 +776,8 @@ def test_all_that_vela_compiles_wrong(tmp_path: Path, monkeypatch: pytest.Monkey
 )
 @pytest.mark.parametrize("io", ["int8", *by_hand(["int16"])])
 def test_images_that_are_constants(tmp_path: Path, forward: str, init: str, io: str) -> None:
-    """Of the order in which the NPU reads them; Vela's commands for U55 would transpose them in flash."""
+    """The constants have the order in which the NPU reads them; Vela's commands for U55 would transpose them in flash.
+    """
     result = _export(tmp_path, model_source(forward, _IMAGE, f"self.conv = nn.Conv2d(4, 4, 3, padding=1)\n{init}"), io)
     assert _delegates(result) == 1
     assert not result.operators
@@ -802,7 +804,7 @@ def test_images_that_are_constants(tmp_path: Path, forward: str, init: str, io: 
 def test_linear_layers_of_the_core(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shape: str, init: str, forward: str
 ) -> None:
-    """Whose weights have a scale for each channel, as the NPU's."""
+    """Their weights have a scale per channel, as the NPU's do."""
     preprocess = lower.EthosUBackend.preprocess
 
     def refuse(program: torch.export.ExportedProgram, specs: list[CompileSpec]) -> object:
@@ -849,7 +851,7 @@ def test_integers_stay_what_they_are(tmp_path: Path) -> None:
 # The second one, of many more operators, in `ethos_u_every_form_test` only.
 @pytest.mark.parametrize("layer", _sampled(["RNN", "LSTM"]))
 def test_numbers_that_depend_on_no_input_need_no_range(tmp_path: Path, layer: str) -> None:
-    """Of a similarity the smallest denominator, as large as another tensor; of a recurrent layer its first state."""
+    """A similarity has a constant minimum of its denominator, a recurrent layer a constant initial state."""
     source = model_source(
         "y = self.layer(x)[0]\nreturn nn.functional.cosine_similarity(y[:, 0], y[:, 1])",
         "(torch.randn(4, 2, 4),)",
@@ -863,7 +865,7 @@ def _left_to_the_core(result: Result) -> list[str]:
 
 
 def test_a_layer_that_executorch_cannot_lower(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is the core's, with what its passes said, and what is before and behind it the NPU's."""
+    """The core computes it, with the passes' message as the reason, and the NPU computes the rest."""
     monkeypatch.setattr(lower, "tables_before_pools", contextlib.nullcontext)
     forward = "y = torch.tanh(self.first(x))\ny = nn.functional.avg_pool2d(y, 2)\nreturn self.second(y)"
     result = _export(tmp_path, model_source(forward, _IMAGE, _CONVOLUTIONS))
@@ -893,7 +895,7 @@ def test_many_layers_that_executorch_cannot_lower(tmp_path: Path, monkeypatch: p
 
 
 def test_what_executorch_does_not_expect(tmp_path: Path) -> None:
-    """Its check of a pooling takes an image's four dimensions: what it can't say of it is said."""
+    """The pooling check expects four dimensions; the export reports that it doesn't support the pooling."""
     forward = "y, at = nn.functional.max_pool2d(self.first(x), 2, return_indices=True)\nreturn self.second(y), at"
     result = _export(tmp_path, model_source(forward, "(torch.randn(4, 12, 12),)", _CONVOLUTIONS))
     assert _delegates(result) == 2
@@ -916,12 +918,12 @@ def test_places_of_maxima(tmp_path: Path) -> None:
             values = (values - output["zero_point"]) * output["scale"]
             assert numpy.abs(values - eager).max() < 0.05 * numpy.abs(eager).max()
         else:
-            # Of elements that are equal in int8 it is the first.
+            # Of equal int8 elements, the first one wins.
             assert (values == eager).mean() > 0.8
 
 
 def test_places_of_a_pooling(tmp_path: Path) -> None:
-    """A pooling that computes them is in floating point alone: other layers of the core are int8."""
+    """Only a pooling with indices is in floating point: other layers of the core are int8."""
     forward = "y, at = nn.functional.max_pool2d(self.up(self.first(x)), 2, return_indices=True)\nreturn self.up(y), at"
     init = f"{_CONVOLUTIONS}\nself.up = nn.ConvTranspose2d(4, 4, 3, 3)"
     result = _export(tmp_path, model_source(forward, _IMAGE, init))
@@ -949,7 +951,7 @@ def test_a_function_between_views(tmp_path: Path) -> None:
 )
 def test_poolings_of_larger_strides_than_the_npu_has(tmp_path: Path, pools: tuple[str, str], npu: Npu) -> None:
     forward = "return " + ", ".join(f"nn.functional.{pool}" for pool in pools)
-    # Averages have the input's scale, of which those of numbers around 0 were a few steps.
+    # Averages have the input's scale, in which averages around 0 would be a few integers only.
     result = _export(tmp_path, model_source(forward, "(torch.rand(1, 4, 16, 17) - 0.25,)"), npu=npu)
     assert _delegates(result) == 1
     assert not result.operators
@@ -1047,11 +1049,11 @@ self.near = -torch.arange(12.0).sub(torch.arange(12.0)[:, None]).abs()
                 "attend(q, k, v, is_causal=True)",
                 "attend(q, k, v, self.seen)",
                 "scores.masked_fill(~self.seen, float('-inf')).softmax(-1) @ v",
-                # Other numbers, and some of them added to what is not excluded.
+                # Other numbers, some of them added to scores that are not excluded.
                 "(scores + (self.near + self.far)).softmax(-1) @ v",
-                # Of shifted windows.
+                # A mask of shifted windows.
                 "(scores.view(1, 2, 12, 12) + self.far.clamp(min=-100)).view(2, 12, 12).softmax(-1) @ v[0]",
-                # Of padding.
+                # A mask of padding.
                 "torch.where(torch.arange(12) < 9, scores, torch.finfo(torch.float32).min).softmax(-1) @ v",
             ],
             _NPU,
@@ -1061,7 +1063,7 @@ self.near = -torch.arange(12.0).sub(torch.arange(12.0)[:, None]).abs()
     ],
 )
 def test_masked_attention(tmp_path: Path, results: list[str], npu: Npu, io: str) -> None:
-    """Masks are no part of what scores are quantized to, and nothing of them is the core's."""
+    """Masks don't affect the scale of scores, and the NPU computes everything."""
     source = model_source(f"{_HEADS}return {', '.join(results)}", _TOKENS, _SCORES)
     result = _export(tmp_path, source, io, npu)
     assert _delegates(result) == 1
@@ -1079,7 +1081,7 @@ def test_masks_that_are_inputs(tmp_path: Path, io: str) -> None:
 
 
 def test_a_row_of_which_nothing_is_left(tmp_path: Path) -> None:
-    """What is far below zero everywhere excludes nothing."""
+    """A row that is far below zero everywhere excludes nothing."""
     forward = f"{_HEADS}return (scores + self.all).softmax(-1) @ v"
     init = _SCORES + "self.all = torch.zeros(12, 12)\nself.all[3] = -100"
     result = _export(tmp_path, model_source(forward, _TOKENS, init))
@@ -1123,7 +1125,7 @@ def evaluation_set():
 
 
 def test_one_pixel_is_upsampled(tmp_path: Path) -> None:
-    """As of a pooling of the whole image, beside others."""
+    """As after a pooling over the whole image, beside other tensors."""
     forward = (
         "y = x.mean((2, 3), keepdim=True)\n"
         "return [nn.functional.interpolate(y, size=size, mode='bilinear', align_corners=corners) for size, corners in "
@@ -1136,7 +1138,7 @@ def test_one_pixel_is_upsampled(tmp_path: Path) -> None:
 
 
 def test_weights_that_are_computed(tmp_path: Path) -> None:
-    """Of a template's features; the layers beside it are the NPU's."""
+    """The weights are features of a template; the NPU computes the layers around."""
     forward = (
         "y, template = torch.relu(self.conv(x)), torch.relu(self.conv(x1))\n"
         "return self.last(nn.functional.conv2d(y, template.transpose(0, 1), groups=8))"
@@ -1151,7 +1153,7 @@ def test_weights_that_are_computed(tmp_path: Path) -> None:
 
 
 def test_what_vela_refuses_of_another_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The places of layers are those of the model, wherever Vela works."""
+    """Messages name locations in the model, whatever Vela's working directory is."""
     (tmp_path / "layers.py").write_text(
         "from torch import nn\n\n\nclass Up(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
         "        self.layer = nn.ConvTranspose2d(4, 4, 3, 2)\n\n"
@@ -1203,7 +1205,7 @@ return self.head(x.mean((2, 3))) + self.head(x.amax((2, 3)))
 def test_nothing_between_layers_is_transposed(
     tmp_path: Path, accelerator: str, forward: str, shape: tuple[int, ...], init: str, most: int
 ) -> None:
-    """But rows that are an input, which have their steps side by side."""
+    """Except rows that are an input, whose steps are contiguous."""
     source = "import torch.nn.functional as F\n" + model_source(forward, f"(torch.randn({shape}),)", init)
     result = _export(tmp_path, source, npu=replace(_NPU, accelerator=accelerator))
     assert (_delegates(result), result.operators) == (1, {})

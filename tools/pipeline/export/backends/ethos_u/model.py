@@ -1,4 +1,4 @@
-"""Executes what Vela compiled on the model of the NPU."""
+"""Executes commands that Vela compiled on the model of the NPU."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from npu.engine import Operation
 from npu.memory import Segments
 from tools.artifacts.ethos_u.payload import Payload, TensorPlace, parse_commands
 
-# Where the regions lie: weights and scales, memory to work in, the NPU's own memory. Addresses have 40 bits, so that
-# none reaches from one into another.
+# The addresses of the regions: weights and scales, scratch memory, the NPU's own memory. Addresses have 40 bits, so
+# that none reaches from one region into another.
 _WEIGHTS, _SCRATCH, _CACHE = 1 << 44, 2 << 44, 3 << 44
 
 
@@ -23,8 +23,8 @@ class Run:
     """One run of a payload.
 
     Attributes:
-      outputs: their bytes.
-      operations: what the NPU did.
+      outputs: the bytes of the outputs.
+      operations: the operations that the NPU performed.
     """
 
     outputs: list[bytes]
@@ -37,12 +37,12 @@ def execute(
     """Runs a payload on the model of an NPU.
 
     Args:
-      inputs: their bytes, of the first ones or of all.
+      inputs: the bytes of the first inputs, or of all.
       accelerator: the NPU's configuration, such as `ethos-u55-128`.
-      scratch: the memory to work in, which is written to: a program that is right takes no notice of what it holds.
-      cache_bytes: size of the NPU's own memory, which without one is the same as the memory to work in.
+      scratch: the scratch memory, which is written to; the result of a correct program doesn't depend on its contents.
+      cache_bytes: the size of the NPU's own memory; without it, the scratch memory serves as such.
 
-    Raises PayloadError for commands of another format, and NpuFault for what the model can't execute.
+    Raises PayloadError for commands of another format, and NpuFault for commands that the model can't execute.
     """
     for place, data in zip(payload.inputs, inputs, strict=False):
         scratch[_range(place)] = numpy.frombuffer(data, numpy.uint8)

@@ -1,4 +1,5 @@
-"""What Vela says of a program: cycles, multiply-accumulates and memory by layer, and what stays on the core."""
+"""Reports Vela's estimates of a program: cycles, multiply-accumulates and memory by layer, and operators on the core.
+"""
 
 from __future__ import annotations
 
@@ -13,16 +14,16 @@ from tools.quiet.console import UserError
 from tools.quiet.table import text_table
 
 _HEADINGS = ("#", "operator", "layer", "cycles", "share", "NPU")
-# Of memories, how the columns of cycles are called.
+# The names of memories in the headings of cycle columns.
 _BUSY = {"sram": "SRAM", "dram": "DRAM", "on_chip_flash": "flash", "off_chip_flash": "flash"}
 
 
 def on_core(rejected: list[tuple[str, str, str]], in_float: list[tuple[str, str]]) -> list[OnCore]:
-    """What the core computes, by place and reason; without quantization, which is no layer of the model.
+    """Lists the operators of the core, by location and reason, without quantization, which is no layer of the model.
 
     Args:
-      rejected: what the NPU doesn't take, as (operator, place in the model, reason).
-      in_float: what of the lowered program computes in floating point, as (operator, place in the model).
+      rejected: operators that the NPU doesn't support, as (operator, location in the model, reason).
+      in_float: operators of the lowered program in floating point, as (operator, location in the model).
     """
     found: dict[tuple[str, str, str], list[str]] = {}
     for operator, place, reason in rejected:
@@ -35,11 +36,11 @@ def on_core(rejected: list[tuple[str, str, str]], in_float: list[tuple[str, str]
 
 
 def make_report(name: str, compiled: list[Compiled], core: list[OnCore], npu: Npu) -> NpuReport:
-    """The report of a program.
+    """Makes the report of a program.
 
     Args:
-      compiled: what the NPU computes.
-      core: what the core does.
+      compiled: the NPU's subgraphs.
+      core: the core's operators.
     """
     delegates = []
     for item in compiled:
@@ -58,7 +59,7 @@ def make_report(name: str, compiled: list[Compiled], core: list[OnCore], npu: Np
 
 
 def format_report(report: NpuReport) -> str:
-    """The report for people."""
+    """Formats the report as text."""
     lines = [f"{report.name} on {report.accelerator} at {report.clock_hz / 1e6:g} MHz: Vela's estimates"]
     for index, delegate in enumerate(report.delegates):
         cycles = delegate.summary["cycles_total"]
@@ -97,7 +98,7 @@ def format_report(report: NpuReport) -> str:
 
 
 def _moved(name: str, memory: str, summary: Mapping[str, Any], seconds: float) -> str:
-    """What goes to and from a memory in an inference."""
+    """Formats the traffic of a memory in an inference."""
     read, written = (
         summary[f"{memory}_feature_map_{moved}_bytes"] + summary[f"{memory}_weight_{moved}_bytes"]
         for moved in ("read", "write")

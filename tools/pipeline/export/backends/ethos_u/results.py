@@ -1,4 +1,4 @@
-"""Holds what Vela compiled to its memory and to the integers of the TOSA reference model, on the golden inputs."""
+"""Checks the memory accesses and results of Vela's commands against the TOSA reference model, on the golden inputs."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from tools.pipeline.export.backends.ethos_u.addresses import WrongCommandsError,
 from tools.pipeline.export.backends.ethos_u.model import Run
 from tools.pipeline.export.backends.ethos_u.vela import Compiled
 
-# Calls of each subgraph that are compared: an image's network takes the model of the NPU most of a second.
+# The number of compared calls per subgraph: the NPU's model takes most of a second for an image network.
 _CALLS = 4
 
 
 class Comparison:
-    """Compares calls of delegates, as `delegates.run` observes them.
+    """Compares calls of delegates, as an observer of `delegates.run`.
 
     Args:
-      compiled: what Vela made of each subgraph.
+      compiled: the compiled subgraphs.
       npu: the board's NPU.
       path: the model file, for messages.
     """
@@ -38,7 +38,7 @@ class Comparison:
     def __call__(self, call: Node, payload: bytes, inputs: list[npt.NDArray], outputs: list[npt.NDArray]) -> None:
         """Executes a subgraph on the model of the NPU.
 
-        Raises WrongCommandsError for an output that isn't the reference model's, and as execute_checked() does.
+        Raises WrongCommandsError for an output that differs from the reference model's, and as execute_checked() does.
         """
         self._calls[payload] = self._calls.get(payload, 0) + 1
         if self._calls[payload] > _CALLS or payload in self._unchecked:
@@ -61,7 +61,9 @@ class Comparison:
                 )
 
     def unchecked(self) -> list[str]:
-        """What the model of the NPU can't execute, and why; what was not called is executed with any inputs."""
+        """Lists what the model of the NPU can't execute, with reasons. Subgraphs that were not called run on arbitrary
+        inputs.
+        """
         for payload in self._numbers.keys() - self._calls.keys():
             self._execute(payload, [])
         return [self._unchecked[payload] for payload in self._numbers if payload in self._unchecked]

@@ -1,9 +1,9 @@
-"""Functions of one int8 tensor as tables of the NPU.
+"""Implements functions of one int8 tensor as tables of the NPU.
 
-ExecuTorch's passes make tables of operators that they know, one by one. What is written with several (softplus, a GELU
-by hand, a product with a number) loses precision at each and takes the NPU's time for each, and what they don't know
-(hardshrink) or an NPU can't compute (comparisons) would be the core's. A table has the very results, whatever the
-function is.
+ExecuTorch's passes make tables of single operators that they know. A function of several operators (softplus, a GELU by
+hand, a product with a number) loses precision and takes the NPU's time at each of them, and the core would compute
+those that the passes don't know (hardshrink) or an NPU can't compute (comparisons). A table has the exact results of
+any function.
 """
 
 from __future__ import annotations
@@ -24,13 +24,10 @@ from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
 
 from tools.pipeline.export.backends.cortex_m.tables import function_of, results_of
+from tools.pipeline.export.ir.operators import DEQUANTIZE, QUANTIZE
 from tools.pipeline.export.ir.rewriting import emit
 from tools.pipeline.export.quantize.activation_tables import attribute
 from tools.pipeline.export.upstream.replaced import replaced
-
-_quantized = torch.ops.quantized_decomposed
-_QUANTIZE = _quantized.quantize_per_tensor.default
-_DEQUANTIZE = _quantized.dequantize_per_tensor.default
 
 _library = torch.library.Library("torch_fusion", "FRAGMENT")
 _library.define(
@@ -49,7 +46,7 @@ def _table(
     result_scale: float,
     result_zero_point: int,
 ) -> Tensor:
-    """Floating point for floating point, by way of int8: what the integers -128 to 127 become."""
+    """Maps floating point to floating point by way of int8: `integers` are the results for -128 to 127."""
     places = torch.round(self / scale).add(zero_point).clamp(-128, 127).add(128).long()
     return ((torch.tensor(integers)[places] - result_zero_point) * result_scale).to(self.dtype)
 
@@ -60,12 +57,12 @@ def _table_like(self: Tensor, *_: object) -> Tensor:
 
 
 _TABLE = exir_ops.edge.torch_fusion.table.default
-# As reports of what an NPU doesn't take name it.
+# The name of the operator in reports of unsupported operators.
 NAME = "torch_fusion::table"
 
 
 def fold_numbers(module: GraphModule) -> None:
-    """Computes numbers that operators make of numbers alone, in place: parts of functions are attributes."""
+    """Computes numbers that only depend on numbers, in place: parts of functions are attributes."""
     graph, known = module.graph, {}
     for node in list(graph.nodes):
         value = node.meta.get("val")
@@ -87,14 +84,14 @@ def fold_numbers(module: GraphModule) -> None:
 
 
 def write_tables(program: ExportedProgram) -> ExportedProgram | None:
-    """The program with tables for functions that ExecuTorch's passes make no table of; None if it has none.
+    """Returns the program with tables for functions that ExecuTorch's passes don't handle, or None if it has none.
 
     Args:
-      program: with quantize and dequantize operators; it is left alone.
+      program: with quantize and dequantize operators; it is not modified.
     """
     if not any(_is_written(program, node) for node in program.graph.nodes):
         return None
-    # The tensors are shared.
+    # The copy shares the tensors.
     original, program = program.graph_module, copy.copy(program)
     program._graph_module = GraphModule(original, copy.deepcopy(original.graph))
     program.graph_module.meta.update(original.meta)
@@ -103,7 +100,7 @@ def write_tables(program: ExportedProgram) -> ExportedProgram | None:
         if not _is_written(program, node):
             continue
         result = node.args[0]
-        function = function_of(program, result, _DEQUANTIZE)
+        function = function_of(program, result, DEQUANTIZE)
         assert function is not None
         results = results_of(program, function)
         if results.isnan().all():
@@ -123,24 +120,24 @@ def write_tables(program: ExportedProgram) -> ExportedProgram | None:
 
 
 def _is_written(program: ExportedProgram, node: Node) -> bool:
-    """Whether a quantization is that of a function that ExecuTorch's passes make no table of."""
-    if node.target != _QUANTIZE or node.args[5] != torch.int8:
+    """Whether a quantization follows a function that ExecuTorch's passes make no table of."""
+    if node.target != QUANTIZE or node.args[5] != torch.int8:
         return False
-    function = function_of(program, node.args[0], _DEQUANTIZE)
+    function = function_of(program, node.args[0], DEQUANTIZE)
     # ExecuTorch quantizes between operators.
     return function is not None and (len(function.nodes) > 1 or any(_is_left(each) for each in function.nodes))
 
 
 def _is_left(node: Node) -> bool:
-    """Whether ExecuTorch's quantizer has left an operator alone, as it doesn't know it."""
+    """Whether ExecuTorch's quantizer skipped an operator that it doesn't know."""
     info = node.meta.get("custom", {}).get(ArmAnnotationInfo.CUSTOM_META_KEY)
     return info is not None and not info["quantized"]
 
 
 def _with_numbers(results: Tensor) -> Tensor:
-    """With the nearest integer's result where a function has none, as the root of a negative number.
+    """Replaces NaN, such as the root of a negative number, by the nearest integer's result.
 
-    Calibration has not seen such operands, whose scale has room for them.
+    Calibration has not seen such operands, which are just within the range of the scale.
     """
     (known,) = torch.nonzero(~results.isnan(), as_tuple=True)
     nearest = (known - torch.arange(len(results))[:, None]).abs().argmin(1)
@@ -149,7 +146,7 @@ def _with_numbers(results: Tensor) -> Tensor:
 
 @contextlib.contextmanager
 def tables_of_functions() -> Iterator[None]:
-    """Lets ExecuTorch's partitioner and passes take what `write_tables` writes."""
+    """Makes ExecuTorch's partitioner and passes accept the operator that `write_tables` inserts."""
     original = TableOps.__getitem__
 
     def getitem(self: TableOps, node: Node) -> Callable[[Tensor], Tensor]:

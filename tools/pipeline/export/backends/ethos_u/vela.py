@@ -1,4 +1,4 @@
-"""Vela as ExecuTorch's Ethos-U backend calls it, with what it says of each subgraph."""
+"""Calls Vela as ExecuTorch's Ethos-U backend does, and records its estimates for each subgraph."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tools.pipeline.export.backends.arm import delegates
 from tools.pipeline.export.backends.arm.child_process import in_a_child
 from tools.pipeline.export.upstream.replaced import replaced
 
-# The columns of Vela's table by layer that the report has, by its names for them.
+# The columns of Vela's table of layers that the report contains, with the report's names.
 _LAYER_COLUMNS = {
     "Original Operator": "tosa_operator",
     "NNG Operator": "operator",
@@ -53,11 +53,11 @@ class Compiled:
     """A subgraph that Vela compiled.
 
     Attributes:
-      tosa: what Vela was given.
-      payload: what went into the program.
-      layers: Vela's estimate, an entry a layer, in bytes and cycles.
-      summary: the same for the whole.
-      places: where in the model it comes from, in the order of its operators.
+      tosa: Vela's input.
+      payload: the payload in the program.
+      layers: Vela's estimates for each layer, in bytes and cycles.
+      summary: Vela's estimates for the subgraph.
+      places: the source locations of its operators, in order.
     """
 
     tosa: bytes
@@ -76,7 +76,7 @@ _CONFIG = "vela.ini"
 
 
 def compile_spec(npu: Npu) -> EthosUCompileSpec:
-    """What quantizer and partitioner need to know of an NPU; Vela itself runs inside of compiling()."""
+    """Returns the description of an NPU for quantizer and partitioner; Vela itself runs inside of compiling()."""
     return EthosUCompileSpec(
         npu.accelerator,
         system_config="board",
@@ -88,7 +88,7 @@ def compile_spec(npu: Npu) -> EthosUCompileSpec:
 
 @contextlib.contextmanager
 def compiling(npu: Npu) -> Iterator[list[Compiled]]:
-    """Lets Vela find its configuration, and records what the backend has it compile, in order."""
+    """Provides Vela's configuration, and records the subgraphs that the backend compiles, in order."""
     done: list[Compiled] = []
     original = arm_backend.vela_compile
 
@@ -113,7 +113,7 @@ def compiling(npu: Npu) -> Iterator[list[Compiled]]:
         (Path(folder) / _CONFIG).write_text(npu.vela_config())
 
         def compiled(tosa_flatbuffer: bytes, args: list[str], directory: str) -> bytes:
-            # Where the process is, the names of the model's files are looked for.
+            # Vela writes files with the model's name to the working directory.
             with contextlib.chdir(folder):
                 return original(tosa_flatbuffer, args, intermediate_path=directory)
 

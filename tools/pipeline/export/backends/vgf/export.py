@@ -22,7 +22,7 @@ from tools.quiet.console import UserError
 
 @known_results()
 def lower_model(asked: LoweringRequest) -> LoweredModel:
-    """The program with delegates for Vulkan."""
+    """Returns the program with delegates for Vulkan."""
     file, options, console = asked.file, asked.options, asked.console
     path, is_quantized = file.path, options.io == "int8"
     if file.has("dynamic_shapes"):
@@ -37,7 +37,7 @@ def lower_model(asked: LoweringRequest) -> LoweredModel:
     else:
         check_no_state(source.state.buffers, path, options.backend)
         prepared = prepare(source, lambda captured, samples: lower.quantize(VGF.run(captured), samples, path))
-        # Before there are delegates, which would quantize inside.
+        # This must precede delegation, which would put quantization inside of delegates.
         border = delegates.CAPTURED_BORDER.border(prepared.captured)
         delegates.CAPTURED_BORDER.remove(prepared.captured, path)
         lowered = lower.delegate(prepared.captured, options.io, path)

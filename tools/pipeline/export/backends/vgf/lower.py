@@ -46,29 +46,30 @@ from tools.pipeline.export.backends.arm.refused import (
     with_reasons,
 )
 from tools.pipeline.export.capture.state import State
+from tools.pipeline.export.ir.operators import DEQUANTIZE_CHANNELS
 from tools.pipeline.export.pipelines import VGF_FORMS
 from tools.pipeline.export.quantize.quantize import Quantized, Sample
 from tools.pipeline.export.quantize.ranges import with_ranges
 from tools.pipeline.export.upstream.replaced import replaced
 from tools.pipeline.export.upstream.retracing import decomposed_once
 
-# The profiles of TOSA that a program's operators are of, by the dtype at its border.
+# The TOSA profiles of a program's operators, by the dtype of its inputs and outputs.
 _PROFILES = {"float32": "TOSA-1.0+FP", "int8": "TOSA-1.0+FP+INT"}
 
-# What delegates return in their place are 32 bits.
+# Dtypes that delegates replace by 32-bit ones in their results.
 _WIDE = {torch.int64: "of 64-bit integers", torch.float64: "in double precision"}
 
 _WIDE_INDICES = "its indices are of 64 bits, VGF's of 32"
 
-# What the model converter says besides what was wrong.
+# Lines of the model converter's output that don't explain a failure.
 _ASIDES = ("WARNING: ", "INFO: ", "Failed to compile network")
-# Where in a temporary file that was.
+# The source location in a temporary file.
 _PLACES = r"^<unknown>:\d+: error: |\S+\.tosa\b"
 
 
 @dataclass(frozen=True)
 class Compiled:
-    """A subgraph that became a delegate: as TOSA, and the .vgf that went into the program."""
+    """A subgraph that became a delegate: its TOSA form, and the .vgf in the program."""
 
     tosa: bytes
     payload: bytes
@@ -80,8 +81,8 @@ class Lowered:
 
     Attributes:
       manager: the edge program.
-      compiled: each delegate, in their order.
-      rejected: what runs on portable kernels, as (operator, place in the model, reason).
+      compiled: the delegates, in order.
+      rejected: operators on portable kernels, as (operator, location in the model, reason).
     """
 
     manager: EdgeProgramManager
@@ -90,7 +91,7 @@ class Lowered:
 
 
 class _ResultError(Exception):
-    """A subgraph returns what VGF has not."""
+    """A subgraph returns a dtype that VGF doesn't support."""
 
 
 class _ConverterError(Exception):
@@ -98,14 +99,14 @@ class _ConverterError(Exception):
 
 
 class _Quantizer(VgfQuantizer):
-    """ExecuTorch's quantizer, with ranges that are chosen as those of the core are."""
+    """ExecuTorch's quantizer, with the core's method of choosing ranges."""
 
     def annotate(self, model: GraphModule) -> GraphModule:
         return with_ranges(super().annotate(model))
 
 
 def quantize(program: ExportedProgram, samples: Iterable[Sample], path: Path) -> Quantized:
-    """The program with quantize and dequantize operators of ExecuTorch's quantizer for VGF, calibrated on the samples.
+    """Returns the program after ExecuTorch's quantizer for VGF, calibrated on the samples.
 
     Raises UserError as `delegates.quantize` does.
     """
@@ -120,8 +121,8 @@ def quantize(program: ExportedProgram, samples: Iterable[Sample], path: Path) ->
 def delegate(program: ExportedProgram, io: str, path: Path) -> Lowered:
     """Lowers a program, with the subgraphs that VGF can express as delegates.
 
-    What of them ExecuTorch's passes or the model converter refuse, and in int8 the TOSA reference model, is left to
-    portable kernels, place by place.
+    Operators that ExecuTorch's passes or the model converter refuse, and in int8 the TOSA reference model, are left to
+    portable kernels, one location after another.
 
     Args:
       io: `float32`, or `int8` for a program that is quantized.
@@ -135,7 +136,7 @@ def _lower(program: ExportedProgram, io: str, path: Path, refused: Mapping[str, 
     """Lowers a program, with the subgraphs that VGF can express as delegates.
 
     Args:
-      refused: places in the model that are left to portable kernels, as `origin` has them, and why.
+      refused: maps locations in the model that are left to portable kernels, as `origin` returns them, to the reasons.
 
     Raises LoweringError for a subgraph that can't be lowered.
     """
@@ -154,7 +155,7 @@ def _lower(program: ExportedProgram, io: str, path: Path, refused: Mapping[str, 
     ):
         checks = [IsNotRefused(refused, path), _IsNarrow()]
         partitioner = VgfPartitioner(VgfCompileSpec(_PROFILES[io]), checks)
-        # Of shaders that are not in the program; the model converter refuses them.
+        # These operators need shaders that are not in the program; the model converter refuses them.
         partitioner._custom_partition_ops.clear()
         manager = to_edge_transform_and_lower(
             program,
@@ -169,16 +170,16 @@ def _lower(program: ExportedProgram, io: str, path: Path, refused: Mapping[str, 
 
 
 class _IsNarrow(OperatorSupportBase):
-    """Leaves to portable kernels indices of 64 bits, which ExecuTorch has delegates return that have them in 32."""
+    """Leaves 64-bit indices to portable kernels, because delegates would return 32-bit ones."""
 
     def is_node_supported(self, submodules: Mapping[str, torch.nn.Module], node: Node) -> bool:
         return node.target != exir_ops.edge.aten.argmax.default or node.meta["val"].dtype != torch.int64
 
 
 def _widen_zero_points(program: ExportedProgram) -> None:
-    """Gives zero points by channel 64 bits, in place: ExecuTorch's kernel reads such, whatever there is."""
+    """Converts zero points per channel to 64 bits, in place: ExecuTorch's kernel always reads 64 bits."""
     for node in program.graph.nodes:
-        if node.target != torch.ops.quantized_decomposed.dequantize_per_channel.default:
+        if node.target != DEQUANTIZE_CHANNELS:
             continue
         points = node.args[2]
         name = program.graph_signature.inputs_to_buffers.get(points.name)
@@ -189,15 +190,15 @@ def _widen_zero_points(program: ExportedProgram) -> None:
 
 @contextlib.contextmanager
 def _checking_borders() -> Iterator[None]:
-    """Lets the backend take operands in floating point of layers that are quantized, and raise _ResultError for results
-    that the runtime would refuse to copy from VGF's.
+    """Makes the backend accept floating-point operands of quantized layers, and raise _ResultError for results that the
+    runtime would refuse to copy from VGF's.
     """
     original = VgfBackend.preprocess
 
     def preprocess(program: ExportedProgram, specs: list[CompileSpec]) -> PreprocessResult:
         for node in program.graph.nodes:
-            # An operand has what is said of the operator outside, which may be quantized, and gives it to its
-            # transposition: the quantization behind that would become a part of it, and be lost.
+            # A placeholder has the metadata of the operator outside, which may be quantized, and passes it on to its
+            # transposition, into which the quantization after it would be folded and lost.
             if node.op == "placeholder" and node.meta["val"].dtype == torch.float32:
                 node.meta.pop("custom", None)
         for node in program.graph.output_node().all_input_nodes:
@@ -210,13 +211,13 @@ def _checking_borders() -> Iterator[None]:
 
 
 def without_kernel(program: Program) -> list[str]:
-    """Operators of an emitted program that the runtime in ExecuTorch's wheel has no kernels of."""
+    """Lists the operators of an emitted program that the runtime in ExecuTorch's wheel lacks kernels for."""
     names = {f"{each.name}.{each.overload}".rstrip(".") for each in program.execution_plan[0].operators}
     return sorted(names.difference(_portable_lib._get_operator_names()))
 
 
 def on_portable_kernels(rejected: Iterable[tuple[str, str, str]]) -> list[tuple[str, str, str]]:
-    """What is not in VGF: operators, place in the model and reason; without quantization, which is no layer of it."""
+    """Lists operators outside of VGF with location and reason, without quantization, which is no layer of the model."""
     found: dict[tuple[str, str], list[str]] = {}
     for operator, place, reason in rejected:
         if not operator.startswith("quantized_decomposed::"):
@@ -225,7 +226,7 @@ def on_portable_kernels(rejected: Iterable[tuple[str, str, str]]) -> list[tuple[
 
 
 def _why(error: Exception) -> str:
-    """Why a subgraph can't be lowered, in a line."""
+    """Explains why a subgraph can't be lowered, in one line."""
     if isinstance(error, _ConverterError):
         who = "Arm's model converter can't compile it"
     elif isinstance(error, delegates.UncheckedError):
@@ -238,7 +239,7 @@ def _why(error: Exception) -> str:
 
 
 def _said(failed: subprocess.CalledProcessError) -> str:
-    """What a compiler said of its failure, or how it ended, in a line."""
+    """Returns a compiler's error message, or how it ended, in one line."""
     lines = (failed.stdout + b"\n" + failed.stderr).decode(errors="replace").splitlines()
     lines = [line.strip() for line in lines if line.strip() and not line.startswith(_ASIDES)]
     said = [re.sub(_PLACES, "", line).rstrip(".") for line in lines]
@@ -253,20 +254,20 @@ def _converter() -> Path:
 
 @contextlib.contextmanager
 def _compiling(is_checked: bool) -> Iterator[list[Compiled]]:
-    """Lets the backend find the compiler in its package, and records what it compiles, in order.
+    """Lets the backend find the compiler in its package, and records the compiled subgraphs, in order.
 
     Args:
-      is_checked: whether the TOSA reference model has to compute it, too.
+      is_checked: whether the TOSA reference model must be able to compute them, too.
     """
     done: list[Compiled] = []
     original, variable = vgf_backend.vgf_compile, "MODEL_CONVERTER_PATH"
 
     def vgf_compile(tosa_flatbuffer: bytes, compile_flags: list[str], *_: object) -> bytes:
         try:
-            # Without the tag of the subgraph, which counts the exports of a process.
+            # Omits the subgraph's tag, which counts the exports of a process.
             payload = original(tosa_flatbuffer, compile_flags)
         except RuntimeError as error:
-            # ExecuTorch's message has a command with a file that is gone.
+            # ExecuTorch's message contains a command with a deleted file.
             failed = error.__context__
             text = _said(failed) if isinstance(failed, subprocess.CalledProcessError) else str(error)
             raise _ConverterError(text) from None

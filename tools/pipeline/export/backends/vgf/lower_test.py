@@ -1,4 +1,4 @@
-"""The export to VGF: what becomes a delegate, and what stays on portable kernels and why."""
+"""Tests the export to VGF: delegates, and operators that stay on portable kernels with the reasons."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _check_outputs(result: Result) -> None:
 
 
 def test_a_layer_that_executorch_cannot_lower(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is a portable kernel's, with what the passes said, and what is before and behind it VGF's."""
+    """A portable kernel computes it, with the passes' message as the reason, and VGF computes the rest."""
     monkeypatch.setattr(lower, "tables_before_pools", contextlib.nullcontext)
     result = _export(
         tmp_path, "y = torch.tanh(self.first(x))\ny = nn.functional.avg_pool2d(y, 2)\nreturn self.second(y)"
@@ -62,7 +62,7 @@ def test_a_layer_that_executorch_cannot_lower(tmp_path: Path, monkeypatch: pytes
 
 
 def test_what_the_model_converter_refuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It says so, or ends; what it says besides, and the name of a file that is gone, is nothing for a user."""
+    """It may print an error or abort; its other output, and the name of a deleted file, are irrelevant to users."""
     original = lower.vgf_backend.vgf_compile
 
     def compile_badly(tosa: bytes, flags: list[str]) -> bytes:
@@ -102,7 +102,7 @@ def test_what_ends_the_reference_model(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_portable_kernels_get_images_in_the_default_order(tmp_path: Path) -> None:
-    """Between delegates, whose images lie channels-last, of which ExecuTorch's kernels compute other numbers."""
+    """Delegates have channels-last images, of which ExecuTorch's kernels would compute wrong numbers."""
     forward = (
         "y = self.first(x)\n"
         "z = torch.sort(y, 1)[0]\n"
@@ -158,7 +158,7 @@ def test_sampling_at_computed_places(tmp_path: Path) -> None:
 
 
 def test_weights_that_are_computed(tmp_path: Path) -> None:
-    """And what is behind such a convolution is VGF's, with the weights that are folded into it."""
+    """VGF computes the layers after such a convolution, with the weights that are folded into them."""
     forward = "w = x[:, :, :3, :3].expand(4, 4, 3, 3) * 0.5\ny = nn.functional.conv2d(x, w)\nreturn self.second(y)"
     init = "self.second = nn.Sequential(nn.Conv2d(4, 4, 3, bias=False), nn.BatchNorm2d(4))"
     result = _export(tmp_path, forward, init=init)
@@ -188,7 +188,7 @@ def test_zero_points_have_the_bits_that_the_kernel_reads(tmp_path: Path, monkeyp
     name = "quantized_decomposed::dequantize_per_channel"
     index = next(index for index, operator in enumerate(plan.operators) if operator.name == name)
     calls = [each.instr_args for each in plan.chains[0].instructions if each.instr_args.op_index == index]
-    # Of weights and biases.
+    # Weights and biases are dequantized per channel.
     assert len(calls) == 4
     assert all(plan.values[call.args[2]].val.scalar_type == ScalarType.LONG for call in calls)
 

@@ -1,7 +1,7 @@
-"""Operators that ExecuTorch has no kernel interface for, by those that have one.
+"""Decomposes operators that ExecuTorch has no kernel interface for into those that it has.
 
-Windows of one dimension follow those of the others: pooling of three dimensions is one of two and one more. What is
-sorted comes from topk, which keeps equal elements in their order, and of which NaN is the largest.
+Three-dimensional pooling becomes a two-dimensional one and a one-dimensional one. Sorting uses topk, which keeps the
+order of equal elements and treats NaN as the largest value.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _functional = torch.nn.functional
 
 
 def decompose(program: ExportedProgram) -> ExportedProgram:
-    """Decomposes the operators of this module; a program without any stays as it is."""
+    """Decomposes the operators of this module; returns a program without them unchanged."""
     graphs = [program.graph, *(inner.graph for _, inner in graphs_inside(program.graph_module))]
     called = {_functional_form(node.target) for graph in graphs for node in graph.nodes if node.op == "call_function"}
     table = dict(DECOMPOSITIONS)
@@ -37,12 +37,12 @@ def decompose(program: ExportedProgram) -> ExportedProgram:
 
 
 def decompose_all(program: ExportedProgram) -> ExportedProgram:
-    """Decomposes the operators of this module, and has all operators that work in place return their results."""
+    """Decomposes the operators of this module, and functionalizes operators that work in place."""
     return rewriting.run_decompositions(program, DECOMPOSITIONS)
 
 
 def functionalize(program: ExportedProgram) -> ExportedProgram:
-    """Has all operators that work in place return their results."""
+    """Functionalizes operators that work in place."""
     return rewriting.run_decompositions(program, {})
 
 
@@ -52,7 +52,7 @@ def has_decomposition(node: Node) -> bool:
 
 
 def _functional_form(target: Any) -> Any:
-    """An operator as it is once nothing works in place any more: `aten.exp2_.default` is `aten.exp2.default`."""
+    """Returns the functional form of an in-place operator: `aten.exp2.default` for `aten.exp2_.default`."""
     name = getattr(target, "_opname", "")
     if not name.endswith("_") or name.startswith("_"):
         return target
@@ -64,7 +64,8 @@ def _is_static(x: Tensor) -> bool:
 
 
 def _is_mixed_norm(node: Node) -> bool:
-    """Whether a node normalizes by weights of another dtype, which ExecuTorch's edge dialect does not take."""
+    """Whether a node is a layer normalization with weights of another dtype, which ExecuTorch's edge dialect refuses.
+    """
     if node.target != _aten.layer_norm.default:
         return False
     return len({tensor.meta["val"].dtype for tensor in node.all_input_nodes}) > 1
@@ -80,12 +81,12 @@ def _layer_norm(
 ) -> Tensor:
     if all(parameter is None or parameter.dtype == x.dtype for parameter in (weight, bias)):
         return NotImplemented
-    # Eager computes with 16-bit floats in float32 as well, and rounds once.
+    # Eager mode also computes 16-bit floats in float32 and rounds once.
     return _functional.layer_norm(x.float(), normalized_shape, weight, bias, eps).to(x.dtype)
 
 
 def _planes(x: Tensor) -> Tensor:
-    """An image [(N,) C, depth, height, width] as [planes, depth, height, width]."""
+    """Reshapes an image [(N,) C, depth, height, width] to [planes, depth, height, width]."""
     return x.reshape(-1, *x.shape[-3:])
 
 
@@ -107,7 +108,7 @@ def _max_pool3d_with_indices(
     plane = math.prod(flat.shape[-2:])
     deep = (kernel[0], 1), (stride[0], 1), (padding[0], 0), (dilation[0], 1)
     out, indices = _aten.max_pool2d_with_indices(flat.reshape(-1, depth, plane), *deep, ceil_mode)
-    # A position among the planes that are pooled already, which know where theirs come from.
+    # The index refers to pooled planes, whose elements have indices of their own.
     among = indices.reshape(indices.shape[0], -1)
     inside = flat_indices.reshape(-1, depth * plane).gather(1, among)
     positions = among // plane * (height * width) + inside
@@ -133,7 +134,7 @@ def _avg_pool3d(
         return NotImplemented
     kernel = for_each(kernel, 3)
     stride, padding = for_each(stride or kernel, 3), for_each(padding, 3)
-    # Sums, if they are to be divided by something else than their elements.
+    # The first pooling computes sums if the divisor is overridden.
     first = None if divisor_override is None else 1
     options = (ceil_mode, count_include_pad)
     flat = _planes(x)
@@ -146,7 +147,7 @@ def _avg_pool3d(
 
 
 def _max_unpool(x: Tensor, indices: Tensor, output_size: Sequence[int], *_: Any) -> Tensor:
-    """Elements at their places among zeros; of several at one place the last."""
+    """Scatters elements to their indices among zeros; the last one wins where several have the same index."""
     if not _is_static(x):
         return NotImplemented
     outer, size = x.shape[: -len(output_size)], math.prod(output_size)
@@ -166,7 +167,8 @@ def _adaptive_avg_pool3d(x: Tensor, output_size: Sequence[int]) -> Tensor:
 
 
 def _adaptive_max_pool(x: Tensor, output_size: Sequence[int]) -> tuple[Tensor, Tensor]:
-    """Maxima over windows that divide dimensions evenly: of inputs floor(i in / out) to ceil((i + 1) in / out)."""
+    """Computes maxima over windows that divide dimensions evenly: inputs floor(i in / out) to ceil((i + 1) in / out).
+    """
     if not _is_static(x) or 0 in output_size:
         return NotImplemented
     rank = len(output_size)
@@ -181,7 +183,7 @@ def _adaptive_max_pool(x: Tensor, output_size: Sequence[int]) -> tuple[Tensor, T
         size, count = sizes[axis], output_size[axis]
         windows = [(i * size // count, -(-(i + 1) * size // count)) for i in range(count)]
         parts = [values.narrow(dim, begin, end - begin) for begin, end in windows]
-        # Where nothing reads positions, nothing of them remains.
+        # Dead code elimination removes the indices if no operator reads them.
         found = [part.argmax(dim, True) + begin for part, (begin, _) in zip(parts, windows, strict=True)]
         at = torch.cat(found, dim)
         values = torch.cat([part.amax(dim, True) for part in parts], dim)
@@ -222,7 +224,7 @@ def _kthvalue(x: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> tuple[
 def _median(x: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tensor]:
     if not _is_static(x) or x.dim() == 0:
         return NotImplemented
-    # The lower one of two; NaN, if there is one, comes first.
+    # The median is the lower of the two middle elements; NaN, if there is one, comes first.
     rank = x.shape[dim] // 2 + 1
     found = torch.topk(x, rank, dim, largest=True, sorted=True)
     values, positions = (part.narrow(dim, rank - 1, 1) for part in found)
@@ -254,10 +256,12 @@ def _nanmedian_of_all(x: Tensor) -> Tensor:
 
 
 def _scan(parts: tuple[Tensor, ...], dim: int, combine: Callable[..., tuple[Tensor, ...]]) -> tuple[Tensor, ...]:
-    """What combine() makes of all elements up to each one, from the parts of what is before and of what follows."""
+    """Computes an inclusive scan with combine(), which takes the parts of the preceding elements and of the following
+    ones.
+    """
     length, step = parts[0].shape[dim] if parts[0].dim() else 1, 1
     while step < length:
-        # Of as many elements again as before.
+        # Each round doubles the number of elements that are combined.
         before = [part.narrow(dim, 0, length - step) for part in parts]
         combined = combine(*before, *(part.narrow(dim, step, length - step) for part in parts))
         heads = (part.narrow(dim, 0, step) for part in parts)
@@ -280,7 +284,7 @@ def _logcumsumexp(x: Tensor, dim: int) -> Tensor:
 
 
 def _cumulative(is_further: Callable[[Tensor, Tensor], Tensor]) -> Callable[..., tuple[Tensor, Tensor]]:
-    """The furthest values up to each one and the places of the last ones of them; NaN is further than all others."""
+    """Computes cumulative extrema and the index of their last occurrence; NaN exceeds all other values."""
 
     def combine(value: Tensor, place: Tensor, other: Tensor, other_place: Tensor) -> tuple[Tensor, Tensor]:
         is_taken = (other != other) | ((value == value) & is_further(other, value))
@@ -300,7 +304,7 @@ def _cumulative(is_further: Callable[[Tensor, Tensor], Tensor]) -> Callable[...,
 
 
 def _is_negative(x: Tensor) -> Tensor:
-    """Whether the sign bit is set; of a NaN it is taken not to be."""
+    """Whether the sign bit is set; false for NaN."""
     # The reciprocal of a negative zero is negative.
     return (x < 0) | ((x == 0) & (x.reciprocal() < 0)) if x.is_floating_point() else x < 0
 
@@ -311,7 +315,7 @@ def _copysign(magnitude: Tensor, sign: Tensor) -> Tensor:
 
 
 def _hypot(one: Tensor, other: Tensor) -> Tensor:
-    # Squares of large numbers would be infinite.
+    # Squares of large numbers would overflow to infinity.
     large, small = torch.maximum(one.abs(), other.abs()), torch.minimum(one.abs(), other.abs())
     ratio = small / torch.where(large == 0, torch.ones_like(large), large)
     return torch.where(large == torch.inf, large, large * (1 + ratio * ratio).sqrt())
@@ -333,12 +337,12 @@ def _rfftfreq(n: int, d: float = 1.0, *, dtype: torch.dtype | None = None, **_: 
 
 def _logaddexp2(one: Tensor, other: Tensor) -> Tensor:
     larger, distance = torch.maximum(one, other), (one - other).abs()
-    # Equal infinities have no distance.
+    # The difference of equal infinities would be NaN.
     return larger + torch.where(one == other, torch.ones_like(larger), torch.log2(1 + torch.exp2(-distance)))
 
 
 def _present(combine: Callable[[Tensor, Tensor], Tensor]) -> Callable[[Tensor, Tensor], Tensor]:
-    """Of two numbers one of which is NaN the other one, else what combine() makes of them."""
+    """Returns the other number if one is NaN, and combine() of both otherwise."""
 
     def present(one: Tensor, other: Tensor) -> Tensor:
         return torch.where(one != one, other, torch.where(other != other, one, combine(one, other)))
@@ -361,10 +365,10 @@ def _searchsorted(
 ) -> Tensor:
     if sorter is not None:
         ordered = ordered.gather(-1, sorter)
-    # Each row of x has boundaries of its own, or all have the same ones.
+    # Either each row of x has its own boundaries, or all rows share them.
     ordered = ordered if ordered.dim() == 1 else ordered.unsqueeze(-2)
     values = x.unsqueeze(-1)
-    # NaN is behind all boundaries.
+    # NaN is above all boundaries.
     is_behind = ~(ordered > values) if right or side == "right" else ~(ordered >= values)
     return is_behind.sum(-1, dtype=torch.int32 if out_int32 else torch.int64)
 
@@ -378,7 +382,7 @@ def _scatter_reduce(
     if any(index.shape[axis] != x.shape[axis] for axis in range(x.dim()) if axis != dim):
         return NotImplemented
     source = source[tuple(slice(size) for size in index.shape)]
-    # [..., places, elements]: which elements go to which places.
+    # [..., indices, elements]: whether an element is scattered to an index.
     goes = index.movedim(dim, -1).unsqueeze(-2) == torch.arange(x.shape[dim]).unsqueeze(-1)
     is_reached = goes.any(-1).movedim(-1, dim)
     if reduce in ("sum", "mean"):
@@ -403,7 +407,7 @@ def _histc(x: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor
     if not _is_static(x) or not x.is_floating_point() or min == max:
         return NotImplemented
     values = x.reshape(-1, 1)
-    # As PyTorch has it: the last bin has its upper limit, too.
+    # As in PyTorch, the last bin includes its upper bound.
     place = ((values - min) * bins / (max - min)).floor().clamp(max=bins - 1)
     is_inside = (values >= min) & (values <= max)
     return (is_inside & (place == torch.arange(bins))).sum(0).to(x.dtype)
@@ -419,7 +423,8 @@ def _bilinear(one: Tensor, other: Tensor, weight: Tensor, bias: Tensor | None = 
 
 def _baddbmm(term: Tensor, one: Tensor, other: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
     product = torch.bmm(one, other)
-    # A mask of minus infinity times one is that, an int8 product apart from it has a range.
+    # Skipping factors of one keeps the operators quantizable: a mask of minus infinity needs no product, and an int8
+    # product without the mask has a range.
     return (product if alpha == 1 else product * alpha) + (term if beta == 1 else term * beta)
 
 
@@ -439,7 +444,7 @@ def _embedding_bag(
     starts = offsets[:-1] if include_last_offset else offsets
     bags = torch.arange(starts.shape[0]).unsqueeze(1)
     places = torch.arange(indices.shape[0])
-    # [bags, indices]: whether an index is of a bag.
+    # [bags, indices]: whether an index belongs to a bag.
     belongs = ((places.unsqueeze(1) >= starts).sum(1) - 1) == bags
     if padding_idx is not None and padding_idx >= 0:
         belongs = belongs & (indices != padding_idx)
@@ -459,14 +464,14 @@ def _embedding_bag(
 
 
 def _windows(size: int, kernel: int, dilation: int, padding: int, stride: int) -> int:
-    """How many windows of a kernel there are in a row of an image, by the documentation of torch.nn.Unfold."""
+    """Returns the number of windows of a kernel along a dimension, by the documentation of torch.nn.Unfold."""
     return (size + 2 * padding - dilation * (kernel - 1) - 1) // stride + 1
 
 
 def _im2col(
     x: Tensor, kernel: Sequence[int], dilation: Sequence[int], padding: Sequence[int], stride: Sequence[int]
 ) -> Tensor:
-    # PyTorch's own takes element by element from where an index says.
+    # PyTorch's own decomposition gathers element by element.
     if not _is_static(x):
         return NotImplemented
     *batch, channels, height, width = x.shape
@@ -476,7 +481,7 @@ def _im2col(
     if any(padding):
         x = _functional.pad(x, [padding[1], padding[1], padding[0], padding[0]])
     if [*kernel] == [*stride] and [*dilation] == [1, 1]:
-        # Patches.
+        # The windows are patches that don't overlap.
         x = x[..., : rows * kernel[0], : columns * kernel[1]]
         patches = x.reshape(*batch, channels, rows, kernel[0], columns, kernel[1])
         elements = patches.permute(*range(len(batch) + 1), *(len(batch) + place for place in (2, 4, 1, 3)))
@@ -518,7 +523,7 @@ def _col2im(
     total: Tensor | None = None
     for row in range(kernel[0]):
         for column in range(kernel[1]):
-            # What all windows have at one place, as far apart as the windows are.
+            # Spreads the elements that all windows have at one offset by the stride of the windows.
             spread = elements[..., row, column, :, :]
             if [*stride] != [1, 1]:
                 spread = spread.unsqueeze(-2).unsqueeze(-1)
@@ -531,7 +536,7 @@ def _col2im(
 
 
 def _placed(elements: Tensor, axes: Sequence[Sequence[int]], place: Sequence[int]) -> Tensor:
-    """What windows have at one place, where it is in their image, with zeros around; the padding is cut off."""
+    """Pads the elements that windows have at one offset to their positions in the image, and crops the padding."""
     for dim, (size, _, dilation, padding, _), number in zip((-2, -1), axes, place, strict=True):
         begin = number * dilation - padding
         kept = elements[(..., slice(max(-begin, 0), max(size - begin, 0)), *[slice(None)] * (-1 - dim))]
@@ -541,13 +546,15 @@ def _placed(elements: Tensor, axes: Sequence[Sequence[int]], place: Sequence[int
     return elements
 
 
-# Rows of up to so many pixels are interpolated by a dense matrix: with more it outgrows what choosing four pixels for
-# each result costs.
+# Rows of up to so many pixels are interpolated by a dense matrix. Beyond that it costs more than gathering four pixels
+# for each result.
 _DENSE = 64
 
 
 def _cubic(distance: Tensor, a: float) -> Tensor:
-    """The weight at a distance: R. Keys, Cubic Convolution Interpolation for Digital Image Processing, equation 4."""
+    """Returns the weight at a distance: R. Keys, Cubic Convolution Interpolation for Digital Image Processing, equation
+    4.
+    """
     x = distance.abs()
     near = ((a + 2) * x - (a + 3)) * x * x + 1
     far = (((x - 5) * x + 8) * x - 4) * a
@@ -560,7 +567,7 @@ def _interpolated(x: Tensor, places: Tensor, _: float) -> Tensor:
         return x.expand(*x.shape[:-1], places.shape[0])
     if size <= _DENSE:
         weights = _cubic(torch.arange(-2, size + 2) - places.unsqueeze(1), -0.75)
-        # Beyond the border lies the pixel at it.
+        # Indices beyond the image are clamped to its edge pixels.
         first, last = weights[:, :3].sum(1, True), weights[:, -3:].sum(1, True)
         return _functional.linear(x, torch.cat([first, weights[:, 3:-3], last], 1).to(x.dtype))
     total: Tensor | None = None
@@ -579,11 +586,11 @@ def _smoothed(x: Tensor, places: Tensor, step: float) -> Tensor:
 
 
 def _bicubic(resample: Callable[[Tensor, Tensor, float], Tensor], is_cornered: bool) -> Callable[..., Tensor]:
-    """Resampling of images, first of rows, then of columns, at the places of torch.nn.functional.interpolate.
+    """Resamples images along rows, then along columns, at the positions of torch.nn.functional.interpolate.
 
     Args:
-      resample: of the last dimension, at places that are counted in pixels, and are a step apart.
-      is_cornered: whether the first place is the first pixel's if corners are aligned.
+      resample: resamples the last dimension at positions in pixels, which are a constant distance apart.
+      is_cornered: whether aligned corners put the first position on the first pixel.
     """
 
     def resample_both(
@@ -595,7 +602,7 @@ def _bicubic(resample: Callable[[Tensor, Tensor, float], Tensor], is_cornered: b
     ) -> Tensor:
         if not _is_static(x):
             return NotImplemented
-        # A list of both, or each by itself.
+        # The scales are one list, or two arguments.
         scales = scales_h if isinstance(scales_h, Sequence) else (scales_h, scales_w)
         for dim in (3, 2):
             scale = scales[dim - 2]
@@ -612,7 +619,7 @@ def _bicubic(resample: Callable[[Tensor, Tensor, float], Tensor], is_cornered: b
     return resample_both
 
 
-# What PyTorch itself decomposes to operators of the table.
+# PyTorch itself decomposes these to operators of the table.
 _COMPOSITES = (
     _aten.adaptive_max_pool1d.default,
     _aten.msort.default,
@@ -629,7 +636,7 @@ def _one_hot(indices: Tensor, classes: int) -> Tensor:
 
 
 def _pow(x: Tensor, exponent: float) -> Tensor:
-    """Powers that PyTorch computes without pow(), in the same operations: a program needs no pow() for them either."""
+    """Replaces powers by the operations that PyTorch computes them with, so that a program needs no pow() for them."""
     if x.dtype == torch.bool or (isinstance(exponent, float) and not x.is_floating_point()):
         return NotImplemented
     if exponent == 2:
@@ -648,7 +655,7 @@ def _rrelu(x: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: bool
     return NotImplemented if training else _functional.leaky_relu(x, (lower + upper) / 2)
 
 
-# Per operator what computes the same; what one of these does not do it leaves as it is (NotImplemented).
+# Maps operators to equivalent functions. A function returns NotImplemented for cases that it leaves unchanged.
 DECOMPOSITIONS: dict[torch._ops.OpOverload, Callable[..., Any]] = {
     _aten.__lshift__.Scalar: torch.bitwise_left_shift,
     _aten.__rshift__.Scalar: torch.bitwise_right_shift,

@@ -17,7 +17,7 @@ from tools.pipeline.export.plan.emission import emit
 from tools.pipeline.export.rewrite.decompositions.decompositions import decompose
 
 _F = nn.functional
-# Before any test.
+# Recorded before any test runs.
 _COMPILER_IS_IMPORTED = "torch._inductor.lowering" in sys.modules
 _KERNELS = {entry["op"] for path in os.environ["CATALOGS"].split() for entry in yaml.safe_load(Path(path).read_text())}
 _NAN = float("nan")
@@ -50,7 +50,7 @@ _EXTREMES = torch.tensor([
 ])  # fmt: skip
 _MATRICES = torch.randn(3, 4, 4, generator=torch.Generator().manual_seed(2)) - 5 * torch.eye(4).flip(0)
 
-# What models call, and inputs, by what it is about: one program each.
+# Calls and their inputs by topic; each topic becomes one program.
 _CALLS: dict[str, dict[str, tuple[Callable[..., object], Tensor]]] = {
     "powers": {
         "of numbers": (lambda x: tuple(x**exponent for exponent in (2, 3, 0.5, -0.5, -1, -2, 1.5, 0)), _EXTREMES),
@@ -257,7 +257,7 @@ class Calls(nn.Module):
 
 @functools.cache
 def _lowered(topic: str) -> tuple[tuple[object, ...], set[str]]:
-    """What the edge program of a topic's calls returns, and the operators of the program that is emitted."""
+    """Runs the edge program of a topic's calls; returns its results, and the operators of the emitted program."""
     functions, inputs = zip(*_CALLS[topic].values(), strict=True)
     program = to_edge(capture(Calls(functions), inputs))
     results = program.module()(*inputs)

@@ -1,7 +1,7 @@
-"""Linear algebra on small matrices, by operators that there are kernels for: filters of Kalman's kind need it.
+"""Decomposes linear algebra on small matrices, which Kalman filters need, into operators that have kernels.
 
-Each step of an elimination is written out, so that a program grows with the size of the matrices, not with their
-number. A singular matrix, of which PyTorch raises an error, gives infinities and NaN.
+Each step of an elimination is unrolled, so that a program grows with the size of the matrices, but not with their
+number. A singular matrix, for which PyTorch raises an error, gives infinities and NaN.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ _LARGEST = 16
 
 
 def _is_small(matrix: Tensor) -> bool:
-    """Whether matrices [..., n, n] are of sizes that are known, and few enough to be written out."""
+    """Whether matrices [..., n, n] have static sizes that are small enough to unroll the elimination."""
     sizes = matrix.shape
     return matrix.is_floating_point() and all(isinstance(size, int) for size in sizes) and sizes[-1] <= _LARGEST
 
 
 def _eliminated(matrix: Tensor, right: Tensor) -> tuple[Tensor, list[Tensor]]:
-    """Gauss-Jordan elimination with partial pivoting.
+    """Runs a Gauss-Jordan elimination with partial pivoting.
 
     Args:
       matrix: [..., n, n].
       right: [..., n, m].
 
     Returns:
-      What `matrix` times is `right`, and the pivots [...], with the signs that the exchange of rows gives them.
+      The solution x of `matrix` x = `right`, and the pivots [...], with the signs that the exchanges of rows give them.
     """
     count = matrix.shape[-1]
     rows, pivots = torch.cat([matrix, right], -1), []
@@ -58,7 +58,7 @@ def _product(factors: list[Tensor], matrix: Tensor) -> Tensor:
 
 
 def _unread(matrix: Tensor) -> tuple[Tensor, Tensor]:
-    """In the place of an LU decomposition and its pivots, which only gradients need."""
+    """Returns placeholders for an LU decomposition and its pivots, which only gradients need."""
     return torch.zeros_like(matrix), matrix.new_zeros(matrix.shape[:-1], dtype=torch.int32)
 
 
@@ -143,7 +143,7 @@ def _cholesky(matrix: Tensor, *, upper: bool = False) -> Tensor:
     return _cholesky_ex(matrix, upper=upper)[0] if _is_small(matrix) else NotImplemented
 
 
-# Functions of torch by those that decompose further.
+# Composite functions of torch, which decompose into the operators above.
 COMPOSITES = (
     _aten.det.default,
     _aten.linalg_det.default,

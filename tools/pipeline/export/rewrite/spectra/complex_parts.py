@@ -1,4 +1,5 @@
-"""What operators do with complex tensors, in real operators on their real and imaginary parts, as PyTorch has it."""
+"""Rewrites operators on complex tensors as real operators on real and imaginary parts, with PyTorch's decompositions.
+"""
 
 from __future__ import annotations
 
@@ -13,19 +14,14 @@ from torch.fx import GraphModule, Node
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._pytree import tree_map
 
+from tools.pipeline.export.ir.operators import COPIES, VIEWS
+
 _aten = torch.ops.aten
-# ComplexTensor wants its parts in the default order of dimensions, of which only views know.
-_COPIES = (
-    _aten.clone.default,
-    _aten.contiguous.default,
-    _aten.detach.default,
-    _aten.lift_fresh_copy.default,
-)
-_VIEWS = (_aten.view.default, _aten._unsafe_view.default)
+# ComplexTensor requires parts in the default order of dimensions, which only matters to views.
 
 
 def _on_parts(packet: Any) -> Callable[..., Any]:
-    """An operator that does to each part of complex tensors what it does to the whole."""
+    """Returns an implementation that applies an operator to each part of complex tensors."""
 
     def compute(*args: Any, **options: Any) -> Any:
         def parts(name: str) -> Any:
@@ -38,20 +34,20 @@ def _on_parts(packet: Any) -> Callable[..., Any]:
     return compute
 
 
-# Of these ComplexTensor doesn't know.
+# ComplexTensor lacks these operators.
 for _packet in (_aten.index_copy, _aten.roll, _aten.tril, _aten.triu, _aten.unbind, _aten.unfold):
     if _packet not in COMPLEX_OPS_TABLE:
         register_complex(_packet, _on_parts(_packet))
 
 
 def real_graph(node: Node, operands: Mapping[Node, Sequence[Tensor]]) -> GraphModule | None:
-    """What a call computes, of real tensors; None if PyTorch has no such form of it.
+    """Returns the real form of a call, or None if PyTorch has none.
 
     Args:
-      operands: of the call, in order: a complex one's real and imaginary part, or the real tensor itself; without
-        data will do.
+      operands: maps the operands, in order, to real and imaginary part if complex, or to the real tensor itself; they
+        need no data.
 
-    Returns a module that takes the operands' tensors, one after another, and returns those of the results.
+    Returns a module that takes the operands' tensors as positional arguments and returns those of the results.
     """
 
     def compute(*given: Tensor) -> list[Tensor]:
@@ -71,10 +67,10 @@ def real_graph(node: Node, operands: Mapping[Node, Sequence[Tensor]]) -> GraphMo
     except (AssertionError, NotImplementedError, RuntimeError, TypeError):
         return None
     for each in list(module.graph.nodes):
-        if each.target in _COPIES:
+        if each.target in COPIES:
             each.replace_all_uses_with(each.args[0])
             module.graph.erase_node(each)
-        elif each.target in _VIEWS:
+        elif each.target in VIEWS:
             each.target = _aten.reshape.default
     module.graph.eliminate_dead_code()
     return module

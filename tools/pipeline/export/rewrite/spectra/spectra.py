@@ -1,9 +1,9 @@
-"""Complex numbers by real ones, and spectra by operators of our own, in a captured program.
+"""Replaces complex numbers by real ones, and spectra by operators of our own, in a captured program.
 
-A program holds no complex numbers. Each complex tensor becomes a real one with a last dimension of two, real and
-imaginary part, and what is computed with it is written in real numbers. Of `torch.stft` and `torch.fft` what is left
-are the operators of spectrum_operators.py; where only absolute values or their squares are read, and where a constant
-matrix such as a mel filter bank sums these up, the operator computes that, and all else is never stored.
+A program can't hold complex numbers. Each complex tensor becomes a real one with a last dimension of two, real and
+imaginary part, and operators on it are written in real numbers. `torch.stft` and `torch.fft` become the operators of
+spectrum_operators.py. Where only absolute values or their squares are read, and where a constant matrix such as a mel
+filter bank sums these, the operator computes just that, and the rest is never stored.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from torch.export.graph_signature import InputKind
 from torch.fx import Graph, Node
 
 from tools.pipeline.export.capture.diagnosis import written
+from tools.pipeline.export.ir.operators import COPIES, FILLS, RESHAPES, SIZE_CHANGES, SUMS, TRANSPOSITIONS
 from tools.pipeline.export.ir.rewriting import emit, named_arguments, replace_node, run_decompositions
 from tools.pipeline.export.plan.manifest import origin
 from tools.pipeline.export.rewrite.spectra.spectrum_operators import fft_roots
@@ -32,19 +33,9 @@ from tools.quiet.console import UserError
 _aten = torch.ops.aten
 _own = torch.ops.torch_fusion
 
-_VIEWS = (_aten.view.default, _aten.reshape.default, _aten._unsafe_view.default)
-_SAME = (
-    _aten.alias.default,
-    _aten.clone.default,
-    _aten.contiguous.default,
-    _aten.detach.default,
-    _aten.lift_fresh_copy.default,
-    _aten.resolve_conj.default,
-    _aten.resolve_neg.default,
-)
+_SAME = COPIES | {_aten.resolve_conj.default, _aten.resolve_neg.default}
 _CONJUGATES = (_aten._conj.default, _aten.conj.default, _aten.conj_physical.default)
-_ADDS = (_aten.add.Tensor, _aten.sub.Tensor)
-# Of complex tensors, with the places of arguments that are dims: they do to pairs what they do to numbers.
+# Operators on complex tensors that apply to pairs in the same way, with the indices of their dims arguments.
 _ON_DIMS: dict[Any, tuple[int, ...]] = {
     _aten.cat.default: (1,),
     _aten.flip.default: (1,),
@@ -66,12 +57,12 @@ SPECTRA = (_own.stft.default, _own.spectrogram.default, _own.filtered_spectrogra
 
 
 def remove_complex_numbers(program: ExportedProgram, path: Path) -> ExportedProgram:
-    """A captured program that computes in real numbers; one without complex numbers stays as it is.
+    """Returns the captured program in real numbers; one without complex numbers is returned unchanged.
 
     Args:
       path: the model file, for messages.
 
-    Raises UserError for what has no form in real numbers here, by its line.
+    Raises UserError, with the source line, for operators that have no real form here.
     """
     if not any(
         _is_complex(node) or node.target in _ALONG_LAST or node.target in _TRANSFORMS for node in program.graph.nodes
@@ -84,13 +75,14 @@ def remove_complex_numbers(program: ExportedProgram, path: Path) -> ExportedProg
 
 
 def front_end(program: ExportedProgram, path: Path) -> frozenset[str]:
-    """Places in the model that compute spectra, and features from these up to the first layers with parameters.
+    """Returns the source locations that compute spectra, and features from these up to the first layers with
+    parameters.
 
-    What spans many orders of magnitude, as power does before its logarithm is taken, has no accurate int8 form.
+    Values that span many orders of magnitude, such as power before its logarithm, have no accurate int8 form.
     """
     parameters = program.graph_signature.inputs_to_parameters
     found: set[Node] = set()
-    # What depends on a spectrum: from there to an inverse transform lies a network, perhaps.
+    # Nodes that depend on a spectrum. A network may follow before an inverse transform.
     behind: set[Node] = set()
     for node in program.graph.nodes:
         is_behind = not behind.isdisjoint(node.all_input_nodes)
@@ -128,15 +120,15 @@ def _is_mutation(node: Node) -> bool:
 
 @dataclass(frozen=True)
 class _Spectrum:
-    """Transforms of the frames of signals, which are computed once it is known what is read of them.
+    """Transforms of the frames of signals, which are emitted once their readers are known.
 
     Attributes:
       signal: [signals, samples].
       window: [size].
-      size, hop, pad, reflect, count, onesided: of the operators.
-      shape: of the complex tensor in the model: any dimensions, then those of frames and frequencies.
-      has_frames: whether frames have a dimension; else there is one frame for each signal.
-      frames_first: whether frames come before frequencies; else it is the other way round.
+      size, hop, pad, reflect, count, onesided: arguments of the operators.
+      shape: the shape of the complex tensor in the model: any dimensions, then those of frames and frequencies.
+      has_frames: whether frames have a dimension; otherwise there is one frame per signal.
+      frames_first: whether the dimension of frames precedes that of frequencies.
     """
 
     signal: Node
@@ -153,11 +145,11 @@ class _Spectrum:
 
     @property
     def frames(self) -> tuple[Any, ...]:
-        """Arguments of the operators."""
+        """Returns the operators' arguments about frames."""
         return (self.size, self.hop, self.pad, self.reflect, self.count)
 
     def rearranged(self, node: Node) -> _Spectrum | None:
-        """What a node makes of it, if these are the same transforms in another order or fewer frames of them."""
+        """Returns the result of a node if it only reorders the transforms or selects frames, or None otherwise."""
         value = node.meta.get("val")
         if not isinstance(value, Tensor) or node.target not in _REARRANGING:
             return None
@@ -181,30 +173,12 @@ class _Spectrum:
         return dataclasses.replace(self, shape=shape)
 
 
-_TRANSPOSITIONS = (
-    _aten.mT.default,
-    _aten.numpy_T.default,
-    _aten.permute.default,
-    _aten.t.default,
-    _aten.transpose.int,
-)
-_REARRANGING = frozenset(
-    (
-        *_SAME,
-        *_TRANSPOSITIONS,
-        *_VIEWS,
-        _aten.select.int,
-        _aten.slice.Tensor,
-        _aten.squeeze.default,
-        _aten.squeeze.dim,
-        _aten.squeeze.dims,
-        _aten.unsqueeze.default,
-    )
-)
+_TRANSPOSITIONS = TRANSPOSITIONS | {_aten.mT.default, _aten.numpy_T.default, _aten.t.default}
+_REARRANGING = _SAME | _TRANSPOSITIONS | SIZE_CHANGES | {_aten.select.int, _aten.slice.Tensor}
 
 
 def _order(node: Node) -> list[int]:
-    """The order that a transposition gives to the dimensions of its operand."""
+    """Returns the permutation that a transposition applies to the dimensions of its operand."""
     rank = node.meta["val"].dim()
     order = list(range(rank))
     if node.target == _aten.permute.default:
@@ -230,7 +204,7 @@ def _is_sum_of_last(node: Node) -> bool:
 
 
 def _squared_magnitude(node: Node) -> Node | None:
-    """z of a node that is |z|^2, however it is written; else None."""
+    """Returns z if a node computes |z|^2 in any notation, or None."""
     args = [each for each in node.args if isinstance(each, Node)]
     if node.target == _aten.add.Tensor and len(args) == 2 and not node.kwargs and all(map(_is_square, args)):
         parts = [each.args[0] for each in args]
@@ -247,7 +221,9 @@ def _squared_magnitude(node: Node) -> Node | None:
 
 
 def _bands(matrix: Tensor) -> tuple[Tensor, Tensor]:
-    """Per row of a matrix the first column that is not zero and how many there are up to the last one; their values."""
+    """Returns, per row of a matrix, the first nonzero column and the number of columns up to the last one, and their
+    values.
+    """
     bands, weights = [], []
     for row in matrix:
         columns = row.nonzero().flatten().tolist()
@@ -258,7 +234,7 @@ def _bands(matrix: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _normalized(dims: Any, rank: int) -> Any:
-    """Dims of a complex tensor as those of its pairs."""
+    """Normalizes dims of a complex tensor to those of its pairs."""
     return [dim % rank for dim in dims] if isinstance(dims, (list, tuple)) else dims % rank
 
 
@@ -269,16 +245,16 @@ class _RealNumbers:
         self._program = program
         self._graph: Graph = program.graph
         self._path = path
-        # Complex nodes that are transforms of signals and nothing else.
+        # Complex nodes that are just transforms of signals.
         self._spectra: dict[Node, _Spectrum] = {}
-        # Real and imaginary part of complex nodes.
+        # Maps complex nodes to their real and imaginary part.
         self._pairs: dict[Node, Node] = {}
-        # Real nodes that are absolute values of a spectrum, or (True) their squares.
+        # Maps real nodes to their spectrum if they are absolute values of it (False) or the squares (True).
         self._powers: dict[Node, tuple[_Spectrum, bool]] = {}
-        # Real and imaginary parts of the tensors of complex nodes that are several.
+        # Maps complex nodes with several results to the real and imaginary parts of these.
         self._several: dict[Node, list[Node]] = {}
         self._constants: dict[str, Node] = {}
-        # What is rewritten.
+        # The node that is being rewritten.
         self._node: Node = next(iter(program.graph.nodes))
 
     def rewrite(self) -> None:
@@ -356,7 +332,7 @@ class _RealNumbers:
         )
 
     def _emit(self, target: Callable[..., Any], *args: Any, **options: Any) -> Node:
-        """A call that says it comes from where the node comes from."""
+        """Emits a call with the source location of the current node."""
         return emit(self._graph, self._node, target, *args, **options)
 
     def _constant(self, name: str, value: Tensor) -> Node:
@@ -368,7 +344,7 @@ class _RealNumbers:
         return self._constants[name]
 
     def _run(self, target: Any, spectrum: _Spectrum, filters: tuple[Node, ...], *options: bool) -> Node:
-        """What an operator of our own computes of a spectrum."""
+        """Emits one of our own operators on a spectrum."""
         roots = self._constant(f"fft_roots_{spectrum.size}", fft_roots(spectrum.size))
         arguments = (spectrum.signal, spectrum.window, roots, *filters, *spectrum.frames, *options)
         return self._emit(operator.getitem, self._emit(target, *arguments), 0)
@@ -376,7 +352,7 @@ class _RealNumbers:
     # Complex numbers.
 
     def _pair(self, node: Node) -> Node:
-        """Real and imaginary part of a complex node."""
+        """Returns real and imaginary part of a complex node."""
         spectrum = self._spectra.get(node)
         if node not in self._pairs and spectrum is not None:
             pair = self._run(_own.stft.default, spectrum, (), spectrum.onesided)
@@ -392,7 +368,7 @@ class _RealNumbers:
         return self._emit(_aten.stack.default, [real, imaginary], -1)
 
     def _parts_given(self, node: Node) -> list[Node]:
-        """Real and imaginary part of what a node makes complex."""
+        """Returns the real and imaginary part that a node combines to a complex number."""
         one, other = node.args
         if node.target == _aten.polar.default:
             functions = (_aten.cos.default, _aten.sin.default)
@@ -401,7 +377,7 @@ class _RealNumbers:
         return [self._emit(_aten.expand.default, part, shape) for part in (one, other)]
 
     def _compute(self, node: Node) -> None:
-        """Computes what a node makes of complex numbers."""
+        """Computes the result of a node with complex operands."""
         source = node.args[0]
         spectrum = self._spectra.get(source) if isinstance(source, Node) else None
         moved = None if spectrum is None else spectrum.rearranged(node)
@@ -443,11 +419,11 @@ class _RealNumbers:
             return self._product(first, first)
         if target == _aten.div.Tensor and not _is_complex(args[1]) and not node.kwargs:
             return self._emit(target, self._pair(first), self._beside_pairs(args[1]))
-        if target in _ADDS and all(isinstance(each, Node) and _is_complex(each) for each in args):
+        if target in SUMS and all(isinstance(each, Node) and _is_complex(each) for each in args):
             one, other = map(self._pair, args)
             if one.meta["val"].dim() == other.meta["val"].dim():
                 return self._emit(target, one, other, **node.kwargs)
-        if target in _VIEWS:
+        if target in RESHAPES:
             return self._emit(_aten.reshape.default, self._pair(first), [*node.meta["val"].shape, 2])
         if target == _aten.expand.default:
             return self._emit(target, self._pair(first), [*node.meta["val"].shape, 2])
@@ -456,7 +432,7 @@ class _RealNumbers:
         return self._in_parts(node)
 
     def _made_complex(self, node: Node) -> Node:
-        """What a node makes complex of real numbers, or of nothing."""
+        """Computes the complex result of a node with real operands or none."""
         shape, operands = list(node.meta["val"].shape), node.all_input_nodes
         if node.target == _aten.mul.Tensor:
             return self._product(*node.args)
@@ -466,14 +442,14 @@ class _RealNumbers:
         if not operands and all(isinstance(size, int) for size in shape):
             numbers = torch.view_as_real(node.target(*node.args, **node.kwargs))
             return self._constant(f"made_{node.name}", numbers)
-        if node.target in _FILLED:
-            real = self._emit(_aten.full.default, shape, float(_FILLED[node.target]))
+        if node.target in FILLS:
+            real = self._emit(_aten.full.default, shape, float(FILLS[node.target]))
             return self._joined(real, self._emit(_aten.zeros_like.default, real))
         parts = {each: [each, self._emit(_aten.zeros_like.default, each)] for each in operands}
         return self._computed(node, parts)
 
     def _in_parts(self, node: Node) -> Node:
-        """What PyTorch itself makes of real and imaginary parts; real results take the node's place."""
+        """Computes a node by PyTorch's decomposition into real and imaginary parts; a real result replaces the node."""
         operands = {
             each: [self._part(self._pair(each), index) for index in (0, 1)] if _is_complex(each) else [each]
             for each in node.all_input_nodes
@@ -481,7 +457,7 @@ class _RealNumbers:
         return self._computed(node, operands)
 
     def _computed(self, node: Node, operands: dict[Node, list[Node]]) -> Node:
-        """What a node computes of real tensors, or of real and imaginary parts."""
+        """Emits the computation of a node on real tensors, or on real and imaginary parts."""
         # Imported here: it takes time, and few programs need it.
         from tools.pipeline.export.rewrite.spectra.complex_parts import real_graph
 
@@ -524,14 +500,14 @@ class _RealNumbers:
         return self._emit(node.target, *args, **node.kwargs)
 
     def _beside_pairs(self, operand: Any) -> Any:
-        """A real operand as it meets pairs."""
+        """Broadcasts a real operand against pairs."""
         return self._emit(_aten.unsqueeze.default, operand, -1) if isinstance(operand, Node) else operand
 
     def _product(self, one: Any, other: Any) -> Node:
         if not isinstance(one, Node) or not _is_complex(one):
             one, other = other, one
         if not isinstance(one, Node) or not _is_complex(one):
-            # A complex number times real ones.
+            # The product of a complex number and a real tensor.
             one, number = (other, one) if isinstance(other, Node) else (one, other)
             return self._joined(*(self._emit(_aten.mul.Tensor, one, part) for part in (number.real, number.imag)))
         pair = self._pair(one)
@@ -569,7 +545,7 @@ class _RealNumbers:
         return result
 
     def _follow_powers(self, node: Node) -> None:
-        """Follows absolute values to a product with a constant matrix, which is computed from the spectrum."""
+        """Follows absolute values to a product with a constant matrix, which is then computed from the spectrum."""
         first = node.args[0]
         if isinstance(first, Node) and first in self._powers:
             spectrum, squared = self._powers[first]
@@ -610,14 +586,14 @@ class _RealNumbers:
         replace_node(self._program, node, self._emit(_aten.view.default, filtered, list(result.shape)))
 
     def _is_read_once(self, power: Node) -> bool:
-        """Whether nothing but the current node reads a spectrogram, in another order perhaps."""
+        """Whether only the current node reads a spectrogram, possibly in another order."""
         node = power
         while node in self._powers and len(node.users) == 1:
             node = node.all_input_nodes[0]
         return node not in self._powers
 
     def _value(self, node: Any) -> Tensor | None:
-        """What a node holds that depends on constants alone; None for others."""
+        """Evaluates a node that only depends on constants; returns None for others."""
         if not isinstance(node, Node):
             return None
         signature = self._program.graph_signature
@@ -643,13 +619,13 @@ class _RealNumbers:
     # Transforms.
 
     def _signal(self, x: Node, takes_pad: bool) -> tuple[Node, int, bool, float]:
-        """What frames are cut from: [signals, samples], pad, reflect, and a factor for all samples."""
+        """Returns the source of frames: [signals, samples], pad, reflect, and a factor for all samples."""
         pad, reflect, factor = 0, False, 1.0
         samples = x.meta["val"].shape[-1]
         while x.op == "call_function" and x.args and isinstance(x.args[0], Node):
             source = x.args[0]
             value = source.meta["val"]
-            if x.target in (*_VIEWS, *_SAME, _aten.unsqueeze.default) and value.shape[-1:] == (samples,):
+            if x.target in RESHAPES | _SAME | {_aten.unsqueeze.default} and value.shape[-1:] == (samples,):
                 pass
             elif x.target == _aten.pad.default and takes_pad and pad == 0 and _is_even_pad(x):
                 pad, reflect = x.args[1][0], len(x.args) > 2 and x.args[2] == "reflect"
@@ -679,7 +655,9 @@ class _RealNumbers:
             )
 
     def _window(self, window: Node | None, size: int, before: int, factor: float) -> Node | None:
-        """A window of `size` elements, the given one with zeros before and behind it, times a factor; None for ones."""
+        """Returns a window of `size` elements: the given one, padded with zeros on both sides, times a factor. None
+        means ones.
+        """
         if window is None:
             return None if factor == 1.0 else self._emit(_aten.full.default, [size], factor)
         missing = size - window.meta["val"].shape[0]
@@ -713,7 +691,8 @@ class _RealNumbers:
         return _Spectrum(signal, window, size, hop, pad, reflect, count, onesided, of_transforms, True, False)
 
     def _along_last(self, node: Node) -> Node:
-        """The same transforms along the last dimension, one after another, by those that have an operator."""
+        """Applies the same transforms along the last dimension, one after another, by operators that have a real form.
+        """
         given = named_arguments(node)
         x, norm = given["self"], given["norm"]
         rank = x.meta["val"].dim()
@@ -727,7 +706,7 @@ class _RealNumbers:
         others, last = _ALONG_LAST[node.target]
         axes = [(others, sizes[index], dims[index]) for index in range(len(dims) - 1)]
         axes.append((last, sizes[-1], dims[-1]))
-        # Of real signals half a spectrum is the last dimension's, which comes first, and last on the way back.
+        # For real signals, the last dimension has half a spectrum: it is transformed first, and last by the inverse.
         for target, size, dim in axes if last == _aten.fft_irfft.default else reversed(axes):
             x = self._along(target, x, size, dim, norm)
         return x
@@ -750,7 +729,7 @@ class _RealNumbers:
         return x if dim == rank - 1 else self._emit(_aten.transpose.int, x, dim, rank - 1)
 
     def _fft(self, node: Node) -> _Spectrum:
-        """Transforms of the last dimension; of frames that unfold() cut from signals, perhaps with a window."""
+        """Transforms the last dimension, or frames that unfold() cut from signals, possibly with a window."""
         given = named_arguments(node)
         x = given["self"]
         self._check_sizes(x)
@@ -778,7 +757,9 @@ class _RealNumbers:
         return _Spectrum(signal, window, size, size, pad, reflect, 1, onesided, shape, False, True)
 
     def _transformed(self, node: Node) -> Node:
-        """Transforms of complex numbers, or back: those of their real and of their imaginary parts, added."""
+        """Transforms complex numbers in either direction, as the sum of the transforms of their real and imaginary
+        parts.
+        """
         given = named_arguments(node)
         source = given["self"]
         self._check_sizes(source)
@@ -802,7 +783,7 @@ class _RealNumbers:
         (a, b), (c, d) = (
             [self._part(self._emit(_aten.select.int, result, -3, each), part) for part in (0, 1)] for each in (0, 1)
         )
-        # Back, the transform of real numbers is the conjugate one.
+        # The inverse transform of real numbers is the conjugate of the forward one.
         add, sub = _aten.add.Tensor, _aten.sub.Tensor
         if is_inverse:
             return self._joined(self._emit(add, a, d), self._emit(sub, c, b))
@@ -811,11 +792,13 @@ class _RealNumbers:
     # Inverse transforms.
 
     def _inverse(self, pair: Node, size: int, norm: str | None) -> Node:
-        """Real signals [..., size] of spectra [..., frequencies, 2], of which those are read that a real signal has.
+        """Returns the real signals [..., size] of spectra [..., frequencies, 2], of which only the half of a real
+        signal is read.
 
-        Real and imaginary part A and B of a real signal's spectrum are even and odd. So the signal is the discrete
-        Hartley transform of A - B, which is the difference of real and imaginary part of that one's Fourier transform
-        (R. N. Bracewell, The Fourier Transform and Its Applications, chapter 19): the operator for spectra computes it.
+        The real part A and the imaginary part B of a real signal's spectrum are even and odd. So the signal is the
+        discrete Hartley transform of A - B, which is the difference of real and imaginary part of the Fourier transform
+        of A - B (R. N. Bracewell, The Fourier Transform and Its Applications, chapter 19). The operator for spectra
+        computes it.
         """
         value = pair.meta["val"]
         *outer, frequencies, _ = value.shape
@@ -827,7 +810,7 @@ class _RealNumbers:
         elif frequencies < used:
             pair = self._emit(_aten.constant_pad_nd.default, pair, [0, 0, 0, used - frequencies])
         even, odd = (self._part(pair, index) for index in (0, 1))
-        # Imaginary parts of the first frequency, and of the last one of an even size, are no signal's.
+        # The imaginary parts of the first frequency, and of the last one of an even size, are zero for real signals.
         end = size - used + 1
         inner = self._emit(_aten.slice.Tensor, odd, -1, 1, end)
         odd = self._emit(_aten.constant_pad_nd.default, inner, [1, used - end])
@@ -852,7 +835,7 @@ class _RealNumbers:
         return self._inverse(self._pair(source), size, given["norm"])
 
     def _overlapped(self, node: Node) -> Node:
-        """Signals of transforms of their frames, as torch.istft() documents it."""
+        """Reconstructs signals from transforms of their frames, as torch.istft() documents it."""
         given = named_arguments(node)
         source, size = given["self"], given["n_fft"]
         self._check_sizes(source)
@@ -866,7 +849,7 @@ class _RealNumbers:
         frames = self._emit(_aten.transpose.int, self._pair(source), rank - 2, rank - 1)
         frames = self._inverse(frames, size, "ortho" if given["normalized"] else None)
         sums = self._overlap(self._emit(_aten.mul.Tensor, frames, window), size, hop)
-        # What the windows of all frames add up to.
+        # The sum of the windows of all frames.
         count = frames.meta["val"].shape[-2]
         squares = self._emit(_aten.expand.default, self._emit(_aten.mul.Tensor, window, window), [count, size])
         weights = self._overlap(squares, size, hop)
@@ -880,13 +863,13 @@ class _RealNumbers:
         return self._emit(_aten.constant_pad_nd.default, result, [0, missing]) if missing else result
 
     def _overlap(self, frames: Node, size: int, hop: int) -> Node:
-        """Sums of frames [..., count, size] that begin `hop` samples after one another: [..., samples]."""
+        """Returns overlap-add sums of frames [..., count, size] that are `hop` samples apart: [..., samples]."""
         parts = -(-size // hop)
         if size % hop:
             frames = self._emit(_aten.constant_pad_nd.default, frames, [0, parts * hop - size])
         *outer, count, _ = frames.meta["val"].shape
         total: Node | None = None
-        # The first `hop` samples of all frames lie in a row, so do the next ones, `hop` samples later.
+        # The first `hop` samples of all frames form a contiguous signal, and so do the next ones, `hop` samples later.
         for index in range(parts):
             part = self._emit(_aten.slice.Tensor, frames, -1, index * hop, (index + 1) * hop)
             part = self._emit(_aten.reshape.default, part, [*outer, count * hop])
@@ -908,14 +891,7 @@ _TRANSFORMS: dict[Any, Callable[[_RealNumbers, Node], _Spectrum]] = {
 
 
 _CASTS = (_aten.to.dtype, _aten._to_copy.default)
-# What has one value everywhere, and which.
-_FILLED = {
-    _aten.new_ones.default: 1,
-    _aten.new_zeros.default: 0,
-    _aten.ones_like.default: 1,
-    _aten.zeros_like.default: 0,
-}
-# Transforms that are brought to the last dimension; of several dimensions those of all but the last one, and of it.
+# Transforms that are rewritten to the last dimension: the operator for all dimensions but the last, and for the last.
 _ALONG_LAST: dict[Any, tuple[Any, Any]] = {
     **{
         target: (target, target)
@@ -937,12 +913,12 @@ _ALONG_LAST: dict[Any, tuple[Any, Any]] = {
     _aten.fft_rfft2.default: (_aten.fft_fft.default, _aten.fft_rfft.default),
     _aten.fft_rfftn.default: (_aten.fft_fft.default, _aten.fft_rfft.default),
 }
-# The normalization of a transform that is computed by one in the other direction.
+# The normalization of a transform that is computed by the inverse transform.
 _INVERSE_NORMS = {None: "forward", "backward": "forward", "forward": "backward", "ortho": "ortho"}
 
 
 def _scale(norm: str | None, size: int) -> float:
-    """The factor of a transform that is no inverse one."""
+    """Returns the factor of a forward transform."""
     return {"forward": 1 / size, "ortho": 1 / math.sqrt(size)}.get(norm or "", 1.0)
 
 
@@ -951,7 +927,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _is_even_pad(node: Node) -> bool:
-    """Whether a node puts as many samples before as behind the last dimension, mirrored ones or zeros."""
+    """Whether a node pads the last dimension equally on both sides, by reflection or with zeros."""
     given = named_arguments(node)
     amounts, mode = given["pad"], given["mode"]
     if len(amounts) != 2 or amounts[0] != amounts[1] or amounts[0] < 0:

@@ -26,7 +26,7 @@ _INPUTS = "(torch.randn(2, 200),)"
 _STFT = "torch.stft(x, 64, 16, window=self.window, return_complex=True)"
 _FRAMES = "(x.unfold(-1, 48, 20) * self.window[:48])"
 
-# What people write, and the operators of our own that come of it.
+# Common expressions, and the operators of our own that they become.
 _EXPRESSIONS = [
     (f"torch.view_as_real({_STFT})", "stft"),
     ("torch.stft(x, 64, 16, window=self.window, return_complex=False)", "stft"),
@@ -126,7 +126,7 @@ def test_a_program_takes_samples_as_they_are_and_stores_nothing_of_their_spectra
     result = export_source(tmp_path, model_source(forward, inputs, _INIT))
     assert list(result.operators) == ["torch_fusion::filtered_spectrogram", "aten::add", "aten::log"]
     assert {entry["dtype"] for entry in result.manifest["inputs"]} == {"Short"}
-    # What the FFT works in, and the features.
+    # The working memory of the FFT, and the features.
     assert result.manifest["planned_buffers"][0] <= 4000 + 4 * fft_work(64) + 2 * 4 * 10 * 126 + 64
 
 
@@ -157,11 +157,11 @@ return self.net(x.unsqueeze(1))
     options = Options(core="cortex-m4", backend="cortex_m")
     result = export_source(tmp_path, model_source(forward.strip(), _INPUTS.replace("2,", "1,"), init), options=options)
     names = [result.manifest["operators"][call["operator"]]["name"] for call in result.manifest["instructions"]]
-    # From the samples on, of which nothing is lost.
+    # The samples keep their full precision.
     assert names[:3] == ["aten::mul", "aten::sub", "aten::cat"]
     at = names.index("cortex_m::quantize_per_tensor")
     assert {"torch_fusion::filtered_spectrogram", "aten::log"} <= set(names[:at])
     assert {"torch_fusion::convolution", "torch_fusion::linear"} <= set(names[at:]) and "aten::convolution" not in names
-    # Nearly what eager mode computes.
+    # The result is close to that of eager mode.
     eager, quantized = result.golden["eager_0"], result.golden["output_0"]
     assert abs(eager - quantized).max() < 0.05 * abs(eager).max()

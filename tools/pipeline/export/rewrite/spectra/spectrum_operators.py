@@ -1,12 +1,12 @@
-"""Spectra of signals as operators of our own, `torch_fusion::*`, on real numbers.
+"""Defines operators of our own, `torch_fusion::*`, for spectra of signals in real numbers.
 
-A program holds no complex numbers, and what PyTorch computes by them needs much memory: all frames of a signal side by
-side, twice as many numbers of their transforms. These operators cut a frame at a time from the signal, transform it and
-leave of it what is asked for.
+A program can't hold complex numbers, and PyTorch's transforms need much memory: all frames of a signal side by side,
+and twice as many numbers for their transforms. These operators cut one frame at a time from the signal, transform it
+and store only the requested values.
 
-All take [signals, samples] in float32 or int16, of which `count` frames of `size` samples begin `hop` samples after one
-another; the first one begins `pad` samples before the signal. There are `pad` samples before and behind it, mirrored
-(`reflect`) or zeros, and then zeros. `roots` is what fft_roots() returns, and the last result memory to work in.
+All take [signals, samples] in float32 or int16 and cut `count` frames of `size` samples, `hop` samples apart. The first
+frame begins `pad` samples before the signal. `pad` samples before and after it are mirrored (`reflect`) or zero, and
+all further ones are zero. `roots` is the result of fft_roots(), and the last result is scratch memory.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ _SCHEMAS = {
     "stft": f"{_SIGNAL}{_FRAMES}bool onesided",
     # [signals, frequencies, count], or with `frames_first` [signals, count, frequencies]: absolute values or squares.
     "spectrogram": f"{_SIGNAL}{_FRAMES}bool onesided, bool squared, bool frames_first",
-    # [signals, filters, count]: sums of a spectrogram's frequencies, from `bands[:, 0]` on `bands[:, 1]` of them, with
-    # weights, which stand one after another.
+    # [signals, filters, count]: weighted sums over `bands[:, 1]` of a spectrogram's frequencies, from `bands[:, 0]` on.
+    # The weights of all bands are concatenated.
     "filtered_spectrogram": f"{_SIGNAL}{_FILTERS}{_FRAMES}bool squared, bool frames_first",
 }
 for _name, _arguments in _SCHEMAS.items():
@@ -37,7 +37,7 @@ for _name, _arguments in _SCHEMAS.items():
 
 
 def fft_radices(size: int) -> list[int]:
-    """The radices by which the kernel transforms `size` numbers (fft_radix() in kernels/portable/fft.h)."""
+    """Returns the radices by which the kernel transforms `size` numbers (fft_radix() in kernels/portable/fft.h)."""
     points = size if size % 2 else size // 2
     radices = []
     while points > 1:
@@ -48,7 +48,7 @@ def fft_radices(size: int) -> list[int]:
 
 
 def fft_roots(size: int) -> Tensor:
-    """The roots of unity that the kernel takes to transform `size` numbers, in the order of kernels/portable/fft.h."""
+    """Returns the roots of unity for transforms of `size` numbers, in the order of kernels/portable/fft.h."""
     points = size if size % 2 else size // 2
     turns = []
     for radix in fft_radices(size):
@@ -67,7 +67,7 @@ def fft_roots(size: int) -> Tensor:
 
 
 def fft_work(size: int) -> int:
-    """How many numbers of memory the kernel works in to transform `size` numbers: see kernels/portable/fft.h."""
+    """Returns the size of the kernel's scratch memory for transforms of `size` numbers: see kernels/portable/fft.h."""
     stages = len(fft_radices(size))
     if size % 2:
         return 4 * size if stages else 2
@@ -85,7 +85,7 @@ def _frequencies(size: int, onesided: bool) -> int:
 def _spectra(
     signal: Tensor, window: Tensor | None, size: int, hop: int, pad: int, reflect: bool, count: int, onesided: bool
 ) -> Tensor:
-    """Complex numbers, [signals, frequencies, count]."""
+    """Returns complex numbers, [signals, frequencies, count]."""
     padded = torch.nn.functional.pad(signal.float(), (pad, pad), mode="reflect" if reflect else "constant")
     missing = max(0, (count - 1) * hop + size - padded.shape[1])
     frames = torch.nn.functional.pad(padded, (0, missing)).unfold(1, size, hop)[:, :count]
@@ -99,7 +99,7 @@ def _absolute(spectra: Tensor, squared: bool) -> Tensor:
 
 
 def _in_order(x: Tensor, frames_first: bool) -> Tensor:
-    """A result [signals, values, frames] in the order that is asked for."""
+    """Returns a result [signals, values, frames] in the requested order."""
     return (x.transpose(1, 2) if frames_first else x).contiguous()
 
 

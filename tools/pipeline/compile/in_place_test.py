@@ -1,4 +1,4 @@
-"""Which programs get the NPU's memory as their own, and where their tensors lie then."""
+"""Tests which programs share the NPU's memory, and the addresses of their tensors then."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import pytest
 
 from tools.artifacts.program.program import ProgramFile, ScalarType
 from tools.artifacts.program.program_schema import AllocationDetails, CompileSpec, DelegateCall, KernelCall, Tensor
+from tools.pipeline.compile.in_place import is_in_place, use_in_place
 from tools.pipeline.link.backends import Backend, arena_alignment, delegate_arenas
-from tools.pipeline.link.in_place import is_in_place, use_in_place
 
 _SCRATCH = 208
 
@@ -70,16 +70,13 @@ def test_a_program_of_one_delegate_lies_in_the_npus_memory() -> None:
     assert is_in_place(method.delegates[0])
     assert _offsets(method) == [32, 192]
     assert method.non_const_buffer_sizes == [0, _SCRATCH]
-    # And needs no other memory for it.
-    backend = Backend("EthosUBackend", 48, 0)
-    assert delegate_arenas(_FILE, method, 0, [backend], 4, is_linked=True)[1] == 0
+
+
+def test_memory_of_a_program_that_is_loaded() -> None:
     # Whole lines of the cache, as what it works in has no other's data in its last line.
-    temp = delegate_arenas(_FILE, _method(), 0, [backend], 4, is_linked=True)[1]
+    temp = delegate_arenas(_FILE, _method(), 0, [Backend("EthosUBackend", 48, 0)], 4)[1]
     assert (temp, temp - _SCRATCH) == (224, 16)
     assert arena_alignment(_method(), 16) == 32
-
-
-def test_memory_without_an_npu_keeps_its_alignment() -> None:
     method = _method()
     _another_backend(method)
     assert arena_alignment(method, 16) == 16

@@ -1,9 +1,9 @@
-"""Programs that an NPU computes as a whole: their inputs and outputs lie in the memory that it works in.
+"""Puts inputs and outputs of a program that an NPU computes completely into the NPU's working memory.
 
 ExecuTorch plans memory for a program's inputs and outputs, and the backend copies them to and from the memory of its
-own. Where the program is linked at build time, its one buffer of planned memory becomes what the NPU works in, with
-the tensors where its commands expect them: nothing is copied, and there is one memory instead of two. As with any
-program, what an input held is gone after an execution, and an output is there until the next inputs are written.
+own. Where the program is compiled, its one buffer of planned memory becomes what the NPU works in, with the tensors
+where its commands expect them: nothing is copied, and there is one memory instead of two. As with any program, what an
+input held is gone after an execution, and an output is there until the next inputs are written.
 """
 
 from __future__ import annotations
@@ -11,15 +11,12 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from tools.abi.layouts.layouts import OFFSET_BITS
-from tools.artifacts.ethos_u.payload import Payload, PayloadError, TensorPlace, parse
+from tools.artifacts.ethos_u.payload import BACKEND, Payload, PayloadError, TensorPlace, parse
 from tools.artifacts.program.program import ELEMENT_SIZES, ProgramFile
 from tools.artifacts.program.program_schema import CompileSpec, DelegateCall, Tensor
 
-BACKEND = "EthosUBackend"
-# firmware/ethos_u/backend.h has it, too.
 _IN_PLACE = "torch_fusion.in_place"
-# Of planned memory that isn't the constants' there is one buffer, and tensors name it so.
+# The index of the only planned buffer besides that of the constants.
 _MEMORY = 1
 
 
@@ -29,7 +26,7 @@ def is_in_place(delegate: Any) -> bool:
 
 
 def use_in_place(file: ProgramFile, method: Any) -> None:
-    """Plans a method's memory anew, and tells its delegate so by a compile spec, if that is all that the method has."""
+    """Replans a method's memory and tells its delegate by a compile spec, if the method consists of that delegate."""
     delegates = method.delegates or []
     instructions = [instruction for chain in method.chains or [] for instruction in chain.instructions or []]
     if len(delegates) != 1 or delegates[0].id != BACKEND or len(instructions) != 1:
@@ -40,7 +37,7 @@ def use_in_place(file: ProgramFile, method: Any) -> None:
     try:
         payload = parse(file.delegate(delegates[0].processed))
     except PayloadError:
-        return  # Which is reported where its memory is counted.
+        return  # The error is reported where the payload's memory is counted.
     arguments = list(call.args or [])
     places = (*payload.inputs, *payload.outputs)
     tensors = [method.values[index].val for index in arguments]
@@ -56,7 +53,7 @@ def use_in_place(file: ProgramFile, method: Any) -> None:
 def _fits(
     method: Any, payload: Payload, arguments: list[int], tensors: list[Any], places: tuple[TensorPlace, ...]
 ) -> bool:
-    """Whether the planned tensors are the delegate's arguments, each once, and have their places' sizes."""
+    """Whether the planned tensors are the delegate's arguments, each once, with matching sizes."""
     planned = {
         index
         for index, value in enumerate(method.values or [])
@@ -66,7 +63,6 @@ def _fits(
         bool(arguments)
         and planned == set(arguments)
         and len(planned) == len(arguments) == len(places)
-        and payload.scratch_size <= 1 << OFFSET_BITS
         and all(
             tensor.allocation_info.memory_id == _MEMORY
             and tensor.data_buffer_idx == 0

@@ -1,27 +1,27 @@
-"""Refuses programs that the runtime refuses when it loads or executes them: what is linked is not checked again."""
+"""Refuses programs that the runtime refuses when it loads or executes them: a compiled program is not checked again."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from tools.artifacts.kernel_table.kernel_table import Kernel
 from tools.artifacts.packed_layer.packed_layer import problem_of
 from tools.artifacts.program.program import ProgramFile, operator_name
-from tools.pipeline.link.layout import Instruction, MethodLayout, PrelinkError, elements, is_constant, kind_of
+from tools.pipeline.compile.layout import Instruction, LayoutError, MethodLayout, elements, is_constant, kind_of
+from tools.pipeline.registry.catalog import Kernel
 
 _VIEW = "executorch_prim::et_view.default"
 
 
 def check_method(file: ProgramFile, layout: MethodLayout, kernels: Mapping[str, Kernel]) -> None:
-    """Checks what nothing checks on the device.
+    """Performs the checks that the device doesn't.
 
     Args:
       file: the program.
-      kernels: the image's kernels by operator.
+      kernels: those of its operators, by name.
 
     Raises:
-      PrelinkError: an instruction changes what must stay, writes to a constant, or has no constant where its kernel
+      LayoutError: an instruction changes what must stay, writes to a constant, or has no constant where its kernel
         needs one; a loop does not end; an output never has memory.
     """
     _Checks(file, layout, kernels).run()
@@ -41,7 +41,7 @@ class _Checks:
         for place, instruction in enumerate(self.layout.code):
             problem = self._problem(instruction)
             if problem:
-                raise PrelinkError(f"program {self.path}: instruction {place} {problem}")
+                raise LayoutError(f"program {self.path}: instruction {place} {problem}")
         self._check_loops()
         self._check_outputs()
 
@@ -50,16 +50,13 @@ class _Checks:
         return operator_name(operator.name, operator.overload)
 
     def _kernel(self, instruction: Instruction) -> Kernel:
-        name = self._name(instruction)
-        if name not in self.kernels:
-            raise PrelinkError(f"program {self.path}: operator {name} is not in the image's kernel table")
-        return self.kernels[name]
+        return self.kernels[self._name(instruction)]
 
     def _is_view(self, instruction: Instruction) -> bool:
         return instruction.kind == "KernelCall" and self._name(instruction) == _VIEW and len(instruction.values) > 2
 
     def _possible_tensors(self) -> list[set[int]]:
-        """For each value the values whose memory it may have while the method executes: by moves and views."""
+        """Returns, for each value, the values whose memory it may have during execution, by moves and views."""
         possible = [{index} for index in range(len(self.values))]
         sources = [(i.values[0], i.values[1]) for i in self.layout.code if i.kind == "MoveCall"]
         sources += [(i.values[2], i.values[0]) for i in self.layout.code if self._is_view(i)]
@@ -73,7 +70,7 @@ class _Checks:
         return possible
 
     def _problem(self, instruction: Instruction) -> str | None:
-        """What an instruction may not do; None if it may."""
+        """Explains why an instruction is refused; None if it isn't."""
         if instruction.kind == "KernelCall":
             return self._problem_of_call(instruction)
         if instruction.kind == "MoveCall":
@@ -144,7 +141,7 @@ class _Checks:
         return None
 
     def _written(self, instruction: Instruction, kernel: Kernel) -> Iterator[int]:
-        """The tensors that a call writes to."""
+        """Yields the tensors that a call writes to."""
         for position in kernel.writes or [len(instruction.values) - 1]:
             if 0 <= position < len(instruction.values):
                 index = instruction.values[position]
@@ -161,7 +158,7 @@ class _Checks:
                 condition = self.values[instruction.values[0]]
                 is_false = kind_of(condition) == "Bool" and not condition.val.bool_val
                 if is_false and instruction.values[0] not in changing:
-                    raise PrelinkError(f"program {self.path}: the loop that instruction {place} ends does not end")
+                    raise LayoutError(f"program {self.path}: the loop that instruction {place} ends does not end")
 
     def _check_outputs(self) -> None:
         freed = {i.values[0] for i in self.layout.code if i.kind == "FreeCall"}
@@ -183,11 +180,11 @@ class _Checks:
                 is_replaced = index in self.moved_to or index in viewed
                 is_there = value.val.allocation_info is not None or is_constant(value) or 0 in (value.val.sizes or [])
                 if index in freed or not (is_there or is_replaced or index in has_memory):
-                    raise PrelinkError(f"program {self.path}: output {place} has no memory after an execution")
+                    raise LayoutError(f"program {self.path}: output {place} has no memory after an execution")
             unplanned = output in sources and self.values[output].val.allocation_info is None
             if unplanned and output in self.moved_to and any(is_constant(self.values[index]) for index in sources):
                 # Who gave it memory once more would give that to the constant.
-                raise PrelinkError(
+                raise LayoutError(
                     f"program {self.path}: output {place} may be a constant, and has no planned memory; "
                     "export it with memory for outputs"
                 )

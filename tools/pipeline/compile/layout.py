@@ -1,4 +1,4 @@
-"""Decides where the values of a method are: in flash, used as they are, or in RAM, made when the method is loaded."""
+"""Decides where the values of a compiled method are: in flash, used as they are, or in RAM."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tools.abi.layouts.layouts import EVALUE_SIZE, tensor_size
 from tools.quiet.console import UserError
 
 _LISTS = ("IntList", "TensorList", "OptionalTensorList")
 
 
-class PrelinkError(UserError):
-    """A program that can't be linked at build time; the message says why."""
+class LayoutError(UserError):
+    """A program that can't be compiled; the message says why."""
 
 
 @dataclass(frozen=True)
@@ -22,9 +21,9 @@ class Instruction:
 
     Attributes:
       kind: the schema's name: KernelCall, DelegateCall, MoveCall, JumpFalseCall or FreeCall.
-      values: the values it refers to; of a call its arguments, of a move target and source.
-      operator: of a kernel call the index in the plan's operators, of a delegate's that in its delegates.
-      destination: of a jump the index of an instruction, in all of the method's.
+      values: the values it refers to: a call's arguments, or a move's target and source.
+      operator: the index of a kernel call's operator, or of a delegate, in the plan.
+      destination: the index of a jump's destination among all instructions of the method.
     """
 
     kind: str
@@ -35,14 +34,13 @@ class Instruction:
 
 @dataclass(frozen=True)
 class MethodLayout:
-    """Where a method's values are. All are indices of values of the plan, as the program has them.
+    """The locations of a method's values. All are indices of values in the plan.
 
     Attributes:
       plan: the program's method.
       code: the instructions of all chains.
       tensors: tensors in RAM, whose shape, memory or both the program or its user may change.
-      values: other values in RAM.
-      lists: lists in RAM, as an element is.
+      values: other values in RAM, but for lists, which are made for each call.
       constants: what else the method refers to.
     """
 
@@ -50,65 +48,16 @@ class MethodLayout:
     code: tuple[Instruction, ...]
     tensors: tuple[int, ...]
     values: tuple[int, ...]
-    lists: tuple[int, ...]
     constants: tuple[int, ...]
-
-    @property
-    def in_ram(self) -> tuple[int, ...]:
-        """The values in RAM in their order there."""
-        return (*self.tensors, *self.values, *self.lists)
-
-    @property
-    def argument_count(self) -> int:
-        """The most arguments that one call has."""
-        return max((len(i.values) for i in self.code if i.kind in ("KernelCall", "DelegateCall")), default=0)
-
-    @property
-    def shapes_size(self) -> int:
-        """Bytes in RAM of sizes and strides of tensors whose shape may change."""
-        return sum(
-            8 * len(self.plan.values[index].val.sizes or [])
-            for index in self.tensors
-            if int(self.plan.values[index].val.shape_dynamism) != 0
-        )
-
-    def lists_size(self, pointer: int) -> int:
-        """Bytes in RAM of the lists, with pointers of that many bytes."""
-        size = 0
-        for index in self.lists:
-            value = self.plan.values[index].val
-            kind = type(value).__name__
-            element = {"IntList": 8, "TensorList": pointer, "OptionalTensorList": 2 * pointer}[kind]
-            size += _aligned(len(value.items or []) * (element + pointer) + 3 * pointer)
-        return size
-
-    def arena_size(self, pointer: int) -> int:
-        """Bytes that loading takes of the method allocator, without what delegates take of it.
-
-        As Method::init() of runtime/prelinked/method.cpp has it.
-        """
-        return (
-            EVALUE_SIZE * len(self.in_ram)
-            + self.lists_size(pointer)
-            + tensor_size(pointer) * len(self.tensors)
-            + self.shapes_size
-            + pointer * self.argument_count
-            + 2 * pointer  # Chain
-            + 2 * len(self.plan.inputs or [])
-        )
-
-
-def _aligned(size: int) -> int:
-    return (size + 7) // 8 * 8
 
 
 def kind_of(value: Any) -> str:
-    """The schema's name of a value's kind."""
+    """Returns the schema's name of a value's kind."""
     return type(value.val).__name__ if value.val is not None else "Null"
 
 
 def tensor_problem(tensor: Any) -> str | None:
-    """What the loader of .pte files refuses of a tensor, whatever its dtype and shape; None if there is nothing."""
+    """Explains why the loader of .pte files refuses a tensor, regardless of its dtype and shape; None if it doesn't."""
     if tensor.storage_offset:
         return "has a storage offset"
     if int(tensor.shape_dynamism) not in (0, 1):
@@ -119,20 +68,20 @@ def tensor_problem(tensor: Any) -> str | None:
 
 
 def is_constant(value: Any) -> bool:
-    """True if a value is a tensor whose data is in the program for good."""
+    """Whether a value is a tensor whose data stays in the program."""
     return kind_of(value) == "Tensor" and value.val.allocation_info is None and value.val.data_buffer_idx != 0
 
 
 def elements(value: Any) -> list[int]:
-    """The values that a list refers to; -1 for none."""
+    """Returns the values that a list refers to; -1 for None."""
     return list(value.val.items or []) if kind_of(value) in _LISTS else []
 
 
 def method_layout(plan: Any) -> MethodLayout:
-    """Lays out a method of a program as tools.artifacts.program reads it.
+    """Lays out a method of a program from tools.artifacts.program.
 
     Raises:
-      PrelinkError: the method needs what only the loader of .pte files has, or nothing has.
+      LayoutError: a jump or an instruction of the method is corrupted.
     """
     values = plan.values or []
     code = tuple(_instructions(plan))
@@ -142,7 +91,7 @@ def method_layout(plan: Any) -> MethodLayout:
         if instruction.kind == "MoveCall":
             changing.add(instruction.values[0])
         elif instruction.kind == "KernelCall" and instruction.values:
-            # What an operator on numbers writes to comes last.
+            # An operator on numbers has its result last.
             last = instruction.values[-1]
             if kind_of(values[last]) in ("Null", "Int", "Double", "Bool"):
                 changing.add(last)
@@ -164,14 +113,12 @@ def method_layout(plan: Any) -> MethodLayout:
 
     ram = [index for index in used if is_in_ram(index)]
     tensors = [i for i in ram if kind_of(values[i]) == "Tensor" and not is_constant(values[i])]
-    lists = [i for i in ram if kind_of(values[i]) in _LISTS]
     # Together in the order of the program, in which tensors of one shape are.
     return MethodLayout(
         plan=plan,
         code=code,
         tensors=tuple(sorted(tensors)),
-        values=tuple(sorted(set(ram) - set(tensors) - set(lists))),
-        lists=tuple(sorted(lists)),
+        values=tuple(sorted(i for i in set(ram) - set(tensors) if kind_of(values[i]) not in _LISTS)),
         constants=tuple(sorted(set(used) - set(ram))),
     )
 
@@ -192,7 +139,7 @@ def _instructions(plan: Any) -> list[Instruction]:
                 result.append(Instruction(kind, (args.move_to, args.move_from)))
             elif kind == "JumpFalseCall":
                 if not 0 <= args.destination_instruction <= count:
-                    raise PrelinkError(
+                    raise LayoutError(
                         f"method {plan.name}: instruction {len(result)} jumps to instruction "
                         f"{args.destination_instruction} of {count}: the program is corrupted"
                     )
@@ -203,12 +150,12 @@ def _instructions(plan: Any) -> list[Instruction]:
             elif kind == "DelegateCall":
                 result.append(Instruction(kind, tuple(args.args or []), operator=args.delegate_index))
             else:
-                raise PrelinkError(f"method {plan.name} has an instruction {kind}, which the runtime does not know")
+                raise LayoutError(f"method {plan.name} has an instruction {kind}, which the runtime does not know")
     return result
 
 
 def _without_results(plan: Any, name: str, arguments: Sequence[int]) -> Sequence[int]:
-    """A call's arguments without the results at the end, which repeat its outputs."""
+    """Returns a call's arguments without the results at the end, which repeat its outputs."""
     if name.startswith("executorch_prim::") or len(arguments) < 2:
         return arguments
     last = arguments[-1]

@@ -1,0 +1,156 @@
+"""The `model_page` rule and macro: one HTML file that shows models on boards."""
+
+load("//rules/private:emulator.bzl", "COUNTING_ATTRS")
+load("//rules/private:toolchain_files.bzl", "tools_of")
+load("//rules/private:transitions.bzl", "profile_transition")
+load(":firmware_image.bzl", "firmware_image")
+load(":providers.bzl", "FirmwareInfo")
+
+def _graph(ctx, firmware, folder):
+    """Describes an image's program as a graph; returns the File."""
+    graph = ctx.actions.declare_file(folder + "/graph.json")
+    arguments = ctx.actions.args()
+    arguments.add("--program", firmware.program.program)
+    arguments.add("--method", firmware.program.method)
+    arguments.add("--manifest", firmware.program.manifest)
+    arguments.add("--output", graph)
+    ctx.actions.run(
+        executable = ctx.executable._graph,
+        arguments = [arguments],
+        inputs = [firmware.program.program, firmware.program.manifest],
+        outputs = [graph],
+        mnemonic = "ModelGraph",
+        progress_message = "Describing the graph of %s for %%{label}" % firmware.program.name,
+    )
+    return graph
+
+def _profile(ctx, firmware, folder):
+    """Measures an image in its board's emulator; returns the File."""
+    index = ctx.actions.declare_file(folder + "/index.json")
+    named = {
+        "description": firmware.board.description,
+        "elf": firmware.elf,
+        "golden": firmware.program.golden,
+        "manifest": firmware.program.manifest,
+        "plan": firmware.plan,
+        "report": firmware.report_json,
+    }
+
+    # Its paths are relative to it.
+    root = "../" * index.path.count("/")
+    rows = [{"board": firmware.board.name} | {key: root + file.path for key, file in named.items()}]
+    ctx.actions.write(index, json.encode_indent({"format": "index of images", "version": 1, "images": rows}, indent = "  ") + "\n")
+    rows = ctx.actions.declare_file(folder + "/profile.json")
+    picture = ctx.actions.declare_file(folder + "/profile.png")
+    toolchain = ctx.files._arm_gnu_toolchain
+    arguments = ctx.actions.args()
+    arguments.add("--index", index)
+    arguments.add("--qemu", ctx.file._qemu)
+    arguments.add("--objdump", tools_of(toolchain)["objdump"])
+    arguments.add("--picture", picture)
+    arguments.add("--json", rows)
+    arguments.add("--quiet")
+    ctx.actions.run(
+        executable = ctx.executable._profile,
+        arguments = [arguments],
+        inputs = depset(
+            [index, ctx.file._qemu] + named.values() + toolchain,
+            transitive = [ctx.attr._qemu[DefaultInfo].default_runfiles.files],
+        ),
+        outputs = [rows, picture],
+        mnemonic = "FirmwareProfile",
+        progress_message = "Profiling %s on %s for %%{label}" % (firmware.program.name, firmware.board.name),
+    )
+    return rows
+
+def _model_page_impl(ctx):
+    arguments = ctx.actions.args()
+    inputs = []
+    data = []
+    for target, profiled in zip(ctx.attr.firmware, ctx.attr.profiled):
+        firmware = target[FirmwareInfo]
+        folder = "%s.data/%s" % (ctx.label.name, firmware.name)
+        files = [firmware.report_json, firmware.board.description, _graph(ctx, firmware, folder)]
+        profile = [_profile(ctx, profiled[FirmwareInfo], folder)] if firmware.board.emulated and not firmware.board.npu else []
+        optional = [[firmware.program.report] if firmware.program.report else [], profile]
+        arguments.add("--image")
+        arguments.add_all(files + [file[0] if file else "" for file in optional])
+        inputs += files + [file for found in optional for file in found]
+    page = ctx.actions.declare_file(ctx.label.name + ".html")
+    data = ctx.actions.declare_file(ctx.label.name + ".json")
+    arguments.add_all(ctx.files._libraries, before_each = "--library")
+    arguments.add_all(ctx.files._licences, before_each = "--licence")
+    arguments.add("--title", ctx.attr.title or ctx.label.name)
+    arguments.add("--json", data)
+    arguments.add("--output", page)
+    ctx.actions.run(
+        executable = ctx.executable._page,
+        arguments = [arguments],
+        inputs = inputs + ctx.files._libraries + ctx.files._licences,
+        outputs = [page, data],
+        mnemonic = "ModelPage",
+        progress_message = "Writing the page %{label}",
+    )
+    return [DefaultInfo(files = depset([page])), OutputGroupInfo(json = depset([data]))]
+
+model_page_rule = rule(
+    implementation = _model_page_impl,
+    doc = "Writes `<name>.html` about images, see the macro.",
+    attrs = COUNTING_ATTRS | {
+        "firmware": attr.label_list(mandatory = True, allow_empty = False, providers = [FirmwareInfo], doc = "The images."),
+        "profiled": attr.label_list(
+            mandatory = True,
+            cfg = profile_transition,
+            providers = [FirmwareInfo],
+            doc = "The same images, which are built with //firmware:profiling=on. Set by the macro.",
+        ),
+        "title": attr.string(doc = "The page's title; the target's name by default."),
+        "_graph": attr.label(default = "//tools/pipeline/graph", executable = True, cfg = "exec"),
+        "_libraries": attr.label_list(
+            default = ["@npm_d3//:d3.min.js", "@npm_plot//:plot.umd.min.js", "@npm_dagre//:dagre.min.js"],
+            allow_files = True,
+        ),
+        "_licences": attr.label_list(
+            default = ["@npm_d3//:LICENSE", "@npm_plot//:LICENSE", "@npm_dagre//:LICENSE"],
+            allow_files = True,
+        ),
+        "_page": attr.label(default = "//tools/pipeline/page", executable = True, cfg = "exec"),
+        "_profile": attr.label(default = "//tools/commands/profile", executable = True, cfg = "exec"),
+        "_allowlist_function_transition": attr.label(default = "@bazel_tools//tools/allowlists/function_transition_allowlist"),
+    },
+)
+
+def model_page(name, models, boards, title = "", tags = [], visibility = None, testonly = None):
+    """One HTML file, `<name>.html`, that shows models on boards: graph, time, memory, flash, and int8 beside floating point.
+
+    It needs no network and opens from disk; docs/page.md says what is on it. Times are measured on boards that QEMU emulates;
+    another board of the page shows, at its own clock, what one with the same core measured.
+
+    Args:
+      name: the target.
+      models: list of torch_program targets.
+      boards: list of boards, for each of which there is an image of each model, `<name>_<model>_<board>`.
+      title: the page's title; the target's name by default.
+      tags: tags of the page.
+      visibility: visibility of the page.
+      testonly: whether only tests use it.
+    """
+    if not models or not boards:
+        fail("model_page %s: give at least one of models and one of boards" % name)
+    images = {}
+    for model in models:
+        for board in boards:
+            image = "%s_%s_%s" % (name, native.package_relative_label(model).name, native.package_relative_label(board).name)
+            if image in images:
+                fail("model_page %s: two models and boards have the names of %s; give each its own" % (name, image))
+            images[image] = None
+            firmware_image(name = image, board = board, model = model, summary = False, tags = ["manual"], testonly = testonly)
+    model_page_rule(
+        name = name,
+        firmware = images.keys(),
+        profiled = images.keys(),
+        tags = tags,
+        testonly = testonly,
+        title = title,
+        visibility = visibility,
+    )

@@ -1,0 +1,31 @@
+"""JavaScript libraries of pages, out of their npm packages: one file of each, which is whole in itself."""
+
+load(":registry.bzl", "npm_url")
+
+_BUILD = """\
+exports_files(["{file}", "LICENSE"], visibility = ["//visibility:public"])
+"""
+
+def _npm_library_impl(rctx):
+    rctx.download_and_extract(
+        url = npm_url(rctx, rctx.attr.package, rctx.attr.version),
+        sha256 = rctx.attr.sha256,
+        output = "package",
+        stripPrefix = "package",
+    )
+    file = rctx.attr.file.rpartition("/")[2]
+    rctx.file(file, rctx.read("package/" + rctx.attr.file), executable = False)
+    rctx.file("LICENSE", rctx.read("package/LICENSE"), executable = False)
+    rctx.delete("package")
+    rctx.file("BUILD.bazel", _BUILD.format(file = file))
+
+npm_library = repository_rule(
+    doc = "A file of an npm package, and its licence.",
+    implementation = _npm_library_impl,
+    attrs = {
+        "file": attr.string(doc = "The file's path in the package.", mandatory = True),
+        "package": attr.string(doc = "The package's name.", mandatory = True),
+        "sha256": attr.string(doc = "Of the package's archive.", mandatory = True),
+        "version": attr.string(doc = "The package's version.", mandatory = True),
+    },
+)

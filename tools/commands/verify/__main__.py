@@ -1,0 +1,5 @@
+import sys
+
+from tools.commands.verify.verify import main
+
+sys.exit(main())

@@ -1,0 +1,75 @@
+"""Says whether an image file holds the bytes that this tree builds.
+
+The image is built, or taken from the cache, first; the same sources give the same bytes on any machine. The file may be
+the .elf, .hex, .uf2 or .bin of a release, or a .bin that was read from a board's flash, which goes on behind the image.
+"""
+
+from __future__ import annotations
+
+import argparse
+import struct
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from tools.artifacts.elf_image.elf_image import ElfImage
+from tools.artifacts.intel_hex.reader import read_intel_hex
+from tools.artifacts.uf2.uf2 import check_uf2
+from tools.quiet.console import UserError, user_path
+from tools.quiet.files import reading
+from tools.quiet.tool import run_tool
+
+# Between and behind an image's pieces: what fills the gaps, and erased flash.
+_EMPTY = (0x00, 0xFF)
+_ADVICE = "pass the .elf, .hex, .uf2 or .bin of an image"
+
+
+def _pieces(path: Path) -> list[tuple[int | None, bytes]]:
+    """What a file puts into flash: addresses and bytes. A raw file has no address."""
+    with reading("image", path, _ADVICE):
+        if path.suffix == ".elf":
+            return [*ElfImage(path).segments]
+        if path.suffix == ".hex":
+            return [*read_intel_hex(path)]
+        data = path.read_bytes()
+        if path.suffix != ".uf2":
+            return [(None, data)]
+        check_uf2(data)
+        # Microsoft's UF2 specification, "File format": target address at 12, size of the payload at 16, payload at 32.
+        heads = [(at, *struct.unpack_from("<II", data, at + 12)) for at in range(0, len(data), 512)]
+        return [(address, data[at + 32 : at + 32 + size]) for at, address, size in heads]
+
+
+def _by_address(pieces: Iterable[tuple[int, bytes]]) -> dict[int, int]:
+    return {address + index: byte for address, data in pieces for index, byte in enumerate(data)}
+
+
+def differences(ours: Iterable[tuple[int, bytes]], theirs: Iterable[tuple[int, bytes]]) -> list[int]:
+    """Addresses of bytes that differ or are missing, and of those that only the other one has, in order."""
+    expected, found = _by_address(ours), _by_address(theirs)
+    other = {address for address, byte in found.items() if address not in expected and byte not in _EMPTY}
+    return sorted({address for address, byte in expected.items() if found.get(address) != byte} | other)
+
+
+def _run(arguments: argparse.Namespace) -> None:
+    path, pieces = arguments.image, _pieces(arguments.image)
+    image = ElfImage(next(path for path in arguments.file if path.suffix == ".elf"))
+    name, size = image.path.stem, sum(len(data) for _, data in image.segments)
+    origin = min(address for address, _ in image.segments)
+    theirs = [(origin if address is None else address, data) for address, data in pieces]
+    if different := differences(image.segments, theirs):
+        first = different[0]
+        where = image.function_at(first) or "data"
+        raise UserError(
+            f"{path} is not the {name} that this tree builds: {len(different):,} of {size:,} bytes differ, the first "
+            f"at {first:#010x} ({where}). It is of other sources, of another board or program, or was changed since"
+        )
+    print(f"{path} is the {name} that this tree builds: all {size:,} bytes are equal.")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        prog="verify", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--file", type=Path, action="append", required=True, help="a file that this tree builds")
+    parser.add_argument("image", type=user_path, help="the file in question")
+    return run_tool("verify", _run, parser.parse_args(argv))

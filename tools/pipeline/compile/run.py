@@ -1,0 +1,234 @@
+"""The function that runs a method: a call for each of its instructions."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import replace
+
+from tools.abi.layouts.layouts import Variant
+from tools.pipeline.compile.call import Call
+from tools.pipeline.compile.constants import WEIGHTS
+from tools.pipeline.compile.inner import inner_call
+from tools.pipeline.compile.layout import Instruction, is_constant
+from tools.pipeline.compile.model import UNLESS_READY, Model
+from tools.pipeline.compile.names import module_of, results_of
+from tools.pipeline.compile.operands import ELEMENTS, Operands
+from tools.pipeline.compile.program import VIEW, Method
+from tools.pipeline.compile.text import comment, is_remark, wrapped
+from tools.pipeline.compile.values import data_array, string
+from tools.pipeline.registry.calls import SCALAR_TYPES
+from tools.pipeline.registry.registry import Selected
+from tools.pipeline.registry.signature import argument_names
+
+_NATIVE = "torch::executor::native::"
+_VALUES = {name: value for value, name in SCALAR_TYPES.items()}
+# Loops of a program end by themselves.
+_MAX_BACKWARD_JUMPS = 1 << 20
+# Instructions that call the layer hook.
+_LAYERS = ("KernelCall", "DelegateCall")
+_CHECK = ["  if (context.failure_state() != Error::Ok) {", "    goto failed;", "  }"]
+
+
+def run(model: Model, operands: Operands) -> list[str]:
+    """The function that runs an inference."""
+    name, method = operands.name, operands.method
+    code = method.layout.code
+    body: list[str] = []
+    targets = {i.destination for i in code if i.kind == "JumpFalseCall"}
+    has_loop = any(i.kind == "JumpFalseCall" and i.destination <= place for place, i in enumerate(code))
+    uses_context = False
+    for place, (instruction, origin) in enumerate(zip(code, method.origins, strict=True)):
+        if place in targets:
+            body.append(f"at_{place}:;")
+        lines = _instruction(model, operands.named_at(place), place, instruction, origin)
+        uses_context = uses_context or any("context" in line for line in lines if not is_remark(line))
+        body += lines
+    if len(code) in targets:
+        body.append(f"at_{len(code)}:;")
+    head = []
+    if operands.kept_place and any("tensors[" in line for line in body):
+        head.append("  TensorData* const tensors[] = {")
+        head += [f"      reinterpret_cast<TensorData*>(model->tensors[{i}])," for i in range(len(operands.kept_place))]
+        head.append("  };")
+    if operands.value_place and any("values[" in line for line in body):
+        head.append("  EValue* const values[] = {")
+        head += [f"      reinterpret_cast<EValue*>(model->values[{i}])," for i in range(len(operands.value_place))]
+        head.append("  };")
+    if has_loop:
+        head.append("  uint32_t backward_jumps = 0;")
+    if uses_context:
+        head.append("  KernelRuntimeContext context;")
+    if operands.constants.delegates:
+        head.append("  Error error = Error::Ok;")
+    hook_end = f"  TORCH_FUSION_LAYER(model, {sum(i.kind in _LAYERS for i in code)}, nullptr);"
+    result = [
+        f"torch_fusion_status {name}_run({name}_model_t* model) {{",
+        *UNLESS_READY,
+        *head,
+        *body,
+        hook_end,
+        "  return TORCH_FUSION_OK;",
+    ]
+    if uses_context:
+        result += ["failed:", "  return static_cast<torch_fusion_status>(context.failure_state());"]
+        if not any("goto failed" in line for line in body):
+            result = result[:-2]
+    return [*result, "}"]
+
+
+def _instruction(model: Model, operands: Operands, place: int, instruction: Instruction, origin: str) -> list[str]:
+    code = operands.method.layout.code
+    number = sum(i.kind in _LAYERS for i in code[:place])
+    if instruction.kind == "DelegateCall":
+        name = f"npu_{instruction.operator}"
+        return [
+            *comment(f"On the NPU{_flow(operands.method, instruction)}"),
+            f"  TORCH_FUSION_LAYER(model, {number}, {string(name)});",
+            *_delegate(operands, instruction, name),
+        ]
+    if instruction.kind == "KernelCall":
+        operator = operands.method.operator(instruction)
+        layer = module_of(origin) or operator
+        # Without a module, the operator describes the call better than its name in the graph.
+        at_line = f" at {origin}" if ":" in origin else ""
+        what = origin if module_of(origin) else f"{operator}{at_line}"
+        lines = [
+            *comment(f"{what}{_flow(operands.method, instruction)}"),
+            f"  TORCH_FUSION_LAYER(model, {number}, {string(layer)});",
+        ]
+        return lines + _call(model, operands, instruction, operator)
+    if instruction.kind == "MoveCall":
+        to, given = instruction.values
+        return [f"  {operands.kept_value(to)} = {operands.moved(given)};"]
+    if instruction.kind == "FreeCall":
+        return [f"  (*tensors[{operands.place_name(instruction.values[0])}]).data = nullptr;"]
+    condition = f"is_true(context, {operands.argument(instruction.values[0])})"
+    if instruction.destination > place:
+        return [f"  if (!{condition}) {{", f"    goto at_{instruction.destination};", "  }", *_CHECK]
+    return [
+        f"  if (!{condition}) {{",
+        f"    if (backward_jumps++ == {_MAX_BACKWARD_JUMPS}) {{",
+        "      return TORCH_FUSION_INVALID_PROGRAM;",
+        "    }",
+        f"    goto at_{instruction.destination};",
+        "  }",
+        *_CHECK,
+    ]
+
+
+def _flow(method: Method, instruction: Instruction) -> str:
+    """Returns the shapes of a layer's first tensor and of its result for a comment; empty if it has none.
+
+    A constant only counts if there is no other tensor, because an embedding has its weights first.
+    """
+    shapes = method.shapes
+    arguments = instruction.values
+    if not arguments:
+        return ""
+    place = len(arguments) - 1
+    if instruction.kind == "KernelCall":
+        results = results_of(method.operator(instruction), len(arguments))
+        place = next(position for position, name in results.items() if not name)
+    given = [index for index in arguments[:place] if index in shapes]
+    flowing = [index for index in given if not is_constant(method.value(index))]
+    ends = ((flowing or arguments)[0], arguments[place])
+    if not shapes.keys() >= set(ends):
+        return ""
+    return ": " + " to ".join(str(list(shapes[index].sizes)) for index in ends)
+
+
+def _delegate(operands: Operands, instruction: Instruction, name: str) -> list[str]:
+    """Returns the call of an NPU's driver, and copies of tensors outside of the NPU's memory."""
+    delegate = operands.method.delegates[instruction.operator]
+    payload, commands = delegate.payload, delegate.commands
+    operands.headers.add("firmware/ethos_u/driver.h")
+    # The driver's header precedes the commands.
+    block = struct.unpack(f"<{len(payload.commands) // 4}I", payload.commands)
+    count = len(commands.words)
+    first = next(i for i in range(0, len(block), 4) if block[i : i + count] == commands.words)
+    if name not in operands.constants.delegates:
+        operands.constants.delegates[name] = [
+            f"// {first} words that say for which NPU it is, its commands, and {len(payload.weights)} bytes of "
+            "weights.",
+            *data_array(f"{name}_commands", "UINT32", payload.commands, 16),
+            *data_array(f"{name}_weights", "BYTE", payload.weights or bytes(1), 16, attribute=WEIGHTS),
+            "",
+        ]
+    memory = "model->arena" if delegate.is_in_place else "model->scratch"
+    lines: list[str] = []
+    copies: list[str] = []
+    if not delegate.is_in_place:
+        places = (*payload.inputs, *payload.outputs)
+        for number, (index, place) in enumerate(zip(instruction.values, places, strict=True)):
+            own, there = operands.elements(index), f"{memory} + {place.offset}"
+            is_input = number < len(payload.inputs)
+            to, source = (there, own) if is_input else (own, there)
+            (lines if is_input else copies).append(f"  std::memcpy({to}, {source}, {place.size});")
+    return [
+        *lines,
+        "  error = torch_fusion::ethos_u::compute(",
+        "      torch_fusion::ethos_u::kDevice,",
+        f"      {{{commands.config:#x} /* its CONFIG */, {commands.architecture:#x} /* its architecture */,",
+        f"       {{{name}_commands + {first}, {count} /* words */}}, {name}_weights,",
+        f"       {memory}, {payload.scratch_size} /* bytes */}});",
+        "  if (error != Error::Ok) {",
+        "    return static_cast<torch_fusion_status>(error);",
+        "  }",
+        *copies,
+    ]
+
+
+def _call(model: Model, operands: Operands, instruction: Instruction, operator: str) -> list[str]:
+    selected = model.kernels[operator]
+    kernel = selected.kernel
+    arguments = instruction.values
+    if operator == VIEW and arguments[2] in operands.method.offsets and arguments[2] not in operands.kept_place:
+        return ["  // A view: its elements lie where they are."]
+    direct = inner_call(operands.method, operator, arguments)
+    if direct is not None:
+        operands.reached.add(ELEMENTS)
+        operands.headers.add(direct.header)
+        direct = take_objects(direct, operands.constants.objects)
+        for index in direct.tensors:
+            if is_constant(operands.method.value(index)):
+                operands.constants.used.setdefault(index, False)
+            else:
+                operands.offset(index)
+                operands.offset(index, is_out=True)
+        return wrapped(f"{direct.function}({', '.join(direct.arguments)});")
+    operands.headers.add(kernel.header)
+    function = kernel.function.removeprefix(_NATIVE)
+    if not kernel.function.startswith(_NATIVE):
+        function = f"::{kernel.function}"
+    if kernel.is_template:
+        assert selected.dtypes is not None and selected.variants is not None
+        mask = sum(1 << _VALUES[dtype] for dtype in selected.dtypes)
+        dtypes = ", ".join(sorted(selected.dtypes, key=lambda dtype: _VALUES[dtype]))
+        function += f"<Selection<{mask:#x} /* {dtypes} */, {int(selected.variants):#x}{_variants(selected)}>>"
+    names, results = argument_names(kernel), results_of(operator, len(arguments))
+    passed = ["context"]
+    for place, index in enumerate(arguments):
+        remark = operands.remark(index, names[place]) if place < len(names) else ""
+        passed.append(operands.argument(index, is_out=place in results) + remark)
+    given = ", ".join(passed)
+    callee = f"call_boxed({function}, {given})" if kernel.is_boxed else f"call<&{function}>({given})"
+    return [*wrapped(f"if (!{callee}) {{"), "    goto failed;", "  }"]
+
+
+def _variants(selected: Selected) -> str:
+    """Returns a comment with the variants that a kernel supports, see Variant of kernels/selection.h."""
+    used = selected.variants or Variant(0)
+    names = [str(variant.name).title().replace("_", "") for variant in Variant if variant in used]
+    return f" /* {', '.join(names)} */" if names else ""
+
+
+def take_objects(call: Call, objects: dict[str, str]) -> Call:
+    """Adds the constants of a call to those of a source, and renames those whose name another constant has."""
+    arguments = list(call.arguments)
+    for wanted, definition in call.objects.items():
+        name, number, text = wanted, 2, definition
+        while objects.setdefault(name, text) != text:
+            name, number = f"{wanted}_{number}", number + 1
+            text = definition.replace(f" {wanted} = ", f" {name} = ")
+        arguments = [name if argument == wanted else argument for argument in arguments]
+    return replace(call, arguments=arguments)

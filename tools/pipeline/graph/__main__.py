@@ -1,0 +1,5 @@
+import sys
+
+from tools.pipeline.graph.graph import main
+
+sys.exit(main())

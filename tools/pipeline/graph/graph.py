@@ -1,0 +1,156 @@
+"""Describes a method of a program as a graph: its operator calls, and where its tensors are in an image's memory."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Iterable, Sequence
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+
+from tools.artifacts.graph.graph import Graph, Step, Value, graph_json
+from tools.artifacts.manifest.manifest import Manifest, read_manifest
+from tools.artifacts.program.program import ELEMENT_SIZES, ProgramFile, Tensor, aligned, load
+from tools.artifacts.program.program_schema import DelegateCall, KernelCall, OptionalTensorList, TensorList
+from tools.pipeline.compile.in_place import use_in_place
+from tools.pipeline.link.interface import find_method
+from tools.quiet.console import UserError
+from tools.quiet.tool import run_tool
+
+# PyTorch's names of dtypes, by the schema's.
+_DTYPES = {
+    "BYTE": "uint8",
+    "CHAR": "int8",
+    "SHORT": "int16",
+    "INT": "int32",
+    "LONG": "int64",
+    "HALF": "float16",
+    "FLOAT": "float32",
+    "DOUBLE": "float64",
+}
+
+# Operators in these namespaces take their scratch memory as tensors of bytes.
+_WITH_SCRATCH = ("cortex_m::", "torch_fusion::")
+
+
+def make_graph(file: ProgramFile, method: str, manifest: Manifest) -> Graph:
+    """The graph of a method.
+
+    Raises:
+        UserError: there is no such method, or the manifest is another program's.
+    """
+    plan = find_method(file, method)
+    use_in_place(file, plan)
+    calls = [
+        instruction.instr_args
+        for chain in plan.chains or []
+        for instruction in chain.instructions or []
+        if isinstance(instruction.instr_args, KernelCall | DelegateCall)
+    ]
+    kernel_calls = sum(isinstance(call, KernelCall) for call in calls)
+    if kernel_calls != len(manifest.calls):
+        raise UserError(
+            f"{file.path} has {kernel_calls} operator calls and its manifest {len(manifest.calls)}; pass the files of "
+            "one program"
+        )
+    sizes = (plan.non_const_buffer_sizes or [])[1:]
+    starts = list(accumulate(map(aligned, sizes), initial=0))
+    tensors = _tensors(file, plan, starts, manifest)
+    written = {*(plan.inputs or [])}
+    steps: list[Step] = []
+    rows = iter(range(kernel_calls))
+    for call in calls:
+        is_kernel = isinstance(call, KernelCall)
+        row = next(rows) if is_kernel else None
+        arguments = [[index for index in _indices(plan, value) if index in tensors] for value in call.args or []]
+        every = list(dict.fromkeys(index for found in arguments for index in found))
+        # An operator's call names what it returns after its arguments; a delegate's has its outputs there.
+        variable = [index for index in every if tensors[index].data is None]
+        writes = list(arguments[-1] if arguments else []) if is_kernel else [i for i in variable if i not in written]
+        name = plan.operators[call.op_index].name if is_kernel else plan.delegates[call.delegate_index].id
+        scratch = [
+            index
+            for index in variable
+            if name.startswith(_WITH_SCRATCH) and tensors[index].dtype == "uint8" and index not in writes
+        ]
+        reads = [index for index in every if index not in scratch and (index not in writes or index in written)]
+        if is_kernel and not _reads_itself(arguments, writes):
+            reads = [index for index in reads if index not in writes]
+        written.update(writes)
+        of_manifest = manifest.calls[row] if row is not None else None
+        steps.append(
+            Step(
+                operator=name,
+                place=of_manifest.place if of_manifest else "",
+                macs=of_manifest.macs if of_manifest else 0,
+                row=row,
+                reads=tuple(reads),
+                writes=tuple(writes),
+                scratch=tuple(scratch),
+            )
+        )
+    return Graph(
+        name=manifest.name,
+        core=manifest.core,
+        planned=starts[-1],
+        inputs=tuple(index for index in plan.inputs or [] if index in tensors),
+        outputs=tuple(index for index in plan.outputs or [] if index in tensors),
+        tensors=tensors,
+        steps=tuple(steps),
+    )
+
+
+def _reads_itself(arguments: Sequence[Sequence[int]], writes: Iterable[int]) -> bool:
+    """Whether a call's result is among its operands, too: besides as what it writes to and as what it returns."""
+    return any(sum(index in found for found in arguments) > 2 for index in writes)
+
+
+def _indices(plan: Any, value: int) -> list[int]:
+    """The tensors of an argument."""
+    content = plan.values[value].val
+    if isinstance(content, TensorList | OptionalTensorList):
+        return [index for index in content.items or [] if index >= 0]
+    return [value] if isinstance(content, Tensor) else []
+
+
+def _tensors(file: ProgramFile, plan: Any, starts: Sequence[int], manifest: Manifest) -> dict[int, Value]:
+    constants = file.constants()
+    found = {}
+    indices = [index for index, value in enumerate(plan.values or []) if isinstance(value.val, Tensor)]
+    parameters = dict(zip(indices, manifest.parameters, strict=False))
+    for index in indices:
+        tensor = plan.values[index].val
+        place = tensor.allocation_info
+        dtype = tensor.scalar_type.name
+        is_constant = tensor.data_buffer_idx > 0 and place is None
+        has_offset = place is not None and 0 < place.memory_id < len(starts)
+        shape = tuple(tensor.sizes or ())
+        found[index] = Value(
+            dtype=_DTYPES.get(dtype, dtype.lower()),
+            shape=shape,
+            nbytes=math.prod(shape) * ELEMENT_SIZES.get(dtype, 0),
+            offset=starts[place.memory_id - 1] + place.memory_offset_low if has_offset else None,
+            data=tensor.data_buffer_idx if is_constant else None,
+            stored=len(constants[tensor.data_buffer_idx]) if is_constant else 0,
+            parameter=parameters.get(index, ""),
+        )
+    return found
+
+
+def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="graph", description=__doc__)
+    parser.add_argument("--program", type=Path, required=True, help="the .pte")
+    parser.add_argument("--method", default="forward", help="the method of the program")
+    parser.add_argument("--manifest", type=Path, required=True, help="the method's manifest.json")
+    parser.add_argument("--output", type=Path, required=True, help="NAME.graph.json to write")
+    return parser.parse_args(argv)
+
+
+def _run(arguments: argparse.Namespace) -> None:
+    graph = make_graph(load(arguments.program), arguments.method, read_manifest(arguments.manifest))
+    arguments.output.write_text(graph_json(graph), encoding="utf-8")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    return run_tool("graph", _run, _parse(argv))

@@ -1,0 +1,155 @@
+"""NAME.spdx.json: what is in an image, by whom and under which licence.
+
+SPDX 2.3 (ISO/IEC 5962), https://spdx.github.io/spdx-spec/v2.3. The same image has the same bytes of it, so its time of
+creation is a constant.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from elftools.elf.elffile import ELFFile
+
+from tools.pipeline.report.image import Piece, SourceFiles
+
+_CREATED = "1980-01-01T00:00:00Z"
+_IMAGE = "SPDXRef-Image"
+_RUNTIME_LIBRARY = "GPL-3.0-or-later WITH GCC-exception-3.1"
+_NEWLIB = "LicenseRef-newlib"
+
+# A line of taken.txt: a Debian package with its version, or the address of Arm's archive, and its sha256.
+_TAKEN = re.compile(r"^(?:(?P<package>[^= ]+)=(?P<version>\S+)|(?P<url>\S+)) (?P<sha256>[0-9a-f]{64})$", re.MULTILINE)
+_LOCKED = re.compile(r"^executorch==(?P<version>[^ \\]+)", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Component:
+    """Something that an image consists of.
+
+    Attributes:
+      name: what it is called.
+      licence: an SPDX expression, `NOASSERTION` of what this build does not know.
+      files: what of it is in the image, for the reader.
+      version: empty if it has none.
+      sha256: of what it was taken from, empty if it is source.
+    """
+
+    name: str
+    licence: str
+    files: tuple[str, ...] = ()
+    version: str = ""
+    sha256: str = ""
+
+
+# Archives, start files and headers of the toolchain's libraries, by the library's name, licence and Debian package.
+_TOOLCHAIN = {
+    ("newlib", _NEWLIB, "libnewlib-arm-none-eabi"): re.compile(r"lib(c|g|m|nosys|rdimon)(_nano)?\.a$|/crt0\.o$"),
+    ("libgcc", _RUNTIME_LIBRARY, "gcc-arm-none-eabi"): re.compile(r"/libgcc/|libgcc\.a$|/crt(i|n|begin|end)\.o$"),
+    ("libstdc++", _RUNTIME_LIBRARY, "libstdc++-arm-none-eabi-dev"): re.compile(
+        r"lib(stdc|supc)\+\+(_nano)?\.a$|arm_gnu_\w+/.*/c\+\+/"
+    ),
+}
+_EXECUTORCH = re.compile(r"third_party[~+]executorch/")
+_OTHERS = re.compile(r"(?:^|/)external/(?P<repository>[^/]+)/")
+_OURS = re.compile(r"(?:^|/)external/[^/]*torch_fusion[^/]*/")
+
+
+def components(elf: Path, pieces: Iterable[Piece], programs: Sequence[Path], taken: str, lock: str) -> list[Component]:
+    """Lists the components of an image: the archives and sources of its code, and its programs.
+
+    Args:
+      pieces: read_map() of the image.
+      programs: the .pte files in it.
+      taken: the text of the toolchain's taken.txt.
+      lock: the text of the lock that contains executorch's version.
+    """
+    # The debug information names the sources of an object's code; the C library has none.
+    sources = {archive for piece in pieces for archive, found, _ in [piece.source.partition("(")] if found}
+    with elf.open("rb") as file:
+        sources |= SourceFiles.read(ELFFile(file)).files
+    found = []
+    for (name, licence, package), pattern in _TOOLCHAIN.items():
+        if files := {source for source in sources if pattern.search(source)}:
+            sources -= files
+            lines = [line for line in _TAKEN.finditer(taken) if line["package"] == package or line["url"]]
+            version, sha256 = (lines[0]["version"] or lines[0]["url"], lines[0]["sha256"]) if lines else ("", "")
+            found.append(Component(name, licence, _names(files), version, sha256))
+    if headers := {source for source in sources if _EXECUTORCH.search(source)}:
+        sources -= headers
+        locked = _LOCKED.search(lock)
+        found.append(Component("executorch", "BSD-3-Clause", _names(headers), locked["version"] if locked else ""))
+    found.append(Component("torch_fusion", "Apache-2.0"))
+    # In another workspace, sources that are not ours belong to that workspace or to its other dependencies.
+    if any(map(_OURS.search, sources)):
+        others = defaultdict(set)
+        for source in sources:
+            if not _OURS.search(source) and not source.startswith("bazel-out/"):
+                repository = _OTHERS.search(source)
+                others[repository["repository"] if repository else "application"].add(source)
+        found += [Component(name, "NOASSERTION", _names(files)) for name, files in sorted(others.items())]
+    for program in programs:
+        digest = hashlib.sha256(program.read_bytes()).hexdigest()
+        found.append(Component(program.name, "NOASSERTION", sha256=digest))
+    return found
+
+
+def _names(paths: Iterable[str]) -> tuple[str, ...]:
+    return tuple(sorted({PurePosixPath(path).name for path in paths}))
+
+
+def sbom_json(elf: Path, found: Sequence[Component]) -> str:
+    """Returns the text of NAME.spdx.json."""
+    digest = hashlib.sha256(elf.read_bytes()).hexdigest()
+    packages = [_package(_IMAGE, Component(elf.name, "NOASSERTION", sha256=digest))]
+    relationships = [_relationship("SPDXRef-DOCUMENT", "DESCRIBES", _IMAGE)]
+    for index, component in enumerate(found):
+        packages.append(_package(f"SPDXRef-Component-{index}", component))
+        relationships.append(_relationship(_IMAGE, "CONTAINS", f"SPDXRef-Component-{index}"))
+    document = {
+        "spdxVersion": "SPDX-2.3",
+        "dataLicense": "CC0-1.0",
+        "SPDXID": "SPDXRef-DOCUMENT",
+        "name": elf.stem,
+        "documentNamespace": f"urn:sha256:{digest}",
+        "creationInfo": {"created": _CREATED, "creators": ["Tool: torch_fusion"]},
+        "packages": packages,
+        "relationships": relationships,
+        "hasExtractedLicensingInfos": [
+            {
+                "licenseId": _NEWLIB,
+                "name": "newlib's licences",
+                "extractedText": "Several permissive licences, which COPYING.NEWLIB of its sources has.",
+            }
+        ],
+    }
+    return json.dumps(document, indent=2) + "\n"
+
+
+def _package(identifier: str, component: Component) -> dict[str, Any]:
+    package: dict[str, Any] = {
+        "SPDXID": identifier,
+        "name": component.name,
+        "downloadLocation": "NOASSERTION",
+        "filesAnalyzed": False,
+        "licenseConcluded": component.licence,
+        "licenseDeclared": component.licence,
+        "copyrightText": "NOASSERTION",
+    }
+    if component.version:
+        package["versionInfo"] = component.version
+    if component.sha256:
+        package["checksums"] = [{"algorithm": "SHA256", "checksumValue": component.sha256}]
+    if component.files:
+        package["comment"] = "In the image: " + ", ".join(component.files)
+    return package
+
+
+def _relationship(one: str, kind: str, other: str) -> dict[str, str]:
+    return {"spdxElementId": one, "relationshipType": kind, "relatedSpdxElement": other}

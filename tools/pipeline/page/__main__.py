@@ -1,0 +1,5 @@
+import sys
+
+from tools.pipeline.page.page import main
+
+sys.exit(main())

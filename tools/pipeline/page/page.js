@@ -1,0 +1,674 @@
+"use strict";
+
+// What tools/pipeline/page/page.py found in the build's reports. All of it is text or numbers: it reaches the page as textContent,
+// never as markup.
+const data = JSON.parse(document.getElementById("data").textContent);
+
+const byId = (id) => document.getElementById(id);
+const sum = (numbers) => numbers.reduce((total, number) => total + number, 0);
+const number = (value) => value.toLocaleString("en-US");
+const bytes = (value) =>
+  value < 10240 ? `${number(value)} B` : value < 1024 * 1024 ? `${(value / 1024).toFixed(1)} KiB` : `${(value / 1048576).toFixed(2)} MiB`;
+const percent = (share) => `${(100 * share).toFixed(share < 0.1 ? 1 : 0)} %`;
+const ratio = (snr) => (snr === null ? "" : snr === "exact" ? "exact" : `${snr.toFixed(1)} dB`);
+
+/** An element with attributes and children; strings become text. */
+function element(name, attributes = {}, ...children) {
+  const made = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+  made.append(...children);
+  return made;
+}
+
+/** A program's steps, with what the views show of them on one image. */
+function stepsOf(program, image) {
+  return program.steps.map((step, index) => {
+    const [instructions, cycles] = (step.row !== null && image.rows[step.row]) || [null, null];
+    const result = program.tensors[step.writes[0]];
+    const dtype = result?.dtype ?? "";
+    return {
+      ...step,
+      index,
+      instructions,
+      cycles,
+      ms: cycles === null ? null : (1e3 * cycles) / image.clock_hz,
+      dtype,
+      shape: result ? result.shape.join("×") : "",
+      nbytes: sum(step.writes.map((tensor) => program.tensors[tensor].nbytes)),
+      short: step.operator.replace(/^.*::/, ""),
+      title: step.module || step.operator.replace(/^.*::/, ""),
+      color: /^u?int(8|16)$/.test(dtype) ? "var(--int8)" : /^b?float/.test(dtype) ? "var(--float)" : "var(--other)",
+    };
+  });
+}
+
+const METRICS = {
+  ms: { label: "milliseconds, estimated", short: "ms", text: (value) => value.toFixed(value < 1 ? 3 : 2) },
+  cycles: { label: "cycles, estimated", short: "cycles", text: number },
+  instructions: { label: "instructions, counted", short: "instructions", text: number },
+  macs: { label: "multiply-accumulates", short: "MACs", text: number },
+  weights: { label: "bytes of weights", short: "weights", text: number },
+};
+
+// What is shown, and what is marked in it.
+const state = { image: data.images[0], metric: "ms", sort: "index", descending: false, selected: new Set(), unfolded: new Set() };
+let program, steps, tree;
+
+// ---------------------------------------------------------------- selection
+
+/** Makes an element stand for steps: a click on it marks them everywhere. */
+function link(made, indices, title) {
+  made.dataset.steps = [...indices].join(" ");
+  if (title) made.setAttribute("aria-label", title);
+  return made;
+}
+
+const stepsIn = (made) => made.dataset.steps.split(" ").filter(Boolean).map(Number);
+
+function select(indices, title) {
+  state.selected = new Set(indices);
+  state.title = title;
+  for (const made of document.querySelectorAll("[data-steps]")) {
+    const own = stepsIn(made);
+    made.classList.toggle("selected", own.length > 0 && own.every((index) => state.selected.has(index)));
+  }
+  for (const row of byId("table").tBodies[0].rows) row.tabIndex = row.classList.contains("selected") ? 0 : -1;
+  showDetails();
+}
+
+function showDetails() {
+  const chosen = steps.filter((step) => state.selected.has(step.index));
+  byId("details").hidden = chosen.length === 0;
+  document.body.classList.toggle("marked", chosen.length > 0);
+  if (chosen.length === 0) return;
+  const one = chosen.length === 1 ? chosen[0] : null;
+  const total = (key) => sum(chosen.map((step) => step[key] ?? 0));
+  const share = total(state.metric) / Math.max(1e-12, sum(steps.map((step) => step[state.metric] ?? 0)));
+  const tensors = (indices) => indices.map((index) => tensorText(program.tensors[index])).join(", ");
+  const facts = [
+    ["Operator", one ? one.operator : `${chosen.length} operators`],
+    ["Class", one?.kind],
+    ["Source", [...new Set(chosen.map((step) => step.line).filter(Boolean))].slice(0, 3).join(", ")],
+    ["Reads", one && tensors(one.reads)],
+    ["Writes", one && tensors(one.writes)],
+    ["Scratch", one && one.scratch.length ? bytes(sum(one.scratch.map((index) => program.tensors[index].nbytes))) : ""],
+    ["Weights", total("weights") ? bytes(total("weights")) + (one ? parameters(one) : "") : ""],
+    ["Instructions", total("instructions") ? number(total("instructions")) : ""],
+    ["Cycles", total("cycles") ? `${number(total("cycles"))} (${METRICS.ms.text(total("ms"))} ms)` : ""],
+    ["MACs", total("macs") ? number(total("macs")) : ""],
+    ["Cycles per MAC", total("macs") && total("cycles") ? (total("cycles") / total("macs")).toFixed(2) : ""],
+    [`Share of ${METRICS[state.metric].short}`, percent(share)],
+    ["Int8 against float", one ? ratio(one.snr) : ""],
+    ["Stayed float", [...new Set(chosen.flatMap((step) => step.reasons))].join("; ")],
+  ].filter(([, value]) => value);
+  const close = element("button", { type: "button", "aria-label": "Remove the mark" }, "✕");
+  close.addEventListener("click", () => select([]));
+  byId("details").replaceChildren(
+    element("h2", {}, state.title || (one ? `${one.index}  ${one.title}` : `${chosen.length} operators`)),
+    close,
+    element("dl", {}, ...facts.map(([name, value]) => element("div", {}, element("dt", {}, name), element("dd", {}, value)))),
+  );
+}
+
+const tensorText = (tensor) => `${tensor.dtype} ${tensor.shape.join("×") || "scalar"}`;
+
+function parameters(step) {
+  const names = step.constants.map((index) => program.tensors[index].parameter).filter(Boolean);
+  return names.length ? ` (${names.join(", ")})` : "";
+}
+
+// ---------------------------------------------------------------- modules
+
+/** The module tree: each has a path, its modules and the steps in it. A module in which there is only another one is part of its name. */
+function moduleTree() {
+  const root = { path: "", name: "", kind: "", modules: new Map(), own: [] };
+  for (const step of steps) {
+    let module = root;
+    const parts = step.module ? step.module.split(".") : [];
+    parts.forEach((part, depth) => {
+      const path = parts.slice(0, depth + 1).join(".");
+      if (!module.modules.has(path)) module.modules.set(path, { path, name: part, kind: "", modules: new Map(), own: [] });
+      module = module.modules.get(path);
+    });
+    module.kind ||= step.kind;
+    module.own.push(step);
+  }
+  const joined = (module) => {
+    const children = [...module.modules.values()].map(joined);
+    if (module !== root && children.length === 1 && module.own.length === 0) {
+      return { ...children[0], name: `${module.name}.${children[0].name}` };
+    }
+    const all = [...module.own, ...children.flatMap((child) => child.all)].sort((a, b) => a.index - b.index);
+    return { ...module, modules: children, all };
+  };
+  return joined(root);
+}
+
+function unfoldUntil(limit) {
+  state.unfolded = new Set([""]);
+  let queue = [...tree.modules];
+  let shown = tree.modules.length + tree.own.length;
+  while (queue.length) {
+    const module = queue.shift();
+    const more = module.modules.length + module.own.length;
+    if (module.all.length < 2 || shown + more - 1 > limit) continue;
+    shown += more - 1;
+    state.unfolded.add(module.path);
+    queue.push(...module.modules);
+  }
+}
+
+const allModules = (module) => [module, ...module.modules.flatMap(allModules)];
+
+// ---------------------------------------------------------------- graph
+
+function drawGraph() {
+  const graph = new dagre.graphlib.Graph({ compound: true });
+  graph.setGraph({ rankdir: "TB", nodesep: 18, ranksep: 26, marginx: 12, marginy: 12 });
+  graph.setDefaultEdgeLabel(() => ({}));
+  const shownAs = new Map();
+  const clusters = [];
+  const add = (id, node, parent) => {
+    graph.setNode(id, node);
+    if (parent) graph.setParent(id, parent);
+  };
+  const visit = (module, parent) => {
+    for (const step of module.own) {
+      const isWhole = module.all.length === 1 && module.path;
+      add(`step ${step.index}`, nodeOf(isWhole ? module.name : step.short, isWhole ? `${step.kind} · ${step.short}` : "", [step]), parent);
+      shownAs.set(step.index, `step ${step.index}`);
+    }
+    for (const child of module.modules) {
+      const id = `module ${child.path}`;
+      if (child.all.length === 1 && child.modules.length === 0) visit(child, parent);
+      else if (state.unfolded.has(child.path)) {
+        add(id, { module: child }, parent);
+        clusters.push(id);
+        visit(child, id);
+      } else {
+        add(id, { ...nodeOf(child.name, `${child.kind || "modules"} · ${child.all.length} operators`, child.all), module: child }, parent);
+        for (const step of child.all) shownAs.set(step.index, id);
+      }
+    }
+  };
+  visit(tree, "");
+  const border = (kind, indices) =>
+    indices.forEach((tensor) => {
+      const text = tensorText(program.tensors[tensor]);
+      add(`${kind} ${tensor}`, { label: kind, what: text, steps: [], width: Math.max(90, 7 * text.length + 20), height: 40 }, "");
+    });
+  border("input", program.inputs);
+  border("output", program.outputs);
+  for (const step of steps) {
+    for (const [source, tensor] of step.sources) {
+      const from = source < 0 ? `input ${tensor}` : shownAs.get(source);
+      const to = shownAs.get(step.index);
+      if (from !== to) graph.setEdge(from, to);
+    }
+  }
+  for (const [tensor, source] of program.results) graph.setEdge(source < 0 ? `input ${program.inputs[0]}` : shownAs.get(source), `output ${tensor}`);
+  dagre.layout(graph);
+  const { width, height } = graph.graph();
+  // Room for their titles.
+  for (const id of clusters) {
+    const cluster = graph.node(id);
+    cluster.height += 14;
+    cluster.y -= 7;
+  }
+  const svg = d3.create("svg").attr("width", width).attr("height", height).attr("viewBox", `0 0 ${width} ${height}`).attr("role", "group");
+  const line = d3.line((point) => point.x, (point) => point.y).curve(d3.curveMonotoneY);
+  for (const id of clusters) drawCluster(svg, graph.node(id));
+  svg.append("defs").append("marker").attr("id", "arrow").attr("viewBox", "0 0 8 8").attr("refX", 7).attr("refY", 4)
+    .attr("markerWidth", 7).attr("markerHeight", 7).attr("orient", "auto").append("path").attr("d", "M0,0 8,4 0,8z").attr("fill", "var(--other)");
+  for (const edge of graph.edges()) svg.append("path").attr("class", "edge").attr("marker-end", "url(#arrow)").attr("d", line(graph.edge(edge).points));
+  for (const id of graph.nodes()) if (!clusters.includes(id)) drawNode(svg, graph.node(id));
+  byId("graph-view").replaceChildren(svg.node());
+}
+
+function nodeOf(label, what, own) {
+  const last = own.at(-1);
+  const below = [what, last.shape && `${last.dtype} ${last.shape}`].filter(Boolean);
+  const width = Math.max(7.3 * label.length + 34, ...below.map((text) => 6.3 * text.length + 24), 110);
+  return { label, what: below, steps: own, width: Math.min(width, 320), height: 26 + 14 * below.length };
+}
+
+/** Text that fits into a width, cut at its end, or from the left for the last parts of a path. */
+const cut = (text, width, size, fromLeft = false) => fromLeft && text.length * size > width
+  ? `…${text.slice(-Math.max(1, Math.floor(width / size) - 1))}` : (text.length * size > width ? `${text.slice(0, Math.max(1, Math.floor(width / size) - 1))}…` : text);
+
+function drawNode(svg, node) {
+  const own = node.steps;
+  const group = svg.append("g").attr("class", "node").attr("transform", `translate(${node.x - node.width / 2},${node.y - node.height / 2})`);
+  const below = [node.what].flat();
+  group.append("rect").attr("class", "box").attr("width", node.width).attr("height", node.height).attr("rx", own.length ? 5 : 18);
+  group.append("text").attr("class", "name").attr("x", 12).attr("y", 17).text(cut(node.label, node.width - 30, 7.2));
+  below.forEach((text, row) => group.append("text").attr("class", "what").attr("x", 12).attr("y", 31 + 14 * row).text(cut(text, node.width - 16, 6.2)));
+  if (own.length === 0) return;
+  const colors = new Set(own.map((step) => step.color));
+  const color = colors.has("var(--float)") && colors.size > 1 ? "var(--float)" : own.at(-1).color;
+  group.append("rect").attr("class", "stripe").attr("width", 5).attr("height", node.height).attr("rx", 2).style("--kind", color);
+  const share = sum(own.map((step) => step[state.metric] ?? 0)) / Math.max(1e-12, sum(steps.map((step) => step[state.metric] ?? 0)));
+  group.append("rect").attr("class", "share").attr("x", 6).attr("y", node.height - 3).attr("height", 3).attr("width", share * (node.width - 6));
+  const title = node.module ? node.module.path : own[0].title;
+  const whole = `${title}: ${below.join(", ")}, ${percent(share)} of ${METRICS[state.metric].short}`;
+  group.append("title").text(whole);
+  link(group.node(), own.map((step) => step.index), whole).dataset.title = title;
+  group.attr("tabindex", 0).attr("role", "button");
+  if (node.module) {
+    group.node().dataset.fold = node.module.path;
+    group.append("text").attr("class", "fold").attr("x", node.width - 17).attr("y", 18).text("⊞");
+  }
+}
+
+function drawCluster(svg, node) {
+  const group = svg.append("g").attr("class", "cluster").attr("transform", `translate(${node.x - node.width / 2},${node.y - node.height / 2})`);
+  group.append("rect").attr("width", node.width).attr("height", node.height).attr("rx", 8);
+  const text = `⊟ ${node.module.name}${node.module.kind ? ` (${node.module.kind})` : ""}`;
+  const title = group.append("text").attr("x", 8).attr("y", 14).attr("tabindex", 0).attr("role", "button").text(cut(text, node.width - 8, 6));
+  title.append("title").text(`Fold ${node.module.path}`);
+  title.node().dataset.fold = node.module.path;
+}
+
+function toggle(path) {
+  if (!state.unfolded.delete(path)) state.unfolded.add(path);
+  drawGraph();
+  select(state.selected, state.title);
+  document.querySelector(`#graph-view [data-fold="${CSS.escape(path)}"]`)?.focus();
+}
+
+// ---------------------------------------------------------------- plots in the order of execution
+
+/** A mark's option that makes each of its shapes stand for steps. */
+const linked = (indicesOf, titleOf) => ({
+  render(index, scales, values, dimensions, context, next) {
+    const group = next(index, scales, values, dimensions, context);
+    [...group.children].forEach((shape, place) => {
+      link(shape, indicesOf(index[place])).setAttribute("role", "img");
+      const title = document.createElementNS("http://www.w3.org/2000/svg", "title");
+      title.textContent = titleOf(index[place]);
+      shape.append(title);
+    });
+    return group;
+  },
+});
+
+function plot(id, options) {
+  const width = Math.max(280, byId(id).clientWidth);
+  const made = Plot.plot({
+    width,
+    marginLeft: 58,
+    marginRight: 12,
+    style: { background: "transparent", fontFamily: "inherit", fontSize: "11px" },
+    ...options,
+    x: { domain: [-1.6, steps.length + 0.6], label: null, ticks: Math.min(steps.length, Math.floor(width / 60)), tickFormat: (d) => (Number.isInteger(d) && d >= 0 && d < steps.length ? String(d) : "") },
+  });
+  byId(id).replaceChildren(made);
+}
+
+function drawPlots() {
+  const metric = METRICS[state.metric];
+  byId("time-title").replaceChildren(`Each operator, in order: ${metric.label}`);
+  plot("time-view", {
+    height: 190,
+    y: { label: null, grid: true, ticks: 5, tickFormat: state.metric === "ms" ? (value) => String(+value.toFixed(4)) : "~s" },
+    marks: [
+      Plot.rectY(steps, {
+        x1: (step) => step.index - 0.42,
+        x2: (step) => step.index + 0.42,
+        y: (step) => step[state.metric] ?? 0,
+        fill: "color",
+        ...linked((i) => [i], (i) => `${i} ${steps[i].title}, ${steps[i].short}: ${metric.text(steps[i][state.metric] ?? 0)} ${metric.short}`),
+      }),
+      Plot.ruleY([0]),
+    ],
+  });
+  drawArena();
+  const compared = steps.filter((step) => step.snr !== null);
+  byId("snr").hidden = compared.length === 0;
+  if (compared.length === 0) return;
+  const highest = Math.max(10, ...compared.map((step) => (step.snr === "exact" ? 0 : step.snr))) * 1.08;
+  const height = (step) => (step.snr === "exact" ? highest : step.snr);
+  plot("snr-view", {
+    height: 170,
+    y: { label: null, grid: true, domain: [Math.min(0, ...compared.map(height)), highest] },
+    marks: [
+      Plot.line(compared, { x: "index", y: height, stroke: "var(--other)", strokeWidth: 1 }),
+      Plot.dot(compared, {
+        x: "index",
+        y: height,
+        r: 4.5,
+        fill: "color",
+        stroke: "var(--card)",
+        ...linked((i) => [compared[i].index], (i) => `${compared[i].index} ${compared[i].title}: ${ratio(compared[i].snr)}`),
+      }),
+    ],
+  });
+}
+
+const ROLES = { input: "var(--other)", activation: "var(--int8)", scratch: "var(--scratch)", output: "var(--float)" };
+
+function drawArena() {
+  const { spans, peak, planned } = program;
+  byId("arena-note").replaceChildren(
+    `${bytes(planned)} planned; most in use at once ${bytes(peak.nbytes)}, at operator ${peak.step} (${steps[peak.step]?.title ?? ""})`,
+  );
+  const users = (span) => steps.filter((step) => step.index >= span.first && step.index <= span.last &&
+    [...step.reads, ...step.writes, ...step.scratch].includes(span.tensor)).map((step) => step.index);
+  const atPeak = (span) => span.first <= peak.step && peak.step <= span.last;
+  plot("arena-view", {
+    height: 260,
+    y: { label: null, grid: true, domain: [0, Math.max(1, planned)], tickFormat: (value) => bytes(value), ticks: 5 },
+    marks: [
+      Plot.ruleX([peak.step], { stroke: "var(--mark)", strokeDasharray: "3 3" }),
+      Plot.ruleY([peak.nbytes], { stroke: "var(--mark)", strokeDasharray: "3 3" }),
+      Plot.rect(spans, {
+        x1: (span) => span.first - 0.46,
+        x2: (span) => span.last + 0.46,
+        y1: "offset",
+        y2: (span) => span.offset + span.nbytes,
+        fill: (span) => ROLES[span.role],
+        fillOpacity: (span) => (atPeak(span) ? 0.85 : 0.45),
+        stroke: "var(--card)",
+        ...linked((i) => users(spans[i]), (i) => {
+          const span = spans[i];
+          return `${span.role} ${tensorText(program.tensors[span.tensor])}, ${bytes(span.nbytes)} at ${number(span.offset)}, operators ${Math.max(0, span.first)} to ${Math.min(steps.length - 1, span.last)}${atPeak(span) ? ", at the peak" : ""}`;
+        }),
+      }),
+    ],
+  });
+  const legend = element("div", { class: "legend" });
+  for (const [role, color] of Object.entries(ROLES)) legend.append(legendEntry(color, role));
+  legend.append(legendEntry("var(--mark)", "the operator that sets the peak; strong colours are there then"));
+  byId("arena-view").append(legend);
+}
+
+function legendEntry(color, text) {
+  return element("span", {}, element("i", { style: `background:${color}` }), text);
+}
+
+// ---------------------------------------------------------------- flash
+
+const PARTS = { weights: "var(--int8)", kernels: "var(--scratch)", runtime: "var(--float)", board: "#cc79a7", application: "#cc79a7", libc: "var(--float)" };
+
+/** The image's flash as a tree: its parts, and in the weights the modules that read them. */
+function flashTree() {
+  const known = new Map();
+  const weightsOf = (module) => {
+    const children = module.modules.map(weightsOf).filter((child) => sum(child.steps.map((index) => steps[index].weights)));
+    for (const step of module.own.filter((step) => step.weights)) {
+      children.push({ name: module.path || step.short, value: step.weights, steps: [step.index], part: "weights" });
+    }
+    return { name: module.name, children, steps: module.all.map((step) => step.index), part: "weights" };
+  };
+  for (const [part, size] of Object.entries(state.image.memories.flash.parts)) {
+    const tile = { name: part, part, value: size, steps: [] };
+    const found = sum(steps.map((step) => step.weights));
+    if (part === "weights" && found) {
+      const rest = size - found;
+      tile.children = [...weightsOf(tree).children, ...(rest > 0 ? [{ name: "other constants", value: rest, steps: [], part }] : [])];
+      delete tile.value;
+    }
+    known.set(part, tile);
+  }
+  return { name: "flash", children: [...known.values()], steps: [] };
+}
+
+function drawFlash() {
+  const { used, limit } = state.image.memories.flash;
+  byId("flash-note").replaceChildren(`${number(used)} bytes of ${bytes(limit)}; the area is the share. Weights are by module.`);
+  const width = Math.max(280, byId("flash-view").clientWidth);
+  const height = 320;
+  const root = d3.hierarchy(flashTree()).sum((tile) => tile.value ?? 0).sort((a, b) => b.value - a.value);
+  d3.treemap().size([width, height]).paddingInner(1).paddingTop((node) => (node.depth === 1 && node.children ? 16 : 0)).round(true)(root);
+  const svg = d3.create("svg").attr("width", width).attr("height", height);
+  for (const node of root.descendants().filter((node) => node.depth === 1 || !node.children)) {
+    const [w, h] = [node.x1 - node.x0, node.y1 - node.y0];
+    const tile = svg.append("g").attr("class", "tile").attr("transform", `translate(${node.x0},${node.y0})`);
+    const color = PARTS[node.data.part] ?? "var(--other)";
+    tile.append("rect").attr("width", w).attr("height", h).style("fill", `color-mix(in srgb, ${color} ${node.children ? 12 : 38}%, var(--card))`);
+    const label = node.children ? `weights by module, ${bytes(node.value)}` : node.data.name;
+    if (w > 28 && h > 13) tile.append("text").attr("x", 4).attr("y", 12).style("font-size", "11px").text(cut(label, w - 6, 6.4, !node.children));
+    if (!node.children && w > 44 && h > 28) tile.append("text").attr("x", 4).attr("y", 25).style("font-size", "10px").style("fill", "var(--soft)").text(cut(bytes(node.value), w - 6, 5.8));
+    tile.append("title").text(`${node.data.name}: ${number(node.value)} bytes, ${percent(node.value / Math.max(1, used))}`);
+    if (node.data.steps.length && !node.children) link(tile.node(), node.data.steps);
+  }
+  byId("flash-view").replaceChildren(svg.node());
+}
+
+// ---------------------------------------------------------------- tables
+
+const COLUMNS = [
+  ["index", "#", (step) => String(step.index)],
+  ["title", "Module", (step) => step.title],
+  ["short", "Operator", (step) => step.short],
+  ["dtype", "Result", (step) => `${step.dtype} ${step.shape}`],
+  ["ms", "ms", (step) => METRICS.ms.text(step.ms)],
+  ["cycles", "Cycles", (step) => number(step.cycles)],
+  ["instructions", "Instructions", (step) => number(step.instructions)],
+  ["macs", "MACs", (step) => (step.macs ? number(step.macs) : "")],
+  ["weights", "Weights", (step) => (step.weights ? number(step.weights) : "")],
+  ["snr", "SNR", (step) => ratio(step.snr)],
+  ["line", "Source", (step) => step.line],
+];
+const NUMBERS = ["index", "ms", "cycles", "instructions", "macs", "weights", "snr"];
+
+function drawTable() {
+  const columns = COLUMNS.filter(([key]) => steps.some((step) => step[key] !== null && step[key] !== ""));
+  const value = (step) => (step[state.sort] === "exact" ? Infinity : step[state.sort] ?? -Infinity);
+  const rows = [...steps].sort((a, b) => (d3.ascending(value(a), value(b)) || a.index - b.index) * (state.descending ? -1 : 1));
+  const head = columns.map(([key, label]) => {
+    const button = element("button", { type: "button" }, label + (state.sort === key ? (state.descending ? " ▾" : " ▴") : ""));
+    button.addEventListener("click", () => {
+      state.descending = state.sort === key ? !state.descending : NUMBERS.includes(key) && key !== "index";
+      state.sort = key;
+      drawTable();
+      byId("table").querySelector(`th[data-key="${key}"] button`).focus();
+    });
+    const direction = state.sort === key ? (state.descending ? "descending" : "ascending") : "none";
+    return element("th", { scope: "col", "data-key": key, "aria-sort": direction, class: NUMBERS.includes(key) ? "number" : "" }, button);
+  });
+  const largest = Object.fromEntries(columns.map(([key]) => [key, Math.max(...steps.map((step) => (typeof step[key] === "number" ? step[key] : 0)))]));
+  const body = rows.map((step) => {
+    const cells = columns.map(([key, , text]) => {
+      const isNumber = NUMBERS.includes(key);
+      const cell = element("td", { class: isNumber ? "number" : key === "title" ? "name" : "" }, step[key] === null ? "" : text(step));
+      if (["ms", "cycles", "instructions", "macs", "weights"].includes(key) && step[key]) {
+        cell.append(element("i", { class: "share", style: `width:${(100 * step[key]) / largest[key]}%` }));
+      }
+      return cell;
+    });
+    return link(element("tr", { tabindex: "-1" }, ...cells), [step.index]);
+  });
+  byId("table").replaceChildren(element("thead", {}, element("tr", {}, ...head)), element("tbody", {}, ...body));
+  search();
+  select(state.selected, state.title);
+  if (!state.selected.size && body[0]) body[0].tabIndex = 0;
+}
+
+function search() {
+  const words = byId("search").value.toLowerCase().split(/\s+/).filter(Boolean);
+  let found = 0;
+  for (const row of byId("table").tBodies[0].rows) {
+    const text = row.textContent.toLowerCase();
+    row.hidden = !words.every((word) => text.includes(word));
+    found += !row.hidden;
+  }
+  byId("layers-note").replaceChildren(words.length ? `${found} of ${steps.length} operators` : "A heading sorts; arrow keys move the mark, Esc removes it");
+}
+
+const timeOf = (image) => {
+  const cycles = image.rows.map(([, cycles]) => cycles);
+  return cycles.length && cycles.every((count) => count !== null) ? (1e3 * sum(cycles)) / image.clock_hz : null;
+};
+
+function drawImages() {
+  byId("overview").hidden = data.images.length < 2;
+  const columns = ["Model", "Board", "Core", "MHz", "Flash", "RAM", "Instructions", "ms, estimated"];
+  const rows = data.images.map((image, index) => {
+    const ms = timeOf(image);
+    const used = (name) => `${bytes(image.memories[name].used)} of ${bytes(image.memories[name].limit)}`;
+    const texts = [data.programs[image.program].name, image.board, image.core, String(image.clock_hz / 1e6), used("flash"), used("RAM"),
+      image.rows.length ? number(sum(image.rows.map(([count]) => count))) : "", ms === null ? "" : ms.toFixed(2)];
+    return element("tr", { "data-image": index, tabindex: "0", "aria-selected": String(image === state.image) },
+      ...texts.map((text, place) => element("td", { class: place > 2 ? "number" : "" }, text)));
+  });
+  byId("images").replaceChildren(
+    element("thead", {}, element("tr", {}, ...columns.map((text, place) => element("th", { scope: "col", class: place > 2 ? "number" : "" }, text)))),
+    element("tbody", {}, ...rows),
+  );
+}
+
+function drawCards() {
+  const card = (name, value, below, share) => {
+    const made = element("div", { class: "card" }, element("span", {}, name), element("b", {}, value), element("span", {}, below));
+    if (share !== undefined) {
+      const fill = element("i", { class: share > 1 ? "over" : "", style: `width:${Math.min(100, 100 * share)}%` });
+      made.append(element("div", { class: "meter" }, fill));
+    }
+    return made;
+  };
+  const cards = Object.entries(state.image.memories).map(([name, memory]) =>
+    card(name, bytes(memory.used), `of ${bytes(memory.limit)}, ${percent(memory.used / memory.limit)}`, memory.used / memory.limit));
+  const ms = timeOf(state.image);
+  if (ms !== null) {
+    const cycles = sum(state.image.rows.map(([, count]) => count));
+    cards.push(card("An inference, estimated", `${ms.toFixed(2)} ms`, `${number(cycles)} cycles at ${state.image.clock_hz / 1e6} MHz`));
+  }
+  if (state.image.rows.length) cards.push(card("Instructions", number(sum(state.image.rows.map(([count]) => count))), "per inference, counted"));
+  cards.push(card("Multiply-accumulates", number(sum(steps.map((step) => step.macs))), `${steps.length} operators`));
+  const worst = d3.min(program.layers.filter((layer) => typeof layer.snr === "number"), (layer) => layer.snr);
+  if (program.accuracy) {
+    const { int8, float32, samples } = program.accuracy;
+    cards.push(card("Accuracy in int8", percent(int8), `${percent(float32)} in float32, ${samples} samples`));
+  } else if (worst !== undefined) cards.push(card("Lowest signal-to-noise", ratio(worst), "of a layer, int8 against float"));
+  byId("cards").replaceChildren(...cards);
+}
+
+function drawQuantization() {
+  byId("quantization").hidden = !program.is_quantized;
+  if (!program.is_quantized) return;
+  const layers = program.layers.filter((layer) => layer.scheme !== "view");
+  const rows = layers.map((layer) => {
+    const own = steps.filter((step) => step.module === layer.module && step.line === layer.line).map((step) => step.index);
+    const texts = [layer.module || layer.line, layer.operator, layer.scheme, layer.weight, ratio(layer.snr), layer.reason];
+    return link(element("tr", {}, ...texts.map((text, place) => element("td", { class: [0, 5].includes(place) ? "name" : place === 4 ? "number" : "" }, text))), own);
+  });
+  const head = ["Layer", "Operator of the model", "Computed in", "Weights", "SNR", "Why it stayed float"];
+  const floats = layers.filter((layer) => layer.scheme === "float32");
+  const table = element("table", {},
+    element("thead", {}, element("tr", {}, ...head.map((text, place) => element("th", { scope: "col", class: place === 4 ? "number" : "" }, text)))), element("tbody", {}, ...rows));
+  byId("quantization-view").replaceChildren(
+    ...program.notes.map((note) => element("p", {}, note)),
+    element("p", { class: "note" }, floats.length ? `${floats.length} of ${layers.length} layers stayed in float32.` : `None of ${layers.length} layers stayed in float32.`),
+    element("details", {}, element("summary", {}, "Every layer"), element("div", { class: "scroll" }, table)),
+  );
+}
+
+// ---------------------------------------------------------------- the page
+
+function show(image) {
+  state.image = image;
+  program = data.programs[image.program];
+  steps = stepsOf(program, image);
+  tree = moduleTree();
+  state.selected = new Set();
+  const metrics = Object.keys(METRICS).filter((key) => steps.some((step) => step[key]));
+  if (!metrics.includes(state.metric)) state.metric = metrics[0] ?? "macs";
+  byId("metric").replaceChildren(...metrics.map((key) => element("option", { value: key }, METRICS[key].short)));
+  byId("metric").value = state.metric;
+  byId("subtitle").replaceChildren(`${program.name} on ${image.description}`);
+  const estimate = "Cycles are estimated for memory without wait states, no caches and no interrupts.";
+  byId("time-note").replaceChildren(
+    !image.measured_on ? "No board of this page with this core is emulated, so that there are no times: add one to its boards."
+      : steps.every((step) => step.cycles === null) ? "Instructions are counted in the emulator; this core's manual has no cycle counts to estimate from."
+        : image.measured_on === image.board ? estimate : `${estimate} Counted on ${image.measured_on}, which has the same core.`,
+  );
+  unfoldUntil(26);
+  drawImages();
+  drawCards();
+  redraw();
+  drawTable();
+  drawQuantization();
+  select([]);
+}
+
+function redraw() {
+  drawGraph();
+  drawPlots();
+  drawFlash();
+}
+
+const isText = (target) => ["INPUT", "SELECT", "TEXTAREA"].includes(target.tagName);
+
+document.addEventListener("click", (event) => {
+  const chosen = event.target.closest("[data-image]");
+  if (chosen) return show(data.images[Number(chosen.dataset.image)]);
+  const folds = event.target.closest(".fold, .cluster text");
+  if (folds) return toggle(folds.closest("[data-fold]").dataset.fold);
+  const made = event.target.closest("[data-steps]");
+  if (made) select(stepsIn(made), made.dataset.title);
+});
+
+document.addEventListener("dblclick", (event) => {
+  const node = event.target.closest(".node[data-fold]");
+  if (node) toggle(node.dataset.fold);
+});
+
+document.addEventListener("keydown", (event) => {
+  const target = event.target;
+  if (event.key === "Escape") {
+    select([]);
+  } else if (event.key === "/" && !isText(target)) {
+    event.preventDefault();
+    byId("search").focus();
+  } else if ((event.key === "Enter" || event.key === " ") && target.dataset?.image) {
+    event.preventDefault();
+    show(data.images[Number(target.dataset.image)]);
+    document.querySelector(`[data-image="${data.images.indexOf(state.image)}"]`).focus();
+  } else if ((event.key === "Enter" || event.key === " ") && (target.dataset?.steps || target.dataset?.fold)) {
+    event.preventDefault();
+    if (target.dataset.fold !== undefined && (event.key === "Enter" || !target.dataset.steps)) toggle(target.dataset.fold);
+    else select(stepsIn(target), target.dataset.title);
+  } else if ((event.key === "ArrowDown" || event.key === "ArrowUp") && target.closest("#table tbody")) {
+    event.preventDefault();
+    const rows = [...byId("table").tBodies[0].rows].filter((row) => !row.hidden);
+    const next = rows[rows.indexOf(target.closest("tr")) + (event.key === "ArrowDown" ? 1 : -1)];
+    if (!next) return;
+    select(stepsIn(next));
+    next.focus();
+  }
+});
+
+byId("search").addEventListener("input", search);
+byId("metric").addEventListener("change", (event) => {
+  state.metric = event.target.value;
+  redraw();
+  select(state.selected, state.title);
+});
+byId("unfold").addEventListener("click", () => {
+  state.unfolded = new Set(allModules(tree).map((module) => module.path));
+  drawGraph();
+  select(state.selected, state.title);
+});
+byId("fold").addEventListener("click", () => {
+  state.unfolded = new Set([""]);
+  drawGraph();
+  select(state.selected, state.title);
+});
+byId("theme").addEventListener("click", () => document.documentElement.classList.toggle("dark"));
+document.documentElement.classList.toggle("dark", matchMedia("(prefers-color-scheme: dark)").matches);
+for (const legend of document.querySelectorAll("#graph > .legend")) {
+  legend.append(
+    legendEntry("var(--int8)", "int8 or int16"), legendEntry("var(--float)", "float"), legendEntry("var(--other)", "other"),
+    element("span", {}, "The bar below a box is its share; ⊞ unfolds."),
+  );
+}
+let resized;
+addEventListener("resize", () => {
+  clearTimeout(resized);
+  resized = setTimeout(() => {
+    redraw();
+    select(state.selected, state.title);
+  }, 150);
+});
+show(data.images[0]);
