@@ -41,6 +41,7 @@ _write_layers = (
     Pass("backends.arm.forms:add_batches"),
     Pass("backends.arm.forms:pad_outside"),
     Pass("rewrite.rows:write_rows_as_images"),
+    Pass("rewrite.pool_padding:take_ignored_padding"),
     Pass("backends.arm.forms:write_strides"),
 )
 

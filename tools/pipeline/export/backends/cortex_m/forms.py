@@ -50,6 +50,7 @@ from tools.pipeline.export.ir.operators import ARITHMETIC, ARITHMETIC_WITH_ROUND
 from tools.pipeline.export.ir.rewriting import emit, for_each
 from tools.pipeline.export.rewrite.maxima import drop_unused_argmax
 from tools.pipeline.export.rewrite.narrow_images import lay_down
+from tools.pipeline.export.rewrite.pool_padding import drop_padding, is_positive, repeat_ends, take_padding
 
 _aten = torch.ops.aten
 
@@ -91,9 +92,6 @@ _OF_SEQUENCE = (0, 1, 3)
 
 # Maps reductions of each channel of an image to poolings of the whole image.
 _POOLED: dict[Any, Any] = {_aten.mean.dim: _aten.avg_pool2d.default, _aten.amax.default: _aten.max_pool2d.default}
-
-# Padding below this is meant to be ignored by maxima: image elements are larger.
-_IGNORED = -1e3
 
 
 # Operators that require images in the default order; PyTorch returns images in an unspecified order.
@@ -144,12 +142,12 @@ def make_quantizable(program: ExportedProgram) -> ExportedProgram:
         elif node.target == _aten.conv_transpose2d.input:
             write_transposed_convolution(program, node)
         elif node.target in _POOLED:
-            _drop_padding(node)
+            drop_padding(node)
             _make_pooling(graph, node)
         elif node.target == _aten.adaptive_avg_pool2d.default:
             _make_even_pooling(graph, node)
         elif node.target == _aten.max_pool2d.default:
-            _round_down(graph, _pool_first(program, _take_padding(graph, node)))
+            _round_down(graph, _pool_first(program, take_padding(graph, node)))
         elif node.target == _aten.avg_pool2d.default:
             _round_down(graph, node)
     view_tokens_as_pixels(graph)
@@ -547,96 +545,12 @@ def _round_down(graph: Graph, pooling: Node) -> None:
         if not is_max or dilation != [1, 1]:
             return
         with graph.inserting_before(pooling):
-            if _is_positive(image):
+            if is_positive(image):
                 image = emit(graph, pooling, _aten.constant_pad_nd.default, image, [0, missing[1], 0, missing[0]], 0.0)
             else:
-                image = _repeat_ends(graph, pooling, image, [(0, count) for count in missing])
+                image = repeat_ends(graph, pooling, image, [(0, count) for count in missing])
     arguments[place] = False
     _replace(graph, pooling, pooling.target, image, *arguments[1:])
-
-
-def _is_ignored(source: Node, padding: float) -> bool:
-    """Whether no maximum of a tensor that is padded with a number is that number."""
-    return padding < _IGNORED or (_is_positive(source) and padding <= 0)
-
-
-def _drop_padding(maximum: Node) -> None:
-    """Takes the maximum over whole dimensions before they are padded with what it ignores."""
-    padded, dims, _ = _arguments(maximum)[:3]
-    if maximum.target != _aten.amax.default or padded.target != _aten.constant_pad_nd.default:
-        return
-    source, ends, padding = _arguments(padded)
-    rank = padded.meta["val"].dim()
-    reduced = {dim % rank for dim in dims or range(rank)}
-    grown = {rank - 1 - index // 2 for index, end in enumerate(ends) if end}
-    if _is_ignored(source, padding) and min(ends) >= 0 and grown <= reduced:
-        maximum.replace_input_with(padded, source)
-
-
-def _repeat_ends(graph: Graph, pooling: Node, image: Node, counts: list[tuple[int, int]]) -> Node:
-    """Repeats the first and last rows and columns of the image that many times."""
-    for dim, (before, after) in zip((2, 3), counts, strict=True):
-        size, parts = image.meta["val"].shape[dim], [image]
-        if before:
-            parts = [emit(graph, pooling, _aten.slice.Tensor, image, dim, 0, 1)] * before + parts
-        if after:
-            parts += [emit(graph, pooling, _aten.slice.Tensor, image, dim, size - 1, size)] * after
-        if len(parts) > 1:
-            image = emit(graph, pooling, _aten.cat.default, parts, dim)
-    return image
-
-
-def _take_padding(graph: Graph, pooling: Node) -> Node:
-    """Folds padding that a max pooling ignores into the pooling.
-
-    The pooling pads both ends equally. The rest becomes repeated first and last rows and columns, which every window
-    that exceeds the image contains anyway. Zeros do as well, if nothing is negative.
-    """
-    image = pooling.args[0]
-    if image.target != _aten.constant_pad_nd.default or image.meta["val"].dim() != 4:
-        return pooling
-    source, ends, value = _arguments(image)
-    is_positive = _is_positive(source)
-    left, right, top, bottom, *others = [*ends, 0, 0, 0, 0][: max(len(ends), 4)]
-    _, kernel, stride, padding, dilation, _ = (
-        argument if index in (0, 5) else for_each(argument) for index, argument in enumerate(_arguments(pooling))
-    )
-    if not _is_ignored(source, value) or any(others) or dilation != [1, 1]:
-        return pooling
-    paddings, counts = [], []
-    for axis, end in enumerate((top, left)):
-        size, out = (node.meta["val"].shape[2 + axis] for node in (source, pooling))
-        step = (stride or kernel)[axis]
-        before = padding[axis] + end
-        after = (out - 1) * step + kernel[axis] - before - size
-        if not 0 <= before < kernel[axis] or after >= kernel[axis] or min(left, right, top, bottom) < 0:
-            return pooling
-        # The largest padding for both ends that doesn't change the number of windows.
-        most = next(
-            each
-            for each in range(min(before, kernel[axis] // 2), -1, -1)
-            if (size + before + max(after, each) - kernel[axis]) // step + 1 == out
-        )
-        paddings.append(most)
-        counts.append((before - most, max(after - most, 0)))
-    with graph.inserting_before(pooling):
-        if any(map(any, counts)) and is_positive:
-            (top, bottom), (left, right) = counts
-            source = emit(graph, pooling, _aten.constant_pad_nd.default, source, [left, right, top, bottom], 0.0)
-        else:
-            source = _repeat_ends(graph, pooling, source, counts)
-    return _replace(graph, pooling, pooling.target, source, kernel, stride or kernel, paddings)
-
-
-def _is_positive(node: Node) -> bool:
-    """Whether a node returns no negative numbers, judging by the last operators."""
-    if node.target in (_aten.relu.default, _aten.sigmoid.default, _aten.hardsigmoid.default):
-        return True
-    if node.target in (_aten.hardtanh.default, _aten.clamp.default):
-        return len(node.args) > 1 and isinstance(node.args[1], (int, float)) and node.args[1] >= 0
-    if node.target in (_aten.cat.default, _aten.max_pool2d.default, _aten.avg_pool2d.default, _aten.add.Tensor):
-        return all(_is_positive(operand) for operand in node.all_input_nodes)
-    return False
 
 
 def _padding(
