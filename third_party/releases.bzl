@@ -5,7 +5,7 @@ DEFAULT_RELEASE = "1.4"
 # From a release to the sets of Python packages that have a lock of its own, in python/requirements/RELEASE; the default's lock has the others.
 _OWN_LOCKS = {
     "1.4": [],
-    "1.5": ["export", "vgf"],
+    "1.5": ["export"],
 }
 
 # Of the user's environment or --repo_env: to try a release without editing MODULE.bazel.
