@@ -47,6 +47,8 @@ def _after(tmp_path: Path, actions: str) -> Any:
     page.write_text(text, encoding="utf-8")
     dom = _chromium("--window-size=1440,1000", "--dump-dom", page.as_uri())
     assert 'data-errors="[]"' in dom
+    # The libraries' arrows, as they are in their packages.
+    assert "\u2191 bytes of flash" in dom
     found = re.search(r'<pre id="found">(.*?)</pre>', dom, re.DOTALL)
     assert found is not None
     return json.loads(found[1].replace("&amp;", "&").replace("&lt;", "<").replace("&gt;", ">"))
@@ -128,5 +130,5 @@ def test_picture(tmp_path: Path) -> None:
     # Beside the documents if it was run rather than tested.
     workspace = os.environ.get("BUILD_WORKSPACE_DIRECTORY")
     picture = Path(workspace) / "docs/images/page_ds_cnn.png" if workspace else tmp_path / "page.png"
-    _chromium("--window-size=1440,1130", "--hide-scrollbars", f"--screenshot={picture}", _PAGE.resolve().as_uri())
+    _chromium("--window-size=1440,1560", "--hide-scrollbars", f"--screenshot={picture}", _PAGE.resolve().as_uri())
     assert picture.stat().st_size > 50_000

@@ -10,6 +10,7 @@ load(":cmake_firmware.bzl", _cmake_firmware = "cmake_firmware")
 load(":cmake_firmware_test.bzl", _cmake_firmware_test = "cmake_firmware_test")
 load(":ethos_u.bzl", _ethos_u = "ethos_u", _npu_port = "npu_port")
 load(":firmware_benchmark.bzl", _firmware_benchmark = "firmware_benchmark")
+load(":firmware_budget_test.bzl", _firmware_budget_test = "firmware_budget_test")
 load(":firmware_emulate.bzl", _firmware_emulate = "firmware_emulate")
 load(":firmware_flash.bzl", _firmware_flash = "firmware_flash")
 load(":firmware_image.bzl", _firmware_image = "firmware_image")
@@ -35,6 +36,7 @@ load(
     _TorchProgramInfo = "TorchProgramInfo",
 )
 load(":pte_program.bzl", _pte_program = "pte_program")
+load(":quantization.bzl", _quantization = "quantization")
 load(":quantization_report.bzl", _quantization_report = "quantization_report")
 load(":reproducibility_test.bzl", _reproducibility_test = "reproducibility_test")
 load(":size_report.bzl", _size_report = "size_report")
@@ -53,6 +55,7 @@ cmake_firmware = _cmake_firmware
 cmake_firmware_test = _cmake_firmware_test
 ethos_u = _ethos_u
 firmware_benchmark = _firmware_benchmark
+firmware_budget_test = _firmware_budget_test
 firmware_emulate = _firmware_emulate
 firmware_flash = _firmware_flash
 firmware_image = _firmware_image
@@ -65,6 +68,7 @@ npu_port = _npu_port
 program_data = _program_data
 program_hashes = _program_hashes
 pte_program = _pte_program
+quantization = _quantization
 quantization_report = _quantization_report
 reproducibility_test = _reproducibility_test
 size_report = _size_report

@@ -1,7 +1,6 @@
 """The `model_page` rule and macro: one HTML file that shows models on boards."""
 
-load("//rules/private:emulator.bzl", "COUNTING_ATTRS")
-load("//rules/private:toolchain_files.bzl", "tools_of")
+load("//rules/private:profile.bzl", "PROFILE_ATTRS", "profile_image")
 load("//rules/private:transitions.bzl", "profile_transition")
 load(":firmware_image.bzl", "firmware_image")
 load(":providers.bzl", "FirmwareInfo")
@@ -24,45 +23,6 @@ def _graph(ctx, firmware, folder):
     )
     return graph
 
-def _profile(ctx, firmware, folder):
-    """Measures an image in its board's emulator; returns the File."""
-    index = ctx.actions.declare_file(folder + "/index.json")
-    named = {
-        "description": firmware.board.description,
-        "elf": firmware.elf,
-        "golden": firmware.program.golden,
-        "manifest": firmware.program.manifest,
-        "plan": firmware.plan,
-        "report": firmware.report_json,
-    }
-
-    # Its paths are relative to it.
-    root = "../" * index.path.count("/")
-    rows = [{"board": firmware.board.name} | {key: root + file.path for key, file in named.items()}]
-    ctx.actions.write(index, json.encode_indent({"format": "index of images", "version": 1, "images": rows}, indent = "  ") + "\n")
-    rows = ctx.actions.declare_file(folder + "/profile.json")
-    picture = ctx.actions.declare_file(folder + "/profile.png")
-    toolchain = ctx.files._arm_gnu_toolchain
-    arguments = ctx.actions.args()
-    arguments.add("--index", index)
-    arguments.add("--qemu", ctx.file._qemu)
-    arguments.add("--objdump", tools_of(toolchain)["objdump"])
-    arguments.add("--picture", picture)
-    arguments.add("--json", rows)
-    arguments.add("--quiet")
-    ctx.actions.run(
-        executable = ctx.executable._profile,
-        arguments = [arguments],
-        inputs = depset(
-            [index, ctx.file._qemu] + named.values() + toolchain,
-            transitive = [ctx.attr._qemu[DefaultInfo].default_runfiles.files],
-        ),
-        outputs = [rows, picture],
-        mnemonic = "FirmwareProfile",
-        progress_message = "Profiling %s on %s for %%{label}" % (firmware.program.name, firmware.board.name),
-    )
-    return rows
-
 def _model_page_impl(ctx):
     arguments = ctx.actions.args()
     inputs = []
@@ -71,7 +31,7 @@ def _model_page_impl(ctx):
         firmware = target[FirmwareInfo]
         folder = "%s.data/%s" % (ctx.label.name, firmware.name)
         files = [firmware.report_json, firmware.board.description, _graph(ctx, firmware, folder)]
-        profile = [_profile(ctx, profiled[FirmwareInfo], folder)] if firmware.board.emulated and not firmware.board.npu else []
+        profile = [profile_image(ctx, profiled[FirmwareInfo], folder)] if firmware.board.emulated and not firmware.board.npu else []
         optional = [[firmware.program.report] if firmware.program.report else [], profile]
         arguments.add("--image")
         arguments.add_all(files + [file[0] if file else "" for file in optional])
@@ -91,12 +51,12 @@ def _model_page_impl(ctx):
         mnemonic = "ModelPage",
         progress_message = "Writing the page %{label}",
     )
-    return [DefaultInfo(files = depset([page])), OutputGroupInfo(json = depset([data]))]
+    return [DefaultInfo(files = depset([page])), OutputGroupInfo(json = depset([data]), reports = depset(inputs))]
 
 model_page_rule = rule(
     implementation = _model_page_impl,
     doc = "Writes `<name>.html` about images, see the macro.",
-    attrs = COUNTING_ATTRS | {
+    attrs = PROFILE_ATTRS | {
         "firmware": attr.label_list(mandatory = True, allow_empty = False, providers = [FirmwareInfo], doc = "The images."),
         "profiled": attr.label_list(
             mandatory = True,
@@ -107,7 +67,7 @@ model_page_rule = rule(
         "title": attr.string(doc = "The page's title; the target's name by default."),
         "_graph": attr.label(default = "//tools/pipeline/graph", executable = True, cfg = "exec"),
         "_libraries": attr.label_list(
-            default = ["@npm_d3//:d3.min.js", "@npm_plot//:plot.umd.min.js", "@npm_dagre//:dagre.min.js"],
+            default = ["@npm_d3//:dist/d3.min.js", "@npm_plot//:dist/plot.umd.min.js", "@npm_dagre//:dist/dagre.min.js"],
             allow_files = True,
         ),
         "_licences": attr.label_list(
@@ -115,8 +75,6 @@ model_page_rule = rule(
             allow_files = True,
         ),
         "_page": attr.label(default = "//tools/pipeline/page", executable = True, cfg = "exec"),
-        "_profile": attr.label(default = "//tools/commands/profile", executable = True, cfg = "exec"),
-        "_allowlist_function_transition": attr.label(default = "@bazel_tools//tools/allowlists/function_transition_allowlist"),
     },
 )
 

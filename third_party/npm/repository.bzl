@@ -10,14 +10,12 @@ def _npm_library_impl(rctx):
     rctx.download_and_extract(
         url = npm_url(rctx, rctx.attr.package, rctx.attr.version),
         sha256 = rctx.attr.sha256,
-        output = "package",
         stripPrefix = "package",
     )
-    file = rctx.attr.file.rpartition("/")[2]
-    rctx.file(file, rctx.read("package/" + rctx.attr.file), executable = False)
-    rctx.file("LICENSE", rctx.read("package/LICENSE"), executable = False)
-    rctx.delete("package")
-    rctx.file("BUILD.bazel", _BUILD.format(file = file))
+    for file in rctx.path(".").readdir():
+        if file.basename not in [rctx.attr.file.partition("/")[0], "LICENSE"]:
+            rctx.delete(file)
+    rctx.file("BUILD.bazel", _BUILD.format(file = rctx.attr.file))
 
 npm_library = repository_rule(
     doc = "A file of an npm package, and its licence.",

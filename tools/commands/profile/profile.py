@@ -147,7 +147,7 @@ def _parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--clock-mhz", type=float, help="clock at which to give the time of estimated cycles (default: the board's)"
     )
-    parser.add_argument("--quiet", action="store_true", help="print no table")
+    parser.add_argument("--quiet", action="store_true", help="print no table, and draw no picture")
     parser.add_argument("--timeout", type=float, default=600, help="seconds until the run counts as hung")
     arguments = parser.parse_args(argv)
     if arguments.clock_mhz is not None and not arguments.clock_mhz > 0:
@@ -218,8 +218,8 @@ def _run(arguments: argparse.Namespace) -> None:
         note = ""
     else:
         profile, note = _emulate(image, arguments)
-    picture(profile, arguments.picture)
     if not arguments.quiet:
+        picture(profile, arguments.picture)
         print(f"{profile.name} on {profile.board}")
         print(table(profile) + note)
         print(f"bar chart: {arguments.picture}")

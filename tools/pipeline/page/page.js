@@ -518,6 +518,54 @@ function drawImages() {
   );
 }
 
+// Okabe and Ito's colours.
+const COLORS = ["#0072b2", "#e69f00", "#009e73", "#d55e00", "#cc79a7", "#56b4e9", "#8a939e", "#b8a900"];
+
+/** Every image as a dot, a colour per board and a shape per model; a ring marks those that no other one beats in both. */
+function drawChoices() {
+  const dots = data.images.map((image, index) => ({
+    index,
+    model: data.programs[image.program].name,
+    board: image.board,
+    flash: image.memories.flash.used,
+    RAM: image.memories.RAM.used,
+    ms: timeOf(image),
+    accuracy: image.accuracy,
+  }));
+  const pairs = [["ms", "accuracy"], ["ms", "flash"], ["flash", "RAM"]];
+  const labels = { ms: "ms, estimated", accuracy: "accuracy", flash: "bytes of flash", RAM: "bytes of RAM" };
+  const sign = (key) => (key === "accuracy" ? -1 : 1);
+  const plots = pairs.flatMap(([x, y]) => {
+    const known = dots.filter((dot) => dot[x] !== null && dot[y] !== null);
+    if (known.length < 3) return [];
+    const beats = (a, b) => [x, y].every((key) => sign(key) * a[key] <= sign(key) * b[key]) && [x, y].some((key) => a[key] !== b[key]);
+    const front = known.filter((dot) => !known.some((other) => beats(other, dot)));
+    const made = Plot.plot({
+      width: Math.max(280, Math.min(640, byId("overview").clientWidth / 2 - 32)),
+      height: 260,
+      marginLeft: 62,
+      style: { background: "transparent", fontFamily: "inherit", fontSize: "11px" },
+      x: { label: labels[x], grid: true, tickFormat: "~s", zero: true },
+      y: { label: labels[y], grid: true, tickFormat: y === "accuracy" ? "~%" : "~s", zero: y !== "accuracy" },
+      color: { domain: [...new Set(dots.map((dot) => dot.board))], range: COLORS, legend: true },
+      symbol: { domain: [...new Set(dots.map((dot) => dot.model))], legend: true },
+      marks: [
+        Plot.dot(front, { x, y, r: 10, stroke: "var(--mark)" }),
+        Plot.dot(known, {
+          x, y, r: 5, fill: "board", symbol: "model", title: (dot) => `${dot.model} on ${dot.board}: ${dot[x]} ${labels[x]}, ${dot[y]} ${labels[y]}`,
+          render(index, scales, values, dimensions, context, next) {
+            const group = next(index, scales, values, dimensions, context);
+            [...group.children].forEach((shape, place) => (shape.dataset.image = known[index[place]].index));
+            return group;
+          },
+        }),
+      ],
+    });
+    return [made];
+  });
+  byId("choices").replaceChildren(...plots);
+}
+
 function drawCards() {
   const card = (name, value, below, share) => {
     const made = element("div", { class: "card" }, element("span", {}, name), element("b", {}, value), element("span", {}, below));
@@ -585,6 +633,7 @@ function show(image) {
   );
   unfoldUntil(26);
   drawImages();
+  drawChoices();
   drawCards();
   redraw();
   drawTable();

@@ -76,8 +76,16 @@ def page_data(title: str, images: Sequence[Image]) -> dict[str, Any]:
     return {
         "title": title,
         "programs": programs,
-        "images": [_image(number, image, shown) for number, image in shown],
+        "images": [_image(number, image, shown) | {"accuracy": _accuracy(image, images)} for number, image in shown],
     }
+
+
+def _accuracy(image: Image, images: Sequence[Image]) -> float | None:
+    """The share of an evaluation set that a model gets right; one in float32 has it from another one's report."""
+    known = [other.quantization.accuracy for other in images if other.quantization and other.quantization.accuracy]
+    if image.quantization is not None:
+        return image.quantization.accuracy.int8 if image.quantization.accuracy else None
+    return known[0].float32 if known and len({accuracy.float32 for accuracy in known}) == 1 else None
 
 
 def _image(number: int, image: Image, images: Sequence[tuple[int, Image]]) -> dict[str, Any]:
@@ -239,7 +247,12 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-def _read(files: Sequence[str]) -> Image:
+def read_image(files: Sequence[str]) -> Image:
+    """Reads the reports of an image: size report, board, graph, quantization and profile; the last two may be empty.
+
+    Raises:
+        UserError: one of them is missing or something else.
+    """
     report, board, graph, quantization, profile = files
     return Image(
         read_size_report(Path(report)),
@@ -251,7 +264,7 @@ def _read(files: Sequence[str]) -> Image:
 
 
 def _run(arguments: argparse.Namespace) -> None:
-    data = page_data(arguments.title, [_read(files) for files in arguments.image])
+    data = page_data(arguments.title, [read_image(files) for files in arguments.image])
     libraries, licences = (
         [path.read_text(encoding="utf-8") for path in paths] for paths in (arguments.library, arguments.licence)
     )

@@ -1,10 +1,8 @@
-import io
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-import torch
 
 from tools.pipeline.train.train import train
 from tools.quiet.console import Console, UserError
@@ -19,10 +17,6 @@ class _ShownConsole(Console):
         yield
 
 
-def weights_of(path: Path) -> dict[str, torch.Tensor]:
-    return torch.load(io.BytesIO(train(path, _ShownConsole())), weights_only=True)
-
-
 def source(folder: Path, train_body: str) -> Path:
     path = folder / "my_model.py"
     path.write_text(
@@ -34,28 +28,6 @@ def source(folder: Path, train_body: str) -> Path:
         encoding="utf-8",
     )
     return path
-
-
-def test_sine_is_trained_well_enough() -> None:
-    from tools.pipeline.model_file.model_file import ModelFile
-
-    file = ModelFile(Path("models/sine/sine.py"))
-    net = file.model()
-    net.load_state_dict(weights_of(file.path))
-    assert file.module.mean_absolute_error(net) < 0.02
-
-
-def test_digits_is_trained_well_enough() -> None:
-    from tools.pipeline.model_file.model_file import ModelFile
-
-    file = ModelFile(Path("models/digits/digits.py"))
-    net = file.model()
-    net.load_state_dict(weights_of(file.path))
-    samples, labels = file.evaluation_set()
-    assert len(samples) == 360
-    with torch.no_grad():
-        right = sum(int(net(*sample).argmax()) == label for sample, label in zip(samples, labels.tolist(), strict=True))
-    assert right / 360 >= 0.95
 
 
 def test_training_is_repeatable(tmp_path: Path) -> None:

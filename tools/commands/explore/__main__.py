@@ -1,0 +1,5 @@
+import sys
+
+from tools.commands.explore.explore import main
+
+sys.exit(main())

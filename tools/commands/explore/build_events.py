@@ -1,0 +1,73 @@
+"""What became of the targets of a build, from the file of its events that Bazel writes (--build_event_json_file)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlparse
+
+
+@dataclass(frozen=True)
+class Built:
+    """A target that was to be built: the addresses of its output group's files, or in a line why there are none."""
+
+    files: tuple[str, ...] = ()
+    reason: str = ""
+
+
+def read_build_events(path: Path) -> dict[str, Built]:
+    """What became of each target, by its name without package."""
+    events = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+    sets: dict[str, Any] = {}
+    actions: dict[str, str] = {}
+    for event in events:
+        if named := event["id"].get("namedSet"):
+            sets[named["id"]] = event.get("namedSetOfFiles", {})
+        elif (action := event["id"].get("actionCompleted")) and not event.get("action", {}).get("success"):
+            actions[_action_key(action)] = _reason(event.get("action", {}))
+    found = {}
+    for event in events:
+        target = event["id"].get("targetCompleted")
+        if not target:
+            continue
+        name = target["label"].rpartition(":")[2]
+        completed = event.get("completed", {})
+        if completed.get("success"):
+            ids = [entry["id"] for group in completed.get("outputGroup", []) for entry in group.get("fileSets", [])]
+            found[name] = Built(tuple(dict.fromkeys(file for number in ids for file in _files(sets, number))))
+        else:
+            children = [child["actionCompleted"] for child in event.get("children", []) if "actionCompleted" in child]
+            reasons = [actions[key] for child in children if (key := _action_key(child)) in actions]
+            message = event.get("aborted", {}).get("description") or completed.get("failureDetail", {}).get(
+                "message", ""
+            )
+            found[name] = Built(reason=reasons[0] if reasons else _line(message))
+    return found
+
+
+def _action_key(action: dict[str, Any]) -> str:
+    return f"{action.get('label')} {action.get('primaryOutput')}"
+
+
+def _files(sets: dict[str, Any], number: str) -> Iterator[str]:
+    for file in sets.get(number, {}).get("files", []):
+        yield file["uri"]
+    for inner in sets.get(number, {}).get("fileSets", []):
+        yield from _files(sets, inner["id"])
+
+
+def _reason(action: dict[str, Any]) -> str:
+    uri = action.get("stderr", {}).get("uri", "")
+    path = Path(unquote(urlparse(uri).path))
+    text = path.read_text(encoding="utf-8", errors="replace") if uri.startswith("file:") and path.is_file() else ""
+    return _line(text) or _line(action.get("failureDetail", {}).get("message", ""))
+
+
+def _line(text: str) -> str:
+    """The sentence of a message that says most: the first with an error, or else the first."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    line = next((line for line in lines if "error" in line.lower()), lines[0] if lines else "")
+    return line.removeprefix("ERROR: ").partition(". ")[0].removesuffix(".")

@@ -1,0 +1,5 @@
+import sys
+
+from tools.verify.budget.budget import main
+
+sys.exit(main())
