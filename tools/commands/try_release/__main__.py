@@ -23,7 +23,9 @@ from tools.quiet.tool import run_tool
 
 
 def _package(text: str) -> str:
-    """Returns what pip installs for a version of ExecuTorch, or for NAME==VERSION."""
+    """Returns what pip installs for a version of ExecuTorch, for `newest`, or for NAME==VERSION."""
+    if text == "newest":
+        return "executorch"
     name, _, version = text.rpartition("==")
     try:
         Version(version)
@@ -65,7 +67,7 @@ def lost_headers(sources: Path, headers: Path) -> list[Finding]:
 def main(argv: list[str] | None = None) -> int:
     """Command line entry point."""
     parser = argparse.ArgumentParser(prog="try_release", description=__doc__)
-    parser.add_argument("release", help="version of ExecuTorch")
+    parser.add_argument("release", help="version of ExecuTorch, or `newest`")
     parser.add_argument("packages", nargs="*", metavar="NAME==VERSION", help="further packages, such as torchao")
     arguments = parser.parse_args(argv)
     return run_tool("try_release", _run, [arguments.release, *arguments.packages])
