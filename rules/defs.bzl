@@ -36,6 +36,7 @@ load(
     _TorchProgramInfo = "TorchProgramInfo",
 )
 load(":pte_program.bzl", _pte_program = "pte_program")
+load(":quantization.bzl", _quantization = "quantization")
 load(":quantization_report.bzl", _quantization_report = "quantization_report")
 load(":reproducibility_test.bzl", _reproducibility_test = "reproducibility_test")
 load(":size_report.bzl", _size_report = "size_report")
@@ -67,6 +68,7 @@ npu_port = _npu_port
 program_data = _program_data
 program_hashes = _program_hashes
 pte_program = _pte_program
+quantization = _quantization
 quantization_report = _quantization_report
 reproducibility_test = _reproducibility_test
 size_report = _size_report

@@ -5,15 +5,14 @@ load("@rules_python//python:py_info.bzl", "PyInfo")
 load("//platforms:cores.bzl", "CORES", "core_name")
 load("//platforms:hosts.bzl", "VGF_HOST")
 load("//rules/private:actions.bzl", "CORE_ATTRS", "NO_NETWORK", "check_npu", "check_program_name", "is_identifier", "target_core")
+load("//rules/private:quantization_errors.bzl", "quantization_error")
 load("//rules/private:transitions.bzl", "program_transition")
 load(":providers.bzl", "NpuInfo", "TorchOperatorInfo", "TorchProgramInfo")
+load(":quantization.bzl", default_quantization = "quantization")
 load(":quantization_report.bzl", "quantization_report")
 
 _BACKENDS = ["portable", "cortex_m", "ethos_u", "vgf"]
 _IO = ["float32", "int8", "int16"]
-_WEIGHT_DTYPES = ["int8", "int4", "auto"]
-_GROUP_SIZES = [32, 0]
-_ACTIVATION_RANGES = ["auto", "min_max", "percentile", "mse"]
 
 # PyTorch is imported once, instead of by each export: tools/pipeline/persistent_worker.
 _PERSISTENT_WORKER = {
@@ -61,40 +60,21 @@ def _import_folders(ctx):
                 (folders if is_main else packages)[full] = None
     return folders.keys(), packages.keys()
 
-def _check_attributes(ctx, name, npu):
+def _check_attributes(ctx, name, npu, quantization):
     """Fails for attributes that can't be combined."""
     backend = ctx.attr.backend
     check_program_name(ctx, name)
     if backend == "portable" and ctx.attr.io != "float32":
         fail("%s: io is for backends that quantize; a portable program takes the dtypes of the model" % ctx.label)
-    if backend != "cortex_m" and not ctx.attr.packed:
-        fail("%s: packed is for backend = \"cortex_m\"" % ctx.label)
-    if backend != "cortex_m" and ctx.attr.keep_float:
-        fail("%s: keep_float is for backend = \"cortex_m\"" % ctx.label)
-    if ctx.attr.min_snr and (backend != "cortex_m" or (ctx.attr.io != "float32" and ctx.attr.weight_dtype != "auto")):
-        fail("%s: min_snr is for backend = \"cortex_m\" with io = \"float32\" or weight_dtype = \"auto\"" % ctx.label)
-    if ctx.attr.min_accuracy and (backend != "cortex_m" or ctx.attr.io != "float32"):
-        fail("%s: min_accuracy is for backend = \"cortex_m\" with io = \"float32\"" % ctx.label)
-    if ctx.attr.min_accuracy and not _is_share(ctx.attr.min_accuracy):
-        fail("%s: min_accuracy = \"%s\"; it is a share from 0 to 1, such as \"0.95\", or empty for none" % (ctx.label, ctx.attr.min_accuracy))
-    _check_weight_dtypes(ctx)
-    for layer, method in ctx.attr.activation_ranges.items():
-        if method not in _ACTIVATION_RANGES:
-            fail("%s: activation_ranges: '%s' has '%s'; allowed: %s" % (ctx.label, layer, method, ", ".join(_ACTIVATION_RANGES)))
-    if backend != "cortex_m" and (ctx.attr.activation_range != "auto" or ctx.attr.activation_ranges):
-        fail("%s: activation_range and activation_ranges are for backend = \"cortex_m\"" % ctx.label)
-    if ctx.attr.min_snr < 0:
-        fail("%s: min_snr = %d; it is a ratio in dB, such as 30, or 0 for none" % (ctx.label, ctx.attr.min_snr))
+    if quantization and backend != "cortex_m":
+        fail("%s: quantization is for backend = \"cortex_m\", not '%s'" % (ctx.label, backend))
+    error = quantization_error(quantization, ctx.attr.io) if quantization else None
+    if error:
+        fail("%s: quantization: %s" % (ctx.label, error))
     if backend != "ethos_u" and ctx.attr.io == "int16":
         fail("%s: io = \"int16\" is for backend = \"ethos_u\"; backend '%s' has 'float32' and, if it quantizes, 'int8'" % (ctx.label, backend))
     if backend == "ethos_u":
         check_npu(ctx, npu)
-    if ctx.attr.float_growth < 0:
-        fail("%s: float_growth = %d; it is a number of bytes, 0 for none" % (ctx.label, ctx.attr.float_growth))
-    if ctx.attr.winograd_growth < 0:
-        fail("%s: winograd_growth = %d; it is a number of bytes, 0 for none" % (ctx.label, ctx.attr.winograd_growth))
-    if ctx.attr.winograd_growth and (backend != "cortex_m" or not ctx.attr.packed):
-        fail("%s: winograd_growth is for backend = \"cortex_m\" with packed = True" % ctx.label)
     if ctx.attr.weights and not ctx.attr.weights[TorchProgramInfo].weights:
         fail("%s: weights = %s is a program that is not trained; set train = True there" % (ctx.label, ctx.attr.weights.label))
     if ctx.attr.weights and ctx.attr.train:
@@ -104,24 +84,6 @@ def _check_attributes(ctx, name, npu):
             fail("%s: methods: '%s' is not the name of a method besides forward" % (ctx.label, method))
     if ctx.attr.methods and backend != "portable":
         fail("%s: methods are for backend = \"portable\"; make a torch_program of each for %s" % (ctx.label, backend))
-
-def _is_share(text):
-    """Whether a text is a number from 0 to 1, in digits."""
-    whole, _, decimals = text.partition(".")
-    return (whole == "0" and (not decimals or decimals.isdigit())) or (whole == "1" and not decimals.strip("0"))
-
-def _check_weight_dtypes(ctx):
-    """Fails for unknown dtypes of weights, and for those that the backend doesn't support."""
-    for layer, dtype in ctx.attr.weight_dtypes.items():
-        if dtype not in ["int8", "int4"]:
-            fail("%s: weight_dtypes: '%s' has '%s'; allowed: 'int8', 'int4'" % (ctx.label, layer, dtype))
-    has_int4 = ctx.attr.weight_dtype != "int8" or "int4" in ctx.attr.weight_dtypes.values()
-    if has_int4 and (ctx.attr.backend != "cortex_m" or not ctx.attr.packed):
-        fail("%s: int4 weights are for backend = \"cortex_m\" with packed = True" % ctx.label)
-    if ctx.attr.weight_dtypes and ctx.attr.backend != "cortex_m":
-        fail("%s: weight_dtypes is for backend = \"cortex_m\"" % ctx.label)
-    if ctx.attr.weight_dtype == "auto" and not ctx.attr.min_snr:
-        fail("%s: weight_dtype = \"auto\" needs min_snr, which the outputs must still have with int4 weights" % ctx.label)
 
 def _model(ctx, operators):
     """Returns the files that the model file may read.
@@ -145,8 +107,6 @@ def _model(ctx, operators):
 
 def _add_model(ctx, arguments, model):
     arguments.add("--model", ctx.file.src)
-    if ctx.attr.entry:
-        arguments.add("--entry", ctx.attr.entry)
     arguments.add_all(model.declared, before_each = "--data", expand_directories = False)
 
 def _add_imports(arguments, model):
@@ -159,6 +119,8 @@ def _train(ctx, name, model):
     log = ctx.actions.declare_file(name + ".train.log")
     arguments = ctx.actions.args()
     _add_model(ctx, arguments, model)
+    if ctx.attr.entry:
+        arguments.add("--entry", ctx.attr.entry)
     arguments.add("--output", weights)
     arguments.add("--log", log)
     _add_imports(arguments, model)
@@ -180,7 +142,22 @@ def _method_files(ctx, name, method):
         "manifest": ctx.actions.declare_file("%s.%s.manifest.json" % (name, method)),
     }
 
-def _export(ctx, name, core, npu, model, weights, operators):
+def _write_options(ctx, name, core, operators, quantization):
+    """Writes the record of what the program is exported to, which tools/pipeline/export/options.py reads; a File."""
+    options = ctx.actions.declare_file(name + ".options.json")
+    ctx.actions.write(options, json.encode_indent({
+        "format": "options of an export",
+        "version": 1,
+        "core": core,
+        "backend": ctx.attr.backend,
+        "io": ctx.attr.io,
+        "entry": ctx.attr.entry,
+        "methods": ctx.attr.methods,
+        "operators": [operator.operator for operator in operators],
+    } | quantization, indent = "  ") + "\n")
+    return options
+
+def _export(ctx, name, core, npu, model, weights, operators, quantization):
     """Exports the model; returns a struct of Files: those of TorchProgramInfo, `methods` with dicts of further ones', `vgf` and `npu_report`."""
     program = ctx.actions.declare_file(name + ".pte")
     manifest = ctx.actions.declare_file(name + ".manifest.json")
@@ -190,40 +167,17 @@ def _export(ctx, name, core, npu, model, weights, operators):
     report = None
     vgf = []
     npu_report = []
-    inputs = [weights] if weights else []
+    options = _write_options(ctx, name, core, operators, quantization)
+    inputs = [options] + ([weights] if weights else [])
 
     arguments = ctx.actions.args()
     arguments.use_param_file("@%s", use_always = True)
     arguments.set_param_file_format("multiline")
     _add_model(ctx, arguments, model)
     arguments.add("--name", name)
-    arguments.add("--core", core)
-    arguments.add("--backend", ctx.attr.backend)
-    arguments.add("--io", ctx.attr.io)
-    if not ctx.attr.packed:
-        arguments.add("--plain")
+    arguments.add("--options", options)
     if ctx.attr._dump_after[BuildSettingInfo].value:
         arguments.add("--dump-after", ctx.attr._dump_after[BuildSettingInfo].value)
-    if ctx.attr.backend == "cortex_m" and ctx.attr.float_where_faster and ctx.attr.packed:
-        arguments.add("--float-where-faster")
-        arguments.add("--float-growth", ctx.attr.float_growth)
-    if ctx.attr.winograd_growth:
-        arguments.add("--winograd-growth", ctx.attr.winograd_growth)
-    arguments.add_all(ctx.attr.keep_float, before_each = "--keep-float")
-    if ctx.attr.min_snr:
-        arguments.add("--min-snr", ctx.attr.min_snr)
-    if ctx.attr.min_accuracy:
-        arguments.add("--min-accuracy", ctx.attr.min_accuracy)
-    if ctx.attr.weight_dtype != "int8":
-        arguments.add("--weight-dtype", ctx.attr.weight_dtype)
-    for layer, dtype in ctx.attr.weight_dtypes.items():
-        arguments.add_all("--layer-weight-dtype", [layer, dtype])
-    if ctx.attr.group_size != 32:
-        arguments.add("--group-size", ctx.attr.group_size)
-    if ctx.attr.activation_range != "auto":
-        arguments.add("--activation-range", ctx.attr.activation_range)
-    for layer, method in ctx.attr.activation_ranges.items():
-        arguments.add_all("--layer-activation-range", [layer, method])
     if weights:
         arguments.add("--weights", weights)
     arguments.add("--program", program)
@@ -231,9 +185,8 @@ def _export(ctx, name, core, npu, model, weights, operators):
     arguments.add("--golden", golden)
     arguments.add("--log", log)
     _add_imports(arguments, model)
-    arguments.add_all([operator.operator for operator in operators], before_each = "--operator")
-    for method, files in methods.items():
-        arguments.add_all("--method", [method, files["golden"], files["manifest"]])
+    for files in methods.values():
+        arguments.add_all("--method", [files["golden"], files["manifest"]])
     if ctx.attr.backend in ["cortex_m", "ethos_u"] or ctx.attr.io != "float32":
         report = ctx.actions.declare_file(name + ".quantization.json")
         arguments.add("--report", report)
@@ -270,7 +223,8 @@ def _export(ctx, name, core, npu, model, weights, operators):
 def _torch_program_impl(ctx):
     name = ctx.attr.program_name or ctx.label.name
     npu = ctx.attr._npu[NpuInfo]
-    _check_attributes(ctx, name, npu)
+    quantization = json.decode(ctx.attr.quantization) if ctx.attr.quantization else {}
+    _check_attributes(ctx, name, npu, quantization)
     core = _target_core(ctx)
     operators = [target[TorchOperatorInfo] for target in ctx.attr.operators]
     model = _model(ctx, operators)
@@ -279,7 +233,7 @@ def _torch_program_impl(ctx):
     if ctx.attr.train:
         weights, log = _train(ctx, name, model)
         logs.append(log)
-    exported = _export(ctx, name, core, npu, model, weights, operators)
+    exported = _export(ctx, name, core, npu, model, weights, operators, quantization)
     methods = [
         TorchProgramInfo(
             name = "%s_%s" % (name, method),
@@ -354,57 +308,7 @@ torch_program_rule = rule(
 the scales and zero points in header and manifest. `int16` is for `ethos_u`, and makes all activations 16 bits wide.
 """,
         ),
-        "packed": attr.bool(
-            default = True,
-            doc = "Whether a quantized program's constants are packed for this project's kernels; otherwise it consists of ExecuTorch's `cortex_m::` operators and also runs elsewhere.",
-        ),
-        "float_where_faster": attr.bool(
-            default = True,
-            doc = "Whether operators of an int8 program stay in floating point where they take fewer instructions and are no larger, or the whole program does, see `float_growth`. Otherwise everything is int8 that can be. That is always the case with `io = \"int8\"`, where the build only prints the estimate for floating point, without `packed`, and on cores without an FPU, or with neither the DSP extension nor vectors.",
-        ),
-        "float_growth": attr.int(
-            doc = "How many more bytes of program and of tensor memory than int8 a program all in floating point may take under `float_where_faster`, if it is estimated to take at least 10 % fewer instructions. 0: it may take no more of either.",
-        ),
-        "winograd_growth": attr.int(
-            doc = "How many more bytes of tensor memory an int8 program may take for 3x3 convolutions without stride that compute the same integers with less than half of the multiplications, on cores with the DSP extension. 0: none.",
-        ),
-        "keep_float": attr.string_list(
-            doc = "Layers of an int8 program that stay in floating point, including all layers inside them, by their names in the model: `[\"head\", \"blocks.3.attention\"]`. The quantization report lists the names and the accuracy that each layer costs.",
-        ),
-        "min_snr": attr.int(
-            doc = "The signal-to-noise ratio in dB that the outputs of an int8 program must have against floating point, on calibration samples: the layers that cost most stay in floating point until it is reached. 0: none is demanded, but the export aims at 15 dB.",
-        ),
-        "min_accuracy": attr.string(
-            doc = "The share of the samples of `evaluation_set()` that an int8 program must classify correctly, 0 to 1: the layers that cost most stay in floating point until it is reached. Empty: none is demanded.",
-        ),
-        "weight_dtype": attr.string(
-            default = "int8",
-            values = _WEIGHT_DTYPES,
-            doc = """Dtype of the weights of linear layers and 1x1 convolutions (without stride) in an int8 program.
-`int4` takes half of the flash; `auto` is int4 except for the layers that cost most accuracy, until the outputs have
-`min_snr`, whatever `io` is. Activations are always int8, and so are the weights of all other layers.
-""",
-        ),
-        "weight_dtypes": attr.string_dict(
-            doc = "Weight dtypes of single layers, including all layers inside them, by their names in the model: `{\"head\": \"int8\", \"encoder.3\": \"int4\"}`. The longest matching name wins.",
-        ),
-        "group_size": attr.int(
-            default = 32,
-            values = _GROUP_SIZES,
-            doc = "How many inputs share a scale of int4 weights: 32, which costs a byte per 32 weights; 0: all inputs of an output channel do.",
-        ),
-        "activation_range": attr.string(
-            default = "auto",
-            values = _ACTIVATION_RANGES,
-            doc = """How the ranges of an int8 program's tensors are chosen: `min_max`, the range in calibration,
-widened for the least expected noise on other inputs; `percentile`, 99.99 % of the numbers in calibration; `mse`, the
-smallest square error of these numbers; `auto`, for each tensor the method with the least expected noise, estimated on
-samples that are not used to choose the range.
-""",
-        ),
-        "activation_ranges": attr.string_dict(
-            doc = "Methods for single layers' results, including those of all layers inside them, by their names in the model: `{\"head\": \"min_max\"}`. The longest matching name wins.",
-        ),
+        "quantization": attr.string(doc = "What `quantization()` returned, as JSON, for `cortex_m`. Set by the macro."),
         "program_name": attr.string(doc = "Name of the program, a C identifier; the target's name by default."),
         "cores": attr.string_list(doc = "The cores that the model is for, of those in docs/boards.md; empty: all."),
         "_train": attr.label(default = "//tools/pipeline/train", executable = True, cfg = "exec"),
@@ -417,7 +321,7 @@ samples that are not used to choose the range.
     provides = [TorchProgramInfo],
 )
 
-def torch_program(name, cores = [], backend = "portable", train = False, weights = None, **kwargs):
+def torch_program(name, cores = [], backend = "portable", quantization = None, train = False, weights = None, **kwargs):
     """Exports a model file to `<name>.pte` with golden inputs and outputs and a manifest.
 
     The model file has `model()`, which returns an eval-mode nn.Module, and `example_inputs()`, a tuple of tensors; with
@@ -435,6 +339,7 @@ def torch_program(name, cores = [], backend = "portable", train = False, weights
         host (docs/vgf.md), whose .vgf files are the output group `vgf`. Built by itself, without a board, a program for
         `cortex_m` is for a Cortex-M4. `ethos_u` is incompatible without a board that has an NPU, `vgf` with boards, and
         with machines that Arm's compiler doesn't support.
+      quantization: how the model becomes int8, with `cortex_m`: what `quantization()` returns. None: its defaults.
       train: whether the model file has `train()`.
       weights: a trained torch_program of the same model file, whose weights this one uses, so that both are trained
         once.
@@ -443,6 +348,8 @@ def torch_program(name, cores = [], backend = "portable", train = False, weights
     unknown = [core for core in cores if core not in CORES]
     if unknown:
         fail("torch_program %s: cores %s are unknown; allowed: %s" % (name, unknown, sorted(CORES)))
+    if backend == "cortex_m":
+        quantization = quantization or default_quantization()
     if backend in ["cortex_m", "ethos_u"] and not cores:
         cores = sorted(CORES)
     if backend != "portable" and train:
@@ -460,6 +367,7 @@ def torch_program(name, cores = [], backend = "portable", train = False, weights
     torch_program_rule(
         name = name,
         backend = backend,
+        quantization = json.encode(quantization) if quantization else "",
         train = train,
         weights = weights,
         cores = cores,

@@ -123,12 +123,12 @@ def _platforms_of_programs(cores, by_cost):
     }
 
 def _chooses_float(attr):
-    """Whether a torch_program with these attributes computes in floating point where that is faster.
+    """Whether an int8 torch_program with these attributes computes in floating point where that is faster.
 
     Programs with integer inputs and outputs shouldn't need floating-point code in between, and the costs of
     ExecuTorch's operators are unknown, because another project implements their kernels.
     """
-    return attr.backend == "cortex_m" and attr.float_where_faster and attr.io == "float32" and attr.packed
+    return json.decode(attr.quantization)["float_where_faster"] and attr.io == "float32"
 
 def _program_transition_impl(settings, attr):
     # A program for any core is exported (and trained) once for all boards and consoles, so its configuration must not

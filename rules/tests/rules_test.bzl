@@ -4,7 +4,7 @@ load("@bazel_skylib//lib:unittest.bzl", "analysistest", "asserts", "unittest")
 load("@bazel_skylib//rules:write_file.bzl", "write_file")
 load("//platforms:cores.bzl", "float_abi_constraints", "float_abi_error", "float_abi_flags")
 load("//rules:board_npu.bzl", "board_npu")
-load("//rules:defs.bzl", "BoardInfo", "FirmwareInfo", "KernelRegistryInfo", "MemoryPlanInfo", "ProgramDataInfo", "TorchProgramInfo", "board", "cmake_firmware", "firmware_benchmark", "firmware_budget_test", "firmware_emulate", "firmware_test", "kernel_registry", "pte_program", "quantization_report", "torch_cpp_library", "torch_firmware", "torch_operator", "torch_package", "torch_program")
+load("//rules:defs.bzl", "BoardInfo", "FirmwareInfo", "KernelRegistryInfo", "MemoryPlanInfo", "ProgramDataInfo", "TorchProgramInfo", "board", "cmake_firmware", "firmware_benchmark", "firmware_budget_test", "firmware_emulate", "firmware_test", "kernel_registry", "pte_program", "quantization", "quantization_report", "torch_cpp_library", "torch_firmware", "torch_operator", "torch_package", "torch_program")
 load("//rules:ethos_u.bzl", "ethos_u", "npu_port")
 load("//rules/private:npu_errors.bzl", "npu_error", "port_error")
 load("//rules/private:transitions.bzl", "no_board")
@@ -370,20 +370,22 @@ def rules_test_suite(name):
         tags = ["manual"],
     )
     _manual_program("int8_of_a_portable", io = "int8")
-    _manual_program("min_snr_of_a_portable", min_snr = 30)
-    _manual_program("min_snr_of_integers", backend = "cortex_m", io = "int8", min_snr = 30)
-    _manual_program("winograd_growth_below_zero", backend = "cortex_m", winograd_growth = -1)
-    _manual_program("winograd_growth_of_a_portable", winograd_growth = 1024)
-    _manual_program("float_growth_below_zero", backend = "cortex_m", float_growth = -1)
-    _manual_program("auto_of_no_ratio", backend = "cortex_m", weight_dtype = "auto")
-    _manual_program("int4_of_a_portable", weight_dtype = "int4")
-    _manual_program("int4_that_is_plain", backend = "cortex_m", packed = False, weight_dtypes = {"head": "int4"})
-    _manual_program("int3_of_a_layer", backend = "cortex_m", weight_dtypes = {"head": "int3"})
-    _manual_program("activation_range_of_a_portable", activation_range = "mse")
-    _manual_program("unknown_activation_range_of_a_layer", backend = "cortex_m", activation_ranges = {"head": "widest"})
-    _manual_program("min_snr_below_zero", backend = "cortex_m", min_snr = -30)
-    _manual_program("min_accuracy_of_integers", backend = "cortex_m", io = "int8", min_accuracy = "0.9")
-    _manual_program("min_accuracy_in_percent", backend = "cortex_m", min_accuracy = "90")
+    _manual_program("quantization_of_a_portable", quantization = quantization())
+    for program_name, (io, arguments) in {
+        "activation_range_unknown": ("float32", {"activation_range": "widest"}),
+        "auto_of_no_ratio": ("int8", {"weight_dtype": "auto"}),
+        "float_growth_below_zero": ("float32", {"float_growth": -1}),
+        "group_of_sixteen": ("float32", {"group_size": 16}),
+        "int3_of_a_layer": ("float32", {"weight_dtypes": {"head": "int3"}}),
+        "int4_that_is_plain": ("float32", {"packed": False, "weight_dtypes": {"head": "int4"}}),
+        "min_accuracy_in_percent": ("float32", {"min_accuracy": "90"}),
+        "min_accuracy_of_integers": ("int8", {"min_accuracy": "0.9"}),
+        "min_snr_below_zero": ("float32", {"min_snr": -30}),
+        "min_snr_of_integers": ("int8", {"min_snr": 30}),
+        "unknown_activation_range_of_a_layer": ("float32", {"activation_ranges": {"head": "widest"}}),
+        "winograd_that_is_plain": ("float32", {"packed": False, "winograd_growth": 1024}),
+    }.items():
+        _manual_program(program_name, backend = "cortex_m", io = io, quantization = quantization(**arguments))
     _manual_program("untrained")
     _manual_program("sine_again", program_name = "sine")
     _manual_program("weights_of_an_untrained", weights = ":untrained")
@@ -635,18 +637,16 @@ def rules_test_suite(name):
         "several_loaded": ["without srcs, several models run compiled only, and engine = \"loaded\" asks for the runtime"],
         "several_with_backends": ["without srcs, several models run compiled only, and it has backends"],
         "firmware_of_two_alike": ["are both called sine; set program_name of one"],
+        "quantization_of_a_portable": ["rules/tests:quantization_of_a_portable: quantization is for backend = \"cortex_m\", not 'portable'"],
         "int8_of_a_portable": ["io is for backends that quantize; a portable program takes the dtypes of the model"],
         "kernels_of_one_name": ["operator mine::twice is defined twice, by", "rules/tests:twice and", "rules/tests:twice_again"],
         "firmware_of_no_method": ["models/sine:sine has no method encode; it has [\"forward\"]"],
         "compiled_with_backends": ["engine = \"compiled\" is not possible: it has backends; leave engine out"],
         "compiled_beside_SINE": ["models sine and SINE would have macros of one name; set program_name of one"],
         "compiled_beside_sine_set": ["functions of the models sine and sine_set would have one name; give the program another one"],
-        "int4_of_a_portable": ["int4_of_a_portable: int4 weights are for backend = \"cortex_m\" with packed = True"],
         "library_of_no_method": ["models/sine:sine has no method encode; it has [\"forward\"]"],
         "library_of_board_and_core": ["rules/tests:library_of_board_and_core: give either board or core"],
         "library_without_name": ["library_name '7 nets' is not a C identifier"],
-        "activation_range_of_a_portable": ["activation_range and activation_ranges are for backend = \"cortex_m\""],
-        "min_snr_of_a_portable": ["min_snr is for backend = \"cortex_m\" with io = \"float32\""],
         "method_forward": ["methods: 'forward' is not the name of a method besides forward"],
         "operator_of_pytorch": ["operator 'aten::twice': the namespace is taken"],
         "operator_on_complex": ["dtypes [\"complex64\"]: give some of"],
@@ -664,18 +664,19 @@ def rules_test_suite(name):
         "weights_of_an_untrained": ["untrained is a program that is not trained; set train = True there"],
     }
     refusals_on_cortex_m4 = {
+        "activation_range_unknown": ["activation_range = \"widest\"; allowed: [\"auto\", "],
+        "group_of_sixteen": ["group_size = 16; allowed: [32, 0]"],
+        "winograd_that_is_plain": ["winograd_growth is for packed = True"],
         "auto_of_no_ratio": ["weight_dtype = \"auto\" needs min_snr"],
         "bad_number_board": ["rules/tests:bad_number_board", "length of ram: '192 KB' is not a number"],
-        "winograd_growth_below_zero": ["rules/tests:winograd_growth_below_zero: winograd_growth = -1; it is a number of bytes, 0 for none"],
-        "winograd_growth_of_a_portable": ["winograd_growth is for backend = \"cortex_m\" with packed = True"],
-        "float_growth_below_zero": ["rules/tests:float_growth_below_zero: float_growth = -1; it is a number of bytes, 0 for none"],
-        "int3_of_a_layer": ["weight_dtypes: 'head' has 'int3'; allowed: 'int8', 'int4'"],
-        "unknown_activation_range_of_a_layer": ["activation_ranges: 'head' has 'widest'; allowed: auto, min_max, percentile, mse"],
-        "int4_that_is_plain": ["int4 weights are for backend = \"cortex_m\" with packed = True"],
-        "min_snr_below_zero": ["rules/tests:min_snr_below_zero: min_snr = -30; it is a ratio in dB, such as 30, or 0 for none"],
-        "min_snr_of_integers": ["min_snr is for backend = \"cortex_m\" with io = \"float32\""],
-        "min_accuracy_of_integers": ["min_accuracy is for backend = \"cortex_m\" with io = \"float32\""],
-        "min_accuracy_in_percent": ["rules/tests:min_accuracy_in_percent: min_accuracy = \"90\"; it is a share from 0 to 1, such as \"0.95\""],
+        "float_growth_below_zero": ["rules/tests:float_growth_below_zero: quantization: float_growth = -1; it is a number of bytes, 0 for none"],
+        "int3_of_a_layer": ["weight_dtypes: 'head' has 'int3'; allowed: [\"int8\", \"int4\"]"],
+        "unknown_activation_range_of_a_layer": ["activation_ranges: 'head' has 'widest'; allowed: [\"auto\", \"min_max\", \"percentile\", \"mse\"]"],
+        "int4_that_is_plain": ["int4 weights are for packed = True"],
+        "min_snr_below_zero": ["min_snr = -30; it is a number of dB, 0 for none"],
+        "min_snr_of_integers": ["min_snr is for io = \"float32\" or weight_dtype = \"auto\""],
+        "min_accuracy_of_integers": ["min_accuracy is for io = \"float32\""],
+        "min_accuracy_in_percent": ["min_accuracy = \"90\"; it is a share from 0 to 1, such as \"0.95\""],
         "no_ram_board": ["rules/tests:no_ram_board", "memory has no region 'ram'"],
         "unknown_arena_board": ["rules/tests:unknown_arena_board: arena_memory 'dram' of its ethos_u() is none of its regions of memory; allowed: [\"ram\", \"shared\"]"],
         "cache_in_ram_board": ["cache_memory 'ram' of its ethos_u() is none of its regions of memory; allowed: [\"shared\"]"],

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from tools.artifacts.ethos_u.npu import Npu
+from tools.artifacts.document.document import from_json
+from tools.artifacts.ethos_u.npu import Npu, read_npu
+from tools.quiet.files import reading
+
+# rules/torch_program.bzl writes it.
+FORMAT, VERSION = "options of an export", 1
+_ADVICE = "pass the options.json of a torch_program"
 
 
 @dataclass(frozen=True)
@@ -62,3 +69,25 @@ class Options:
     methods: tuple[str, ...] = ()
     npu: Npu | None = None
     entry: str = ""
+
+
+def read_options(path: Path | None, folders: Iterable[Path] = (), npu: Path | None = None) -> Options:
+    """Reads the record of a torch_program's options, which the rule has checked.
+
+    Args:
+      path: the record, whose fields are those of Options; None if all have their defaults.
+      folders: Options.folders.
+      npu: the description of the board's NPU.
+
+    Raises:
+      UserError: a file is missing, something else, or of another version.
+    """
+    content = from_json(path, FORMAT, VERSION, _ADVICE) if path else {}
+    with reading(FORMAT, path or Path(), _ADVICE):
+        fields = {name: value for name, value in content.items() if name not in ("format", "version")}
+        for name in ("keep_float", "methods", "operators"):
+            fields[name] = tuple(fields.get(name, ()))
+        for name in ("activation_ranges", "weight_dtypes"):
+            fields[name] = tuple(fields.get(name, {}).items())
+        fields["min_accuracy"] = float(fields.get("min_accuracy") or 0)
+        return Options(**fields, folders=tuple(folders), npu=read_npu(npu) if npu else None)

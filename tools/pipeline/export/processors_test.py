@@ -15,6 +15,9 @@ from pathlib import Path
 
 import pytest
 
+from tools.artifacts.document.document import to_json
+from tools.pipeline.export.options import FORMAT, VERSION
+
 # Layers, functions, random numbers, a batch norm, a sum and an optimizer, each of which differed between processors.
 _MODEL = """\
 import numpy, torch
@@ -104,7 +107,10 @@ def run(train: list[str], export: list[str], environment: dict[str, str], folder
     tool(train, "--output", weights)
     files = {f"--{kind}": folder / kind for kind in ("program", "golden", "manifest")}
     arguments = [word for item in files.items() for word in item]
-    tool(export, "--name", "model", "--backend", "cortex_m", "--core", "cortex-m4", "--weights", weights, *arguments)
+    options = folder.parent / "options.json"
+    content = {"core": "cortex-m4", "backend": "cortex_m"}
+    options.write_text(to_json(FORMAT, VERSION, content), encoding="utf-8")
+    tool(export, "--name", "model", "--options", options, "--weights", weights, *arguments)
     return {file.name: file.read_bytes() for file in (weights, *files.values())}
 
 

@@ -22,8 +22,9 @@ from executorch.exir._serialize._program import deserialize_pte_binary
 from executorch.exir.scalar_type import ScalarType
 from executorch.exir.schema import AllocationDetails, EValue, TensorList
 
+from tools.artifacts.document.document import to_json
 from tools.pipeline.export.export import export
-from tools.pipeline.export.options import Options
+from tools.pipeline.export.options import FORMAT, VERSION, Options
 from tools.pipeline.export.plan.serialize import serialize
 from tools.pipeline.export.upstream.loaded_program import LoadedProgram
 from tools.quiet.console import Console
@@ -97,8 +98,7 @@ class Result:
         return {operator["name"]: operator["calls"] for operator in self.manifest["operators"]}
 
     def largest_error(self) -> float:
-        """Returns the largest difference between ExecuTorch's own runtime and eager mode, over all outputs and samples.
-        """
+        """Returns the largest difference between ExecuTorch's runtime and eager mode, over all outputs and samples."""
         inputs = [self.golden[f"input_{i}"] for i in range(len(self.manifest["inputs"]))]
         worst = 0.0
         for sample in range(len(inputs[0])):
@@ -169,6 +169,13 @@ def export_file(path: Path, weights: Path | None = None, options: Options = _POR
     report = None if exported.report is None else json.loads(exported.report)
     npu = None if exported.npu is None else json.loads(exported.npu[1])
     return Result(exported.program, golden, json.loads(exported.manifest), console.said, report, npu)
+
+
+def options_file(folder: Path, **options: object) -> Path:
+    """Writes the record of some options, as the rule does."""
+    path = folder / "options.json"
+    path.write_text(to_json(FORMAT, VERSION, options), encoding="utf-8")
+    return path
 
 
 def run_tool(tool: str, *arguments: object) -> subprocess.CompletedProcess[str]:

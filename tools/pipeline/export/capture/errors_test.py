@@ -9,7 +9,8 @@ import pytest
 
 from tools.pipeline.export.capture.diagnosis import in_floating_point
 from tools.pipeline.export.capture.words import in_words
-from tools.pipeline.export.testing import export_file, export_source, model_source, run_tool
+from tools.pipeline.export.options import Options, read_options
+from tools.pipeline.export.testing import export_file, export_source, model_source, options_file, run_tool
 from tools.quiet.console import UserError
 
 _X = "(torch.ones(2, 4),)"
@@ -177,7 +178,7 @@ def test_weights_of_another_model(tmp_path: Path) -> None:
 def arguments(folder: Path, **changed: object) -> list[object]:
     files = {"program": "m.pte", "golden": "m.npz", "manifest": "m.json", "log": "m.log"}
     options: dict[str, object] = {key: folder / name for key, name in files.items()}
-    options |= {"model": folder / "my_model.py", "name": "m", "core": "cortex-m4"} | changed
+    options |= {"model": folder / "my_model.py", "name": "m"} | changed
     return [item for key, value in options.items() for item in (f"--{key}", value)]
 
 
@@ -195,21 +196,23 @@ def test_an_error_is_one_message_that_names_the_log(tmp_path: Path) -> None:
     assert not (tmp_path / "m.pte").exists()
 
 
-@pytest.mark.parametrize(
-    ("option", "expected"),
-    [
-        (
-            {"core": "cortex-m9"},
-            "--core 'cortex-m9' is unknown; it must be one of portable, cortex-m0, cortex-m0plus, cortex-m1,",
-        ),
-        ({"backend": "xnnpack"}, "--backend 'xnnpack' is unknown; it must be one of portable, cortex_m, ethos_u, vgf."),
-    ],
-)
-def test_options(option: dict[str, object], expected: str, tmp_path: Path) -> None:
-    result = run_tool("tools.pipeline.export", *arguments(tmp_path, **option))
-    assert result.returncode == 1
-    assert f"export: error: {expected}" in result.stderr
-    assert "Traceback" not in result.stderr
+def test_the_record_of_options(tmp_path: Path) -> None:
+    path = options_file(tmp_path, core="cortex-m4", min_accuracy="0.9", keep_float=["a"], weight_dtypes={"b": "int4"})
+    options = read_options(path, [tmp_path])
+    assert options == Options(
+        "cortex-m4",
+        min_accuracy=0.9,
+        keep_float=("a",),
+        weight_dtypes=(("b", "int4"),),
+        folders=(tmp_path,),
+    )
+    assert read_options(None) == Options()
+    for content in ({"colour": "red"}, {"keep_float": 3}, {"min_accuracy": "much"}):
+        with pytest.raises(UserError, match=r"options.json is no options of an export .*pass the options.json of a"):
+            read_options(options_file(tmp_path, **content))
+    path.write_text("{}", encoding="utf-8")
+    with pytest.raises(UserError, match="is no options of an export"):
+        read_options(path)
 
 
 def test_no_model_file(tmp_path: Path) -> None:
@@ -223,7 +226,6 @@ def run_export(folder: Path, source: str) -> subprocess.CompletedProcess[str]:
     kinds = {"--program": "p", "--golden": "g", "--manifest": "m", "--log": "log"}
     files = [str(word) for item in kinds.items() for word in item]
     command = [sys.executable, "-m", "tools.pipeline.export", "--model", "my_model.py", "--name", "net", *files]
-    command += ["--core", "portable"]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
 
 

@@ -18,7 +18,7 @@ from tools.pipeline.export.backends.cortex_m.int4 import (
     unpack_int4,
 )
 from tools.pipeline.export.options import Options
-from tools.pipeline.export.testing import Result, export_source, model_source, run_tool
+from tools.pipeline.export.testing import Result, export_source, model_source
 from tools.quiet.console import UserError
 
 _CORE = "cortex-m4"
@@ -198,16 +198,3 @@ def test_auto_leaves_int8_where_the_outputs_need_it() -> None:
     assert _weights(all_of_them)["second.0"] == "int4 per channel"
     none = _exported(_CORE, weight_dtype="auto", min_snr=60, io="int8")
     assert not any("int4" in scheme for scheme in _weights(none).values())
-
-
-def test_options_that_do_not_go_together_are_refused(tmp_path: Path) -> None:
-    for options, message in (
-        (["--weight-dtype", "int4"], "int4 weights are for --backend cortex_m"),
-        (["--weight-dtype", "int2"], "--weight-dtype 'int2' is unknown"),
-        (["--backend", "cortex_m", "--core", "cortex-m4", "--weight-dtype", "auto"], "auto needs --min-snr"),
-        (["--backend", "cortex_m", "--core", "cortex-m4", "--group-size", "16"], "--group-size 16 is none of 32, 0"),
-    ):
-        files = [f"--{name}={tmp_path / name}" for name in ("model", "program", "golden", "manifest", "log")]
-        core = [] if "--core" in options else ["--core", "portable"]
-        done = run_tool("tools.pipeline.export", "--name", "x", *core, *options, *files)
-        assert done.returncode == 1 and message in done.stderr, done.stderr

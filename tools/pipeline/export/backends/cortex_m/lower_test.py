@@ -20,7 +20,7 @@ from tools.pipeline.export.plan.manifest import Parameters
 from tools.pipeline.export.quantize.accuracy import is_stream
 from tools.pipeline.export.quantize.quantize import Quantized
 from tools.pipeline.export.quantize.report import far_outputs
-from tools.pipeline.export.testing import Result, by_hand, export_source, model_source, run_tool
+from tools.pipeline.export.testing import Result, by_hand, export_source, model_source
 from tools.quiet.console import UserError
 
 _CNN = """
@@ -333,24 +333,6 @@ def test_a_linear_layer_of_many_rows_computes_them_together(tmp_path: Path) -> N
         result = export_source(tmp_path, model_source(forward, "(torch.randn(1, 5, 16),)", init), None, options)
         found = {name.removeprefix("torch_fusion::") for name in result.operators}
         assert {name for name in found if name.startswith("linear")} == operators
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--core", "portable", "--backend", "cortex_m"], "--core of --backend cortex_m 'portable' is unknown"),
-        (["--core", "cortex-m4", "--backend", "cortex_m", "--io", "int4"], "--io 'int4' is unknown"),
-        (["--core", "portable", "--io", "int8"], "--io int8 is for a backend that quantizes, not for portable"),
-        (["--core", "portable", "--plain"], "--plain is for --backend cortex_m, not portable"),
-    ],
-)
-def test_bad_options(arguments: list[str], message: str, tmp_path: Path) -> None:
-    files = [
-        argument for name in ("program", "golden", "manifest", "log") for argument in (f"--{name}", tmp_path / name)
-    ]
-    done = run_tool("tools.pipeline.export", "--model", tmp_path / "m.py", "--name", "m", *files, *arguments)
-    assert done.returncode == 1
-    assert message in done.stderr
 
 
 _CONVERTED = """
