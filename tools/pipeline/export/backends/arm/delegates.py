@@ -269,6 +269,12 @@ class UncheckedError(Exception):
     """The TOSA reference model, which provides the expected results, can't compute a subgraph."""
 
 
+def outputs_of(tosa: bytes) -> int:
+    """Returns how many outputs a subgraph has."""
+    outputs: int = TosaGraph.GetRootAs(tosa, 0).Regions(0).Blocks(0).OutputsLength()
+    return outputs
+
+
 def check_reference(tosa: bytes) -> None:
     """Raises UncheckedError if the TOSA reference model can't compute a subgraph, including when it aborts."""
 

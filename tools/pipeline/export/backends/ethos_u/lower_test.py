@@ -18,6 +18,7 @@ from executorch.exir.dialects._ops import ops as exir_ops
 
 from npu.fault import NpuFault
 from tools.artifacts.ethos_u.npu import Npu
+from tools.artifacts.ethos_u.payload import parse
 from tools.pipeline.export.backends.arm import delegates
 from tools.pipeline.export.backends.arm.concat_scales import isolate_concat_scales
 from tools.pipeline.export.backends.ethos_u import addresses, lower, vela
@@ -1006,6 +1007,16 @@ def test_what_ends_vela(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert _delegates(result) == 0
     reason = "Vela can't compile it for ethos-u55-128: it ended with SIGABRT"
     assert any(note.endswith(reason) for note in _left_to_the_core(result))
+
+
+def test_an_output_that_vela_leaves_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Vela merges outputs that hold the same elements; the delegate would have fewer than its callers read."""
+    monkeypatch.setattr(vela, "parse", lambda payload: replace(parse(payload), outputs=()))
+    result = _export(tmp_path, model_source("return torch.relu(self.first(x))", _IMAGE, _CONVOLUTIONS))
+    assert _delegates(result) == 0
+    reason = "Vela can't compile it for ethos-u55-128: it leaves out 1 of the 1 outputs of a subgraph"
+    assert any(note.endswith(reason) for note in _left_to_the_core(result))
+    _check_outputs(result)
 
 
 def test_what_ends_the_reference_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
