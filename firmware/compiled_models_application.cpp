@@ -67,16 +67,16 @@ class CompiledModels final {
   }
 };
 
-using Run = torch_fusion::Run<CompiledModels>;
+using ModelsRun = torch_fusion::Run<CompiledModels>;
 
 /// Sets what the report has of the chosen model's memory.
-void measure(const torch_fusion::CompiledModel& model) {
+void set_report(const torch_fusion::CompiledModel& model) {
   report.method_used = model.method_arena_size;
   report.temp_used = model.temp_arena_size;
   report.planned_used = host_arena_used(compiled_instance, model.planned_arena_size);
 }
 
-void write_memory(const torch_fusion::CompiledModel& model) {
+void write_size(const torch_fusion::CompiledModel& model) {
   torch_fusion::write_usage("memory: ", model.size, sizeof(compiled_instance));
   console_text(" bytes");
 }
@@ -84,17 +84,17 @@ void write_memory(const torch_fusion::CompiledModel& model) {
 /// Runs the model of that index on its example. Returns whether its outputs are PyTorch's.
 bool run_example(CompiledModels::Model& model, size_t index) {
   bool pass = true;
-  Run::choose(model, index);
+  ModelsRun::choose(model, index);
   if constexpr (model_program::kHasExample) {
-    pass = Run::run_example(model);
+    pass = ModelsRun::run_example(model);
   }
   if constexpr (torch_fusion::kProfiling) {
-    Run::profile(model);
+    ModelsRun::profile(model);
   }
   if constexpr (kConsole) {
     torch_fusion::write_ticks("load: ", report.load_ticks);
     torch_fusion::write_ticks("execute: ", report.execute_ticks);
-    write_memory(*model);
+    write_size(*model);
     console_text("\n");
   }
   return pass;
@@ -124,7 +124,7 @@ int main() {
   size_t size = 0;
   const auto* const name = static_cast<const char*>(host_file("model=", &size));
   if (name != nullptr) {
-    index = Run::find(name, size);
+    index = ModelsRun::find(name, size);
     if (index == CompiledModels::kModelCount) {
       torch_fusion::fail_run("model", Error::InvalidArgument);
     }
@@ -134,7 +134,7 @@ int main() {
       pass = run_example(model, other) && pass;
     }
   }
-  Run::choose(model, index);
+  ModelsRun::choose(model, index);
   return torch_fusion::run_application<CompiledModels>(
-      model, has_host, [&] { measure(*model); }, [&] { write_memory(*model); }, pass);
+      model, has_host, [&] { set_report(*model); }, [&] { write_size(*model); }, pass);
 }

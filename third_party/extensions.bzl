@@ -1,5 +1,6 @@
 """The repositories of what others made. Each is fetched when a build first needs something of it."""
 
+load("//third_party:releases.bzl", "chosen_release", "lock_of")
 load("//third_party/arm_gnu_toolchain:repository.bzl", "arm_gnu_libstdcxx", "arm_gnu_softfp", "arm_gnu_toolchain")
 load("//third_party/cmake:repository.bzl", "cmake")
 load("//third_party/debian:debian.bzl", "debian_suite")
@@ -121,6 +122,7 @@ _NPM_LIBRARIES = {
 def _third_party_impl(mctx):
     # Another workspace may use this extension, too.
     is_root = any([module.is_root for module in mctx.modules if module.name == "torch_fusion"])
+    release = chosen_release(mctx)
     debian_suite(name = "debian_bookworm", suite = "bookworm")
     arm_gnu_toolchain(name = "arm_gnu_toolchain", suite = _SUITE)
     arm_gnu_libstdcxx(name = "arm_gnu_libstdcxx", suite = _SUITE, toolchain = "@arm_gnu_toolchain//:BUILD.bazel")
@@ -131,7 +133,7 @@ def _third_party_impl(mctx):
             name = "pypi_" + name,
             content = "python-" + name,
             exclude = _EXCLUDE.get(name, []),
-            lock = "//third_party/python:requirements/{}.txt".format(name),
+            lock = lock_of(release, name),
             no_byte_code = _NO_BYTE_CODE.get(name, []),
             public_lock = "//third_party/python:requirements/torch_public.txt" if name == "torch" else None,
             python = "@python3_11//:BUILD.bazel",
@@ -142,7 +144,7 @@ def _third_party_impl(mctx):
     )
     executorch(
         name = "executorch",
-        lock = "//third_party/python:requirements/export.txt",
+        lock = lock_of(release, "export"),
         patches = ["//third_party/executorch:lean_headers.patch"],
         python = "@python3_11//:BUILD.bazel",
     )
@@ -167,7 +169,7 @@ def _third_party_impl(mctx):
                 name = tag.name,
                 lock = tag.lock,
                 # What exporting and training run with.
-                provided = ["//third_party/python:requirements/{}.txt".format(name) for name in _PYPI_SETS["export"] + ["export"]],
+                provided = [lock_of(release, name) for name in _PYPI_SETS["export"] + ["export"]],
                 python = "@python3_11//:BUILD.bazel",
             )
 
@@ -182,7 +184,17 @@ _python_packages_tag = tag_class(
     },
 )
 
+_release_tag = tag_class(
+    doc = "The release of ExecuTorch, with the packages that belong to it; the root module's counts.",
+    attrs = {
+        "version": attr.string(doc = "E.g. \"1.5\"; docs/build.md lists them.", mandatory = True),
+    },
+)
+
 third_party = module_extension(
     implementation = _third_party_impl,
-    tag_classes = {"python_packages": _python_packages_tag},
+    tag_classes = {
+        "python_packages": _python_packages_tag,
+        "release": _release_tag,
+    },
 )

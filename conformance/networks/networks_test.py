@@ -21,7 +21,10 @@ def test_int8_runs_on_the_device_faster_than_float32_and_close_to_it(name: str) 
 
 def test_prices_are_near_what_operators_take() -> None:
     # `costs -- --check` does all. In floating point padding and upsampling choose elements by index.
-    names = ["convolution_2", "linear_1", "relu_0", "index_1", "upsample_nearest2d_1", "convolution3d_0"]
+    names = [
+        "convolution_2", "linear_1", "relu_0", "index_1", "upsample_nearest2d_1", "convolution3d_8", "transposed_4",
+        "max_pool2d_7", "group_norm_1", "prelu_2", "where_broadcast_0",
+    ]  # fmt: skip
     assert costs.check("cortex-m4", costs.measure("cortex-m4", names))
 
 

@@ -270,7 +270,8 @@ for _image in _IMAGES:
     _add("div", lambda: _Call(torch.div), _image, _image, is_int8=False)
     _add("gt", lambda: _Call(torch.gt), _image, _image, is_int8=False)
     _mask = torch.arange(_image[-1]) % 2 == 0
-    _add("where", lambda m=_mask: _Call(lambda x, y: torch.where(m, x, y)), _image, _image, is_int8=False)
+    for _name, _chosen in (("where_broadcast", _mask), ("where", _mask.expand(_image).clone())):
+        _add(_name, lambda m=_chosen: _Call(lambda x, y: torch.where(m, x, y)), _image, _image, is_int8=False)
     _add("log_softmax", lambda: nn.LogSoftmax(-1), _image, is_int8=False)
 for _image in (*_IMAGES, (1, 1, 20, 20), (1, 3, 12, 12), (1, 2, 8, 30)):
     _grid = (1, *_image[2:], 2)

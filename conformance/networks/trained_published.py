@@ -474,25 +474,35 @@ def entries() -> dict[str, types.SimpleNamespace]:
 _MOST_LOST = 0.01
 
 
-def _print_table(names: Sequence[str], board: str, results: sweep.Results) -> bool:
-    """Prints a line for each network as soon as it is known; returns whether one fails or is less often right."""
+def _print_table(names: Sequence[str], board: str, results: sweep.Results) -> tuple[list[str], bool]:
+    """Prints a line for each network as soon as it is known.
+
+    Returns:
+      the lines, and whether a network fails or is less often right.
+    """
     titles = [f"{what}: {form}" for what in ("right", "instructions", "program, bytes") for form in sweep.FORMS]
-    print(f"| network on {board} | what is right | {' | '.join(titles)} | dB: int8 | dB: default |")
-    print("| --- | --- |" + " ---: |" * (len(titles) + 2))
+    lines: list[str] = []
+
+    def put(line: str) -> None:
+        lines.append(line)
+        print(line, flush=True)
+
+    put(f"| network on {board} | what is right | {' | '.join(titles)} | dB: int8 | dB: default |")
+    put("| --- | --- |" + " ---: |" * (len(titles) + 2))
     is_bad = False
     for name in names:
         found = results.all_forms(name, board)
         if found.problem is not None:
-            print(f"| {name} | failed: {' '.join(found.problem.split())[:200]} |", flush=True)
+            put(f"| {name} | failed: {' '.join(found.problem.split())[:200]} |")
             is_bad = True
             continue
         cells = [f"{each.right:.1%}" for each in found.all]
         cells += [f"{each.instructions:,}" for each in found.all]
         cells += [f"{each.size:,}" for each in found.all]
         cells += [f"{each.snr_db:.1f}" for each in (found.int8, found.chosen)]
-        print(f"| {name} | {NETWORKS[name].task} | {' | '.join(cells)} |", flush=True)
+        put(f"| {name} | {NETWORKS[name].task} | {' | '.join(cells)} |")
         is_bad |= found.chosen.right < found.floating.right - _MOST_LOST
-    return is_bad
+    return lines, is_bad
 
 
 def _judge(name: str, outputs: list[numpy.ndarray], floating: list[numpy.ndarray]) -> float:
@@ -507,14 +517,18 @@ def _run(arguments: Sequence[str]) -> int:
         "--board", action="append", choices=boards, help="an emulated board; repeat for more (default: mps2_an386)"
     )
     parser.add_argument("--results", type=user_path, help="where outcomes are kept, and taken from")
+    parser.add_argument("--update", type=user_path, help="a document whose table of trained networks to write anew")
     options = parser.parse_args(arguments)
     unknown = sorted(set(options.name) - NETWORKS.keys())
     if unknown:
         parser.error(f"no network {', '.join(unknown)}; there are {', '.join(NETWORKS)}")
     results = sweep.Results(options.results, Path(__file__), _judge)
     names = options.name or [*NETWORKS]
-    problems = [_print_table(names, board, results) for board in options.board or ["mps2_an386"]]
-    return int(any(problems))
+    tables = [_print_table(names, board, results) for board in options.board or ["mps2_an386"]]
+    if options.update:
+        text = "\n".join("".join(f"{line}\n" for line in lines) for lines, _ in tables)
+        sweep.update(options.update, {"trained networks": text})
+    return int(any(is_bad for _, is_bad in tables))
 
 
 if __name__ == "__main__":

@@ -14,7 +14,9 @@ from tools.verify.run_pte.values import encode
 
 FOLDER = Path(__file__).absolute().parent
 RUNNERS = read_runners().boards
-RELEASES = ["0.2.1", "0.3.0", "0.4.0", "0.5.0", "0.6.0", "0.7.0", "1.0.0", "1.0.1", "1.1.0", "1.2.0", "1.4.0"]
+RELEASES = [
+    "0.2.1", "0.3.0", "0.4.0", "0.5.0", "0.6.0", "0.7.0", "1.0.0", "1.0.1", "1.1.0", "1.2.0", "1.4.0", "1.5.1",
+]  # fmt: skip
 MODELS = {"add", "scale", "softmax", "mlp", "cnn", "dynamic"}
 FLOAT = 6
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "kernels/boxed.h"
 #include "kernels/cortex_m/pool.h"
 #include "kernels/util/shape.h"
 
@@ -19,19 +20,21 @@ bool check_pool(
     PoolWindows& windows,
     Shape& sizes);
 
-/// cortex_m::quantized_avg_pool2d.out, any dim order; padding doesn't count; needs no scratch.
+/// Average pooling of the argument list that ExecuTorch 1.5 writes; padding doesn't count.
 template <class S>
-Tensor& quantized_avg_pool2d_out(
+Tensor& quantized_avg_pool2d(
     KernelRuntimeContext& ctx,
     const Tensor& input,
     ArrayRef<int64_t> kernel_size,
     ArrayRef<int64_t> stride,
     ArrayRef<int64_t> padding,
+    bool ceil_mode,
     int64_t zero_point,
     int64_t multiplier,
     int64_t shift,
     const Tensor& /*scratch*/,
     Tensor& out) {
+  KERNEL_CHECK(ctx, !ceil_mode, NotSupported, out, "Average pooling does not support ceil_mode");
   PoolWindows windows;
   Shape sizes;
   Image in_shape;
@@ -60,6 +63,35 @@ Tensor& quantized_avg_pool2d_out(
         out.mutable_data_ptr<int8_t>());
   }
   return out;
+}
+
+/// Average pooling of the argument list that earlier releases write.
+template <class S>
+Tensor& quantized_avg_pool2d_before_1_5(
+    KernelRuntimeContext& ctx,
+    const Tensor& input,
+    ArrayRef<int64_t> kernel_size,
+    ArrayRef<int64_t> stride,
+    ArrayRef<int64_t> padding,
+    int64_t zero_point,
+    int64_t multiplier,
+    int64_t shift,
+    const Tensor& scratch,
+    Tensor& out) {
+  return quantized_avg_pool2d<S>(
+      ctx, input, kernel_size, stride, padding, false, zero_point, multiplier, shift, scratch, out);
+}
+
+/// cortex_m::quantized_avg_pool2d.out, any dim order; needs no scratch. The fifth argument tells
+/// the argument lists of the releases apart: ceil_mode, or the zero point.
+template <class S>
+void quantized_avg_pool2d_out(KernelRuntimeContext& ctx, Span<EValue*> stack) {
+  constexpr size_t kCeilMode = 4;
+  if (stack.size() > kCeilMode && stack[kCeilMode]->isBool()) {
+    boxed<&quantized_avg_pool2d<S>, 0, S::has(Variant::DynamicShape)>(ctx, stack);
+  } else {
+    boxed<&quantized_avg_pool2d_before_1_5<S>, 0, S::has(Variant::DynamicShape)>(ctx, stack);
+  }
 }
 
 /// cortex_m::quantized_max_pool2d.out, any dim order.

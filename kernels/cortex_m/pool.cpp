@@ -226,7 +226,7 @@ class Means final {
     constexpr int32_t kMaxCount = 0x4000;
     if (count < kMaxCount) {
       twice_ = static_cast<uint32_t>(2 * count);
-      near_ = ((twice_ * static_cast<uint32_t>(count + 4)) >> 16) + 1;
+      near_ = (twice_ * static_cast<uint32_t>(count + 4)) >> 16;
     }
   }
 

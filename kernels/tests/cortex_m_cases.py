@@ -269,6 +269,14 @@ def matmul_cases(count: int) -> Iterator[Case]:
         )
 
 
+def _average_cases(x: torch.Tensor, *given: Any) -> Iterator[Case]:
+    """Average pooling by the argument lists of ExecuTorch 1.4 and of 1.5, which has ceil_mode."""
+    lists = [(x, *given, _SCRATCH), (x, *given[:3], False, *given[3:], _SCRATCH)]
+    has_ceil_mode = "ceil_mode" in str(torch.ops.cortex_m.quantized_avg_pool2d.default._schema)
+    for arguments in lists:
+        yield case("quantized_avg_pool2d", *arguments, like=lists[has_ceil_mode])
+
+
 def pool_cases(count: int) -> Iterator[Case]:
     while count > 0:
         height, width = random.choice([(1, 1), (5, 5), (6, 7), (9, 4), (25, 5), (3, 12)])
@@ -284,8 +292,7 @@ def pool_cases(count: int) -> Iterator[Case]:
         # A scale of eight bits, as exports choose it, or of more.
         short = random.randint(128, 255) * 2.0 ** -random.randint(6, 20)
         scale = random.choice([factor(1e-3, 4.0), passes_utils.quantize_multiplier_aot(short)])
-        average = case("quantized_avg_pool2d", x, (kh, kw), stride, (ph, pw), point, *scale, _SCRATCH)
-        yield average
+        yield from _average_cases(x, (kh, kw), stride, (ph, pw), point, *scale)
         yield case("quantized_max_pool2d", x, (kh, kw), stride, (ph, pw), (1, 1), False, point, point, *activation())
         count -= 1
 
@@ -532,6 +539,8 @@ def cortex_m_refused_cases(arrangement: int = pack.DSP) -> Iterator[Case]:
         yield Case("cortex_m::quantized_max_pool2d.out", changed(pool, changes), error=error)
     average = [x, (3, 3), (1, 1), (0, 0), 0, 0, 0, _SCRATCH, small]
     yield Case("cortex_m::quantized_avg_pool2d.out", average, error="InvalidArgument")
+    rounded_up = [*average[:4], True, *average[4:]]
+    yield Case("cortex_m::quantized_avg_pool2d.out", rounded_up, error="NotSupported")
     yield Case("cortex_m::quantized_activation.out", [x, integers((255,)), out], error="InvalidArgument")
     yield Case("cortex_m::softmax.out", [x, 4, 0, -128, *one, -1, out], error="InvalidArgument")
     yield Case("cortex_m::softmax.out", [x, 1, 0, 0, *one, -1, out], error="InvalidArgument")

@@ -70,14 +70,14 @@ def bazelw(machine: Path, *arguments: str, **environment: str) -> subprocess.Com
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=60)
 
 
-@pytest.mark.parametrize("version", ["7.7.0", "7.7.1", "7.10.2", "8.0.0", "8.4.2", "7.7.1- (@non-git)"])
+@pytest.mark.parametrize("version", ["7.7.0", "7.7.1", "7.10.2", "8.0.0", "8.4.2", "9.0.1", "7.7.1- (@non-git)"])
 def test_a_supported_bazel_is_used(machine: Path, program: Program, version: str) -> None:
     program("bazel", f'[ "$1" = --version ] && echo "bazel {version}" || echo "ran: $*"')
     result = bazelw(machine, "build", "//a b")
     assert (result.returncode, result.stdout, result.stderr) == (0, "ran: build //a b\n", "")
 
 
-@pytest.mark.parametrize("version", ["6.5.0", "7.1.0", "7.6.2", "9.0.0", "70.7.1"])
+@pytest.mark.parametrize("version", ["6.5.0", "7.1.0", "7.6.2", "10.0.0", "70.7.1"])
 def test_an_unsupported_bazel_is_refused_by_name(machine: Path, program: Program, version: str) -> None:
     program("bazel", f'echo "bazel {version}"')
     result = bazelw(machine, "build")

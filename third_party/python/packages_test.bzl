@@ -1,6 +1,7 @@
 """Tests of how locks of users' own are read, and of what a build knows of the packages that it has."""
 
 load("@bazel_skylib//lib:unittest.bzl", "analysistest", "asserts", "unittest")
+load("//third_party:releases.bzl", "DEFAULT_RELEASE", "find_release", "lock_of")
 load(":packages.bzl", "left_out", "parse_lock", "requirement_key")
 
 _LOCK = """\
@@ -37,6 +38,23 @@ def _packages_test_impl(ctx):
     return unittest.end(env)
 
 packages_test = unittest.make(_packages_test_impl)
+
+def _releases_test_impl(ctx):
+    env = unittest.begin(ctx)
+    asserts.equals(env, (DEFAULT_RELEASE, None), find_release([], None))
+    asserts.equals(env, ("1.5", None), find_release(["1.5"], None))
+    asserts.equals(env, ("1.4", None), find_release(["1.5"], "1.4"))
+    _, error = find_release(["1.3"], "")
+    asserts.equals(env, "third_party.release in MODULE.bazel: there is no release \"1.3\" of ExecuTorch here; it can be 1.4, 1.5.", error)
+    _, error = find_release([], "1.5.1")
+    asserts.true(env, error.startswith("TORCH_FUSION_RELEASE: there is no release \"1.5.1\""), error)
+    _, error = find_release(["1.4", "1.5"], None)
+    asserts.true(env, "there are 2 of them (1.4, 1.5)" in error, error)
+    asserts.equals(env, "//third_party/python:requirements/1.5/export.txt", lock_of("1.5", "export"))
+    asserts.equals(env, "//third_party/python:requirements/torch.txt", lock_of("1.5", "torch"))
+    return unittest.end(env)
+
+releases_test = unittest.make(_releases_test_impl)
 
 def _other_packages_test_impl(ctx):
     env = analysistest.begin(ctx)

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -77,12 +78,15 @@ def needed(requirements: str, installed: dict[str, dict[str, Any]]) -> list[str]
     return sorted({name for name, _ in found})
 
 
-def sets(texts: dict[str, str], installed: dict[str, dict[str, Any]]) -> dict[str, list[str]]:
+def sets(
+    texts: dict[str, str], installed: dict[str, dict[str, Any]], wanted: Iterable[str] | None = None
+) -> dict[str, list[str]]:
     """Returns for each set the sorted names that its lock has: what it needs, without what the sets it includes have.
 
     Args:
       texts: From a set's name to the text of its file of requirements, which includes others as `-r NAME.in`.
       installed: From canonical name to the entry of pip's installation report.
+      wanted: The sets, which come with those that they include; by default all.
     """
     found: dict[str, list[str]] = {}
 
@@ -93,7 +97,7 @@ def sets(texts: dict[str, str], installed: dict[str, dict[str, Any]]) -> dict[st
         found[name] = sorted(own)
         return own | below
 
-    for name in texts:
+    for name in texts if wanted is None else wanted:
         everything(name)
     return found
 
@@ -198,6 +202,33 @@ def update(directory: Path) -> dict[Path, int]:
         counts[path] = len(names)
     for path, text in written.items():
         replace_text(path, text)
+    for release in sorted({path.parent for path in directory.glob("*/*.in")}):
+        counts |= update_release(release)
+    return counts
+
+
+def update_release(directory: Path) -> dict[Path, int]:
+    """Writes the locks of a release's own sets, which fit the default's locks of the sets below them.
+
+    Args:
+      directory: of the release, in the one with the default's files; its files include those as `-r ../NAME.in`.
+    """
+    own = {path.stem: path.read_text() for path in sorted(directory.glob("*.in"))}
+    below = {path.stem: path for path in directory.parent.glob("*.in") if path.stem not in own}
+    pins = [pin for name in below for pin in previous_hashes((directory.parent / f"{name}.txt").read_text())]
+    with tempfile.TemporaryDirectory() as folder:
+        constraints = Path(folder) / "constraints.txt"
+        constraints.write_text("\n".join(pins))
+        files = [word for name in own for word in ("--requirement", str(directory / f"{name}.in"))]
+        installed = resolve([*files, "--constraint", str(constraints)])
+    by_set = sets(own | {name: path.read_text() for name, path in below.items()}, installed, own)
+    counts = {}
+    for name in own:
+        path = directory / f"{name}.txt"
+        previous = previous_hashes(path.read_text()) if path.exists() else {}
+        title = f"The Python packages of {name}, release {directory.name}"
+        replace_text(path, format_lock(by_set[name], installed, previous, title, f"{directory.name}/{name}.in"))
+        counts[path] = len(by_set[name])
     return counts
 
 

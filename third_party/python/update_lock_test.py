@@ -6,7 +6,16 @@ from typing import Any
 import pytest
 from packaging.utils import canonicalize_name
 
-from third_party.python.update_lock import LockError, format_lock, included, main, needed, previous_hashes, sets
+from third_party.python.update_lock import (
+    LockError,
+    format_lock,
+    included,
+    main,
+    needed,
+    previous_hashes,
+    sets,
+    update_release,
+)
 
 REQUIREMENTS = Path("third_party/python/requirements")
 
@@ -72,15 +81,35 @@ def test_a_package_without_a_wheel_is_refused() -> None:
         format_lock(["cobs"], installed, {}, "Packages", "board.in")
 
 
-@pytest.mark.parametrize("requirements", sorted(REQUIREMENTS.glob("*.in")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("requirements", sorted(REQUIREMENTS.rglob("*.in")), ids=str)
 def test_every_requirement_is_locked_with_hashes(requirements: Path) -> None:
     locked = previous_hashes(requirements.with_suffix(".txt").read_text())
     assert all(digests for digests in locked.values())
     text = requirements.read_text()
     for file in included(text):
-        locked |= previous_hashes((REQUIREMENTS / file).with_suffix(".txt").read_text())
+        locked |= previous_hashes((requirements.parent / file).with_suffix(".txt").read_text())
     wanted = {canonicalize_name(line.split("==")[0]) for line in text.splitlines() if line and line[0] not in "#-"}
     assert wanted <= {pin.split("==")[0] for pin in locked}
+
+
+def test_a_release_has_locks_of_its_own_sets_that_fit_the_default_s_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "torch.in").write_text("sympy\n")
+    (tmp_path / "torch.txt").write_text("sympy==1.5 --hash=sha256:bb\nmpmath==1.3 --hash=sha256:cc\n")
+    (tmp_path / "export.in").write_text("-r torch.in\npandas==2.0\n")
+    release = tmp_path / "9.9"
+    release.mkdir()
+    (release / "export.in").write_text("-r ../torch.in\npandas==3.0\n")
+
+    def resolve(arguments: list[str]) -> dict[str, dict[str, Any]]:
+        assert arguments[:3] == ["--requirement", str(release / "export.in"), "--constraint"]
+        assert Path(arguments[3]).read_text().splitlines() == ["sympy==1.5", "mpmath==1.3"]
+        return INSTALLED
+
+    monkeypatch.setattr("third_party.python.update_lock.resolve", resolve)
+    assert update_release(release) == {release / "export.txt": 2}
+    assert list(previous_hashes((release / "export.txt").read_text())) == ["pandas==3.0", "tzdata==2026"]
 
 
 def test_the_public_lock_of_torch_differs_in_torch_and_what_it_adds() -> None:

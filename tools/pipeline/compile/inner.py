@@ -239,10 +239,11 @@ class _Pool:
 
 
 def _avg_pool(method: Method, arguments: Sequence[int]) -> Call | None:
-    x, kernel, stride, padding, zero_point, multiplier, shift, _scratch, out = arguments
+    # ExecuTorch 1.5 writes ceil_mode, earlier releases don't.
+    x, kernel, stride, padding, *ceil_mode, zero_point, multiplier, shift, _scratch, out = arguments
     given = ints(method, zero_point, multiplier, shift)
     pool = _pool(method, x, kernel, stride, padding, out)
-    if given is None or pool is None:
+    if given is None or pool is None or any(method.value(index).val.bool_val for index in ceil_mode):
         return None
     offset, factor, power = given
     if not (-256 <= offset < 256 and factor > 0 and is_factor(factor, power)):

@@ -44,7 +44,15 @@ from tools.pipeline.export.backends.cortex_m.softmax import has_table, scores_of
 from tools.pipeline.export.ir.dim_orders import CONTIGUOUS_ONLY, IMAGE
 from tools.pipeline.export.ir.operators import SIZE_CHANGES, SOFTMAX, TRANSPOSITIONS
 from tools.pipeline.export.ir.rewriting import for_each, named_arguments
-from tools.pipeline.export.quantize.float_work import Geometry, Work, convolution_in_float, pool_in_float, work_of_call
+from tools.pipeline.export.quantize.float_work import (
+    Geometry,
+    Work,
+    convolution_in_float,
+    index_select,
+    pool_in_float,
+    transposed_in_float,
+    work_of_call,
+)
 from tools.pipeline.export.rewrite.own_operators import RECURRENT
 
 _aten = torch.ops.aten
@@ -104,10 +112,7 @@ def work_of(node: Node) -> Work | None:
     if target == _aten.conv2d.default:
         return _convolution(node, outputs)
     if target == _aten.conv_transpose2d.input:
-        weight = _shape(node.args[1])
-        windows = outputs // _shape(node)[1] * math.prod(weight[2:])
-        products = math.prod((*_shape(node.args[0]), *weight[1:]))
-        return Work("transposed", (1, outputs, products, windows, products if weight[0] % 4 else 0))
+        return Work("transposed", transposed_in_float(_geometry(node)))
     if target == _aten.linear.default:
         features, inner = _shape(node.args[1])
         if are_computed_together(outputs // features, features):
@@ -121,21 +126,26 @@ def work_of(node: Node) -> Work | None:
         return Work("softmax_by_table", (1, outputs, rows), exact) if has_table(node) else exact
     norm = norm_of(node)
     if norm is not None:
-        return Work(target._schema.name.partition("::")[2], (1, outputs, outputs // norm.count))
+        kind, in_float = target._schema.name.partition("::")[2], (1, outputs, outputs // norm.count)
+        # Groups of channels are normalized pixel by pixel.
+        groups = outputs // _shape(node)[1] * norm.groups if norm.groups is not None else 0
+        return Work(kind, (*in_float, groups), Work(kind, in_float))
     if is_prelu(node):
         # Pixel by pixel, with contiguous channels.
-        return Work("prelu", (1, outputs, outputs // _shape(node)[1]), Work("prelu", (1, outputs)))
+        planes = math.prod(_shape(node)[:2] if value.dim() > 2 else _shape(node)[:1])
+        return Work("prelu", (1, outputs, outputs // _shape(node)[1]), Work("prelu", (1, outputs, planes)))
     if target in _POOLS:
         given = named_arguments(node)
         kernel = for_each(given["kernel_size"])
         count = math.prod(kernel)
         floating = pool_in_float(_image_shape(node), kernel, for_each(given["stride"] or kernel))
         # Kernels for int8 process four channels at a time, and divide by shifting where the count is a power of two.
-        alone = outputs // _image_shape(node)[1] * (_image_shape(node)[1] % 4)
+        pixels, rows = outputs // _image_shape(node)[1], kernel[0]
+        alone = pixels * (_image_shape(node)[1] % 4)
         divided = outputs if count & (count - 1) else 0
         vectors = _vectors(node)
         with_vectors = Work(_POOLS[target], (1, outputs, vectors, vectors * count, divided, alone, alone * count))
-        amounts = (1, outputs, outputs * count, divided, alone, alone * count)
+        amounts = (1, outputs, outputs * rows, outputs * count, pixels, divided, alone, alone * rows, alone * count)
         return Work(_POOLS[target], amounts, Work(_POOLS[target], floating), with_vectors)
     if target in _BINARY:
         shapes = {_shape(operand) for operand in node.all_input_nodes}
@@ -154,8 +164,7 @@ def work_of(node: Node) -> Work | None:
         pieces = outputs // _shape(node)[1] * len(parts) if value.dim() == 4 and any(p[1] % 4 for p in parts) else 0
         return Work("cat", (1, outputs, pieces))
     if target == _aten.index_select.default:
-        index = _shape(node.args[2])[0]
-        return Work("index_select", (1, outputs, index, index * math.prod(_shape(node)[: node.args[1]])))
+        return index_select(node)
     if target in _MOVES:
         if target == _aten.clone.default and _is_of_pixels(node):
             return None

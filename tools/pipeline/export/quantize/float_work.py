@@ -42,7 +42,9 @@ _KINDS = {
     **dict.fromkeys(("amin", "max", "min"), "amax"),
     **dict.fromkeys(("_clone_dim_order", "_to_dim_order_copy", "clone", "expand_copy", "select_copy"), "slice"),
 }
-_BINARY = frozenset(("add", "mul", "div", "maximum", "gt"))
+_BINARY = frozenset(("add", "mul", "div", "maximum", "gt", "where"))
+# Those whose kernel is another one where sizes differ.
+_BROADCAST = frozenset(("add", "mul", "where"))
 _REDUCTIONS = frozenset(("sum", "amax"))
 _POOLS = {"max_pool2d": "max_pool2d", "max_pool2d_with_indices": "max_pool2d", "avg_pool2d": "avg_pool2d"}
 
@@ -101,9 +103,11 @@ def work_of_call(node: Node) -> Work:
         return Work(_POOLS[name], pool_in_float(image, kernel, for_each(given["stride"] or kernel)))
     if kind in _BINARY:
         is_broadcast = any(math.prod(shape) not in (1, outputs) for shape in operands)
-        return Work(kind + ("_broadcast" if is_broadcast and kind in ("add", "mul") else ""), (1, outputs))
+        return Work(kind + ("_broadcast" if is_broadcast and kind in _BROADCAST else ""), (1, outputs))
     if kind in _REDUCTIONS:
         return Work(kind, (1, outputs, math.prod(operands[0])))
+    if name == "index_select":
+        return index_select(node)
     if name == "index":
         # Elements after the last indexed dimension are copied together.
         last = max(dim for dim, index in enumerate(given["indices"]) if index is not None)
@@ -112,6 +116,13 @@ def work_of_call(node: Node) -> Work:
         # The source of a pixel is computed once for all channels.
         return Work(kind, (1, outputs, outputs // out[1]))
     return Work(kind, (1, outputs))
+
+
+def index_select(node: Node) -> Work:
+    """Returns the work of a choice of elements by a constant index."""
+    (out,), dim = _shapes(node), node.args[1]
+    assert isinstance(dim, int)
+    return Work("index_select", (1, math.prod(out), out[dim], out[dim] * math.prod(out[:dim])))
 
 
 def _convolution(out: tuple[int, ...], given: dict[str, Any]) -> Work:
@@ -130,16 +141,20 @@ def _convolution(out: tuple[int, ...], given: dict[str, Any]) -> Work:
         image, out, weight = ((*shape[:2], 1, shape[2]) for shape in (image, out, weight))
         stride, padding, dilation = [1, *stride], [0, *padding], [1, *dilation]
     if given.get("transposed"):
-        outputs = math.prod(out)
-        windows = outputs // out[1] * math.prod(weight[2:])
-        products = math.prod((*image, *weight[1:]))
-        return Work("transposed", (1, outputs, products, windows, products if weight[0] % 4 else 0))
-    # In depth, each plane of the weights with each plane of the image is a two-dimensional convolution.
+        plane = Geometry(image, out, weight, stride, padding, dilation, groups)
+        return Work("transposed", transposed_in_float(plane))
+    # In depth, a plane of the weights over a plane of the image is a convolution of images. All but the first one over
+    # a plane add to its results.
     depth = (each[-3] for each in (image, out, weight, stride, padding, dilation))
-    planes = sum(count * over for count, over in parts(*depth)) if dims > 2 else 1
+    over = parts(*depth) if dims > 2 else [(1, 1)]
+    first, added = sum(count for count, _ in over), sum(count * (taps - 1) for count, taps in over if taps)
+    outputs = math.prod(out)
     image, out, weight = ((*shape[:2], *shape[-2:]) for shape in (image, out, weight))
     plane = Geometry(image, out, weight, stride[-2:], padding[-2:], dilation[-2:], groups)
-    amounts = (1, *(planes * amount for amount in convolution_in_float(plane)[1:]))
+    amounts = convolution_in_float(plane)
+    if dims > 2:
+        pairs = zip(amounts[2:], convolution_in_float(plane, is_added=True)[2:], strict=True)
+        amounts = (1, outputs, *(first * one + added * other for one, other in pairs), added * math.prod(out))
     if groups == 1:
         return Work("convolution3d" if dims > 2 else "convolution", amounts)
     if weight[1] > 1 or image[1] < WORD or dims > 2:
@@ -180,39 +195,96 @@ class Geometry:
     groups: int
 
 
-def convolution_in_float(of: Geometry) -> tuple[int, ...]:
+def convolution_in_float(of: Geometry, is_added: bool = False) -> tuple[int, ...]:
     """Returns the amounts that determine the cost of a convolution in floating point.
 
     Its kernel splits an image by which rows and columns of the weights overlap it, computes each part in blocks of four
     pixels by four channels, and repeats that for the next channels: see pixels() in kernels/portable/convolution.cpp.
 
+    Args:
+      is_added: whether it adds to results, which it must not do twice.
+
     Returns:
       1, outputs, such parts, blocks in them, and products of blocks of four adjacent pixels, of four others, of one
       pixel.
     """
-    per_group = of.weight[0] // of.groups
-    channels = 4 if per_group >= 4 else 1
-    passes = of.out[0] * of.groups * math.ceil(per_group / channels)
     sizes = zip(of.image[2:], of.out[2:], of.weight[2:], of.stride, of.padding, of.dilation, strict=True)
     down, across = (parts(*axis) for axis in sizes)
     if of.weight[2:] == (1, 1) and (*of.stride, *of.padding) == (1, 1, 0, 0):
         # Rows need not be distinguished.
         down, across = [(1, 1)], [(math.prod(of.out[2:]), 1)]
+    channels, passes = _passes(of, of.weight[0] // of.groups)
+    counts = _blocks(down, across, channels * of.weight[1], not is_added, of.stride[1] == 1)
+    return (1, math.prod(of.out), *(passes * count for count in counts))
+
+
+def transposed_in_float(of: Geometry) -> tuple[int, ...]:
+    """Returns the amounts that determine the cost of a transposed convolution in floating point.
+
+    It is one convolution for each distance of results from the first one of a stride: see phase_of() in
+    kernels/portable/convolution.cpp.
+
+    Returns:
+      those of convolution_in_float().
+    """
+    sizes = zip(of.image[2:], of.out[2:], of.weight[2:], of.stride, of.padding, of.dilation, strict=True)
+    down, across = (_phases(*axis) for axis in sizes)
+    channels, passes = _passes(of, of.weight[1])
+    inner = of.weight[0] // of.groups
+    found = [_blocks(rows, columns, channels * inner, True, True) for rows in down for columns in across]
+    return (1, math.prod(of.out), *(passes * sum(counts) for counts in zip(*found, strict=True)))
+
+
+def _passes(of: Geometry, per_group: int) -> tuple[int, int]:
+    """Returns how many channels a kernel computes at a time, and how often it does for a number of them per group."""
+    channels = 4 if per_group >= 4 else 1
+    return channels, of.out[0] * of.groups * math.ceil(per_group / channels)
+
+
+def _blocks(
+    down: list[tuple[int, int]],
+    across: list[tuple[int, int]],
+    products_of_pixel: int,
+    may_overlap: bool,
+    is_adjacent: bool,
+) -> tuple[int, ...]:
+    """Returns the parts of an image, blocks in them and products of three kinds of blocks.
+
+    Args:
+      may_overlap: whether the last block of a line may overlap the one before.
+      is_adjacent: whether the inputs of adjacent columns are.
+    """
     blocks, products = 0, [0, 0, 0]
     for rows, high in down:
         for columns, wide in across:
-            if columns >= 4:
-                count, kind = rows * math.ceil(columns / 4), 0 if of.stride[1] == 1 else 1
-            elif rows >= 4:
+            if columns >= 4 and (may_overlap or columns % 4 == 0):
+                count, kind = rows * math.ceil(columns / 4), 0 if is_adjacent else 1
+            elif rows >= 4 and (may_overlap or rows % 4 == 0):
                 count, kind = math.ceil(rows / 4) * columns, 1
-            elif min(rows, columns) >= 2:
+            elif min(rows, columns) >= 2 and may_overlap:
                 count, kind = math.ceil(rows / 2) * math.ceil(columns / 2), 1
             else:
                 count, kind = rows * columns, 2
             blocks += count
-            products[kind] += count * (1 if kind == 2 else 4) * channels * high * wide * of.weight[1]
-    count_of_parts = len(down) * len(across)
-    return (1, math.prod(of.out), passes * count_of_parts, passes * blocks, *(passes * count for count in products))
+            products[kind] += count * (1 if kind == 2 else 4) * products_of_pixel * high * wide
+    return len(down) * len(across), blocks, *products
+
+
+def _phases(
+    size: int, results: int, kernel: int, stride: int, padding: int, dilation: int
+) -> list[list[tuple[int, int]]]:
+    """Returns the parts() of an axis of a transposed convolution, for each distance of results from the first one."""
+    found = []
+    divisor = math.gcd(stride, dilation)
+    for first in range(min(stride, results)):
+        position, count = first + padding, (results - 1 - first) // stride + 1
+        taps = [tap for tap in range(kernel) if (position - tap * dilation) % stride == 0]
+        if taps:
+            before = (taps[-1] * dilation - position) // stride
+            found.append(parts(size, count, len(taps), 1, before, dilation // divisor))
+        else:
+            found.append([(count, 0)])
+    return found
 
 
 def parts(size: int, results: int, kernel: int, stride: int, padding: int, dilation: int) -> list[tuple[int, int]]:

@@ -2,7 +2,8 @@
 
 The pass finds layer normalization and RMSNorm over the last dimension, and over the channels of images, in any order of
 these steps: an optional difference from the mean; a product with the reciprocal root, or a quotient by the root, of the
-mean square or of the variance; factors and a term per channel. Instance normalization becomes group normalization.
+mean square or of the variance, or by the Euclidean norm; factors and a term per channel. Instance normalization becomes
+group normalization.
 """
 
 from __future__ import annotations
@@ -181,6 +182,8 @@ def _root(node: Node, is_reciprocal: bool) -> _Root | None:
         return _mean_square(node.args[0])
     if is_reciprocal:
         return None
+    if node.target == _aten.expand.default:
+        return _euclidean(node.args[0])
     # A standard deviation plus an epsilon.
     deviation, epsilon = _with_epsilon(node)
     if deviation.target in (_aten.std.dim, _aten.std.correction) and 0.0 <= epsilon <= _MAX_EPSILON:
@@ -188,6 +191,20 @@ def _root(node: Node, is_reciprocal: bool) -> _Root | None:
         if found is not None:
             return _Root(found.values, True, found.dim, epsilon**2, found.factor)
     return None
+
+
+def _euclidean(node: Node) -> _Root | None:
+    """Returns the Euclidean norm over a dimension, with the limit by which normalize() avoids zero."""
+    if node.target != _aten.clamp_min.default or not 0.0 < node.args[1] <= _MAX_EPSILON:
+        return None
+    root, epsilon = node.args
+    if root.target != _aten.sqrt.default or (dim := _reduced_dim(root.args[0], _aten.sum.dim_IntList)) is None:
+        return None
+    values = _squared(root.args[0].args[0])
+    if values is None:
+        return None
+    size = values.meta["val"].shape[dim]
+    return _Root(values, False, dim, epsilon**2 / size, size**0.5)
 
 
 def _with_epsilon(node: Node) -> tuple[Node, float]:
@@ -208,14 +225,15 @@ def _mean_square(node: Any) -> _Root | None:
         found = _variance(square)
         # With an unbiased variance, the epsilon is not added to the mean square itself.
         return None if found is None else _Root(found.values, True, found.dim, epsilon / found.factor**2, found.factor)
-    dim = _dim_of_mean(square)
-    if dim is None:
-        return None
-    squared = square.args[0]
-    # decompositions.py writes all squares as products.
-    if squared.target == _aten.mul.Tensor and squared.args[0] is squared.args[1]:
-        return _Root(squared.args[0], False, dim, epsilon)
-    return None
+    dim = _reduced_dim(square, _aten.mean.dim)
+    values = None if dim is None else _squared(square.args[0])
+    return None if dim is None or values is None else _Root(values, False, dim, epsilon)
+
+
+def _squared(node: Node) -> Node | None:
+    """Returns what a node is the square of; decompositions.py writes all squares as products."""
+    is_square = node.target == _aten.mul.Tensor and node.args[0] is node.args[1]
+    return node.args[0] if is_square else None
 
 
 def _variance(node: Node) -> _Root | None:
@@ -233,9 +251,9 @@ def _variance(node: Node) -> _Root | None:
     return _Root(x, True, dims[0] % rank, 0.0, float((size / (size - correction)) ** 0.5))
 
 
-def _dim_of_mean(node: Node) -> int | None:
-    """Returns the single dimension, which is kept, of a mean."""
-    if node.target != _aten.mean.dim or node.kwargs or len(node.args) < 3 or not node.args[2]:
+def _reduced_dim(node: Node, reduction: Any) -> int | None:
+    """Returns the single dimension, which is kept, of a mean or a sum."""
+    if node.target != reduction or node.kwargs or len(node.args) < 3 or not node.args[2]:
         return None
     dims = as_list(node.args[1])
     return dims[0] % node.args[0].meta["val"].dim() if len(dims) == 1 else None
@@ -246,7 +264,8 @@ def _less_mean(node: Node, dim: int) -> Node | None:
     if node.target != _aten.sub.Tensor or node.kwargs:
         return None
     x, mean = node.args
-    if isinstance(x, Node) and isinstance(mean, Node) and _dim_of_mean(mean) == dim and mean.args[0] is x:
+    is_mean = isinstance(mean, Node) and _reduced_dim(mean, _aten.mean.dim) == dim and mean.args[0] is x
+    if is_mean and isinstance(x, Node):
         return x
     return None
 

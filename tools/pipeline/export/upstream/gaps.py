@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import functools
 import importlib
+import importlib.metadata
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
+
+from packaging.version import Version
 
 
 @dataclass(frozen=True)
@@ -21,13 +24,22 @@ class Gap:
       symbol: `module:attribute` or `module:Class.attribute`.
       why: what is wrong or missing without the replacement.
       since: the first release that needed it, of executorch, or of torch or torchao for their symbols.
+      until: the first release that mends it, by which the symbol may be gone; none yet if empty.
       is_added: whether the class lacks the attribute and gets it, or only its objects have it.
     """
 
     symbol: str
     why: str
     since: str = "1.4"
+    until: str = ""
     is_added: bool = False
+
+    def is_open(self) -> bool:
+        """Returns whether the installed release needs the replacement."""
+        if not self.until:
+            return True
+        version = importlib.metadata.version(self.symbol.partition(".")[0])
+        return Version(version).release < Version(self.until).release
 
     def resolve(self) -> tuple[Any, str]:
         """Returns the module or class that has the attribute, and the attribute's name.
@@ -45,7 +57,8 @@ class Gap:
 _ARM = "executorch.backends.arm"
 _CORTEX_M = "executorch.backends.cortex_m"
 _VIEWS = f"{_ARM}._passes.propagate_view_copy_permute_pass"
-_LAYOUTS = "views and permutations are moved past readers that are not told, and where shapes are not known"
+_LAYOUTS = "views and permutations are moved past readers that are not told"
+_SHAPES = "views and permutations are moved where shapes are not known"
 
 GAPS = (
     Gap(f"{_ARM}._passes.arm_pass_manager:ArmPassManager.add_passes", "no pass can be put among the backend's own"),
@@ -56,15 +69,16 @@ GAPS = (
         "RemovePermutesAroundElementwiseTosaOps.permute_subgraph",
         _LAYOUTS,
     ),
-    Gap(f"{_VIEWS}:PropagateViewCopyPermutePass._propagate", _LAYOUTS),
-    Gap(f"{_VIEWS}:PropagateViewCopyPermutePass._retrace", _LAYOUTS),
+    Gap(f"{_VIEWS}:PropagateViewCopyPermutePass._propagate", _SHAPES, until="1.5"),
+    Gap(f"{_VIEWS}:PropagateViewCopyPermutePass._retrace", _SHAPES, until="1.5"),
     Gap(f"{_VIEWS}:PropagateViewCopyPermuteUpPass._maybe_swap_view_args", _LAYOUTS),
     Gap(f"{_VIEWS}:PropagateViewCopyPermuteDownPass._maybe_swap_view_args", _LAYOUTS),
-    Gap(f"{_VIEWS}:PropagateViewCopyPermuteUpPass._can_cross_next_nodes", _LAYOUTS),
-    Gap(f"{_VIEWS}:PropagateViewCopyPermuteDownPass._can_cross_next_nodes", _LAYOUTS),
+    Gap(f"{_VIEWS}:PropagateViewCopyPermuteUpPass._can_cross_next_nodes", _SHAPES, until="1.5"),
+    Gap(f"{_VIEWS}:PropagateViewCopyPermuteDownPass._can_cross_next_nodes", _SHAPES, until="1.5"),
     Gap(
         f"{_ARM}._passes.rewrite_conv_pass:RewriteConvPass._has_int32_rescale_user",
         "a convolution of 16 bits returns its sums where one of several readers takes them",
+        until="1.5",
     ),
     Gap(f"{_ARM}.ethosu.backend:vela_compile", "Vela's options, its report and its failures are lost"),
     Gap(f"{_ARM}.ethosu.backend:EthosUBackend.preprocess", "a failure does not name the place in the model"),
@@ -151,6 +165,11 @@ GAPS = (
 )
 
 _BY_SYMBOL = {gap.symbol: gap for gap in GAPS}
+
+
+def is_open(symbol: str) -> bool:
+    """Returns whether the installed release needs the replacement of a symbol in the table."""
+    return _BY_SYMBOL[symbol].is_open()
 
 
 def check_is_known(owner: Any, name: str) -> None:

@@ -34,6 +34,7 @@ from tools.pipeline.export.ir.operators import (
 from tools.pipeline.export.ir.rewriting import emit, named_arguments, replace_node, run_decompositions
 from tools.pipeline.export.rewrite.maxima import drop_unused_argmax
 from tools.pipeline.export.rewrite.unbatched import add_batch
+from tools.pipeline.export.upstream.gaps import is_open
 from tools.pipeline.export.upstream.replaced import replaced
 
 _aten = torch.ops.aten
@@ -46,6 +47,7 @@ _EXTREMES = {
     _aten.min.dim: (_aten.amin.default, _aten.argmin.default),
 }
 _NEAREST = exir_ops.edge.aten.upsample_nearest2d.vec
+_MOVES = (propagation.PropagateViewCopyPermuteUpPass, propagation.PropagateViewCopyPermuteDownPass)
 
 
 def compose_layers(program: ExportedProgram) -> ExportedProgram:
@@ -524,6 +526,9 @@ def convolutions_to_16_bits() -> Iterator[None]:
     readers apply the scale of the quantized result to them.
     """
     rewrite = arm_pass_manager.RewriteConvPass
+    if not is_open(f"{rewrite.__module__}:{rewrite.__name__}._has_int32_rescale_user"):
+        yield
+        return
     original = rewrite._has_int32_rescale_user
 
     def has_int32_rescale_user(self: object, node: Node) -> bool:
@@ -535,20 +540,13 @@ def convolutions_to_16_bits() -> Iterator[None]:
 
 @contextlib.contextmanager
 def layouts_of_all_readers() -> Iterator[None]:
-    """Makes ExecuTorch's passes move views and permutations only if they know the shapes and update all readers.
+    """Lets ExecuTorch's passes move views and permutations only where they know the shapes, and all readers are told.
 
-    Originally, they remove a permutation before a view for one of its readers, so that others read the wrong layout.
-    They move views past sums over one dimension, which then cover several dimensions of the view's operand, while the
-    conversion to TOSA only uses the first. And they continue from nodes past which another view was moved, whose shapes
-    are only updated at the end.
+    As they are, they take a permutation from in front of a view for one of its readers, and others read the other
+    layout. They move views behind sums of one dimension, which then are over several of what the view is made of: what
+    writes these as TOSA takes the first.
     """
-    base = propagation.PropagateViewCopyPermutePass
-    permute, propagate, retrace = (
-        RemovePermutesAroundElementwiseTosaOps.permute_subgraph, base._propagate, base._retrace
-    )  # fmt: skip
-    passed = list[Node]()
-    # Neighbours of moved nodes, whose shapes are outdated.
-    moved = set[Node]()
+    permute = RemovePermutesAroundElementwiseTosaOps.permute_subgraph
 
     def permute_subgraph(self: Any, subgraph: Any) -> bool:
         has_all = all(
@@ -557,6 +555,36 @@ def layouts_of_all_readers() -> Iterator[None]:
             for user in node.users
         )
         return has_all and permute(self, subgraph)
+
+    def with_one(swap: Callable[[Any, Node, Node], Any]) -> Callable[[Any, Node, Node], Any]:
+        def swap_with_one(self: Any, node: Node, next_node: Node) -> Any:
+            result = swap(self, node, next_node)
+            # Second argument of a sum or of a part: the dimensions, or the one.
+            return None if result is not None and len(tree_leaves(result[1][1])) > 1 else result
+
+        return swap_with_one
+
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(replaced(RemovePermutesAroundElementwiseTosaOps, "permute_subgraph", permute_subgraph))
+        for each in _MOVES:
+            stack.enter_context(replaced(each, "_maybe_swap_view_args", with_one(each._maybe_swap_view_args)))
+        if is_open(f"{propagation.__name__}:PropagateViewCopyPermutePass._propagate"):
+            stack.enter_context(_known_shapes())
+        yield
+
+
+@contextlib.contextmanager
+def _known_shapes() -> Iterator[None]:
+    """Lets ExecuTorch's passes move views and permutations only past nodes whose shapes they know.
+
+    As they are, they go on from nodes that another view was moved past, whose shapes are worked out anew only when all
+    are.
+    """
+    base = propagation.PropagateViewCopyPermutePass
+    propagate, retrace = base._propagate, base._retrace
+    passed = list[Node]()
+    # Nodes beside moved ones, until shapes are worked out anew.
+    moved = set[Node]()
 
     def propagate_once(self: Any, node: Node) -> bool:
         passed[:] = [node]
@@ -577,19 +605,9 @@ def layouts_of_all_readers() -> Iterator[None]:
 
         return can_pass
 
-    def with_one(swap: Callable[[Any, Node, Node], Any]) -> Callable[[Any, Node, Node], Any]:
-        def swap_with_one(self: Any, node: Node, next_node: Node) -> Any:
-            result = swap(self, node, next_node)
-            # The second argument of a sum or a slice is the list of dimensions, or the only one.
-            return None if result is not None and len(tree_leaves(result[1][1])) > 1 else result
-
-        return swap_with_one
-
     with contextlib.ExitStack() as stack:
-        stack.enter_context(replaced(RemovePermutesAroundElementwiseTosaOps, "permute_subgraph", permute_subgraph))
         stack.enter_context(replaced(base, "_propagate", propagate_once))
         stack.enter_context(replaced(base, "_retrace", retrace_all))
-        for each in (propagation.PropagateViewCopyPermuteUpPass, propagation.PropagateViewCopyPermuteDownPass):
-            stack.enter_context(replaced(each, "_maybe_swap_view_args", with_one(each._maybe_swap_view_args)))
+        for each in _MOVES:
             stack.enter_context(replaced(each, "_can_cross_next_nodes", passing(each._can_cross_next_nodes)))
         yield

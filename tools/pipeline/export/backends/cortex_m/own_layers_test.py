@@ -39,6 +39,8 @@ _WRITTEN = {
         "((z := x.view(2, 16, 3, 1)) - z.mean(1, True)) / ((z - z.mean(1, True)).pow(2).mean(1, True) + 1e-6).sqrt()",
         "self.a[:, None, None] * y + self.b[:, None, None]",
     ),
+    "Euclidean norm": ("nn.functional.normalize(x, dim=-1)", "y * self.a"),
+    "Euclidean norm of channels": ("nn.functional.normalize(x.view(2, 16, 3, 1))", "y"),
     "functional": ("torch.nn.functional.layer_norm(x, (3, 16))", "y"),
     "module": ("nn.LayerNorm(16)(x)", "y"),
 }  # fmt: skip

@@ -19,6 +19,7 @@ from tools.artifacts.npu_report.npu_report import MEMORIES
 from tools.pipeline.export.backends.arm import delegates
 from tools.pipeline.export.backends.arm.child_process import in_a_child
 from tools.pipeline.export.upstream.replaced import replaced
+from tools.pipeline.export.upstream.vela_results import payload_of, result_of
 
 # The columns of Vela's table of layers that the report contains, with the report's names.
 _LAYER_COLUMNS = {
@@ -93,7 +94,7 @@ def compiling(npu: Npu) -> Iterator[list[Compiled]]:
     done: list[Compiled] = []
     original = arm_backend.vela_compile
 
-    def vela_compile(tosa_flatbuffer: bytes, args: list[str], **_: Any) -> bytes:
+    def vela_compile(tosa_flatbuffer: bytes, args: list[str], **_: Any) -> Any:
         with tempfile.TemporaryDirectory() as directory:
             payload = in_a_child(lambda: compiled(tosa_flatbuffer, list(args), directory), VelaError)
             # Of two outputs that hold the same elements in another order Vela keeps one.
@@ -112,7 +113,7 @@ def compiling(npu: Npu) -> Iterator[list[Compiled]]:
                 {column: _number(summary[column]) for column in _SUMMARY_COLUMNS},
             )
         )
-        return payload
+        return result_of(payload)
 
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / _CONFIG).write_text(npu.vela_config())
@@ -120,7 +121,7 @@ def compiling(npu: Npu) -> Iterator[list[Compiled]]:
         def compiled(tosa_flatbuffer: bytes, args: list[str], directory: str) -> bytes:
             # Vela writes files with the model's name to the working directory.
             with contextlib.chdir(folder):
-                return original(tosa_flatbuffer, args, intermediate_path=directory)
+                return payload_of(original(tosa_flatbuffer, args, intermediate_path=directory))
 
         with replaced(arm_backend, "vela_compile", vela_compile):
             yield done

@@ -651,6 +651,20 @@ def _pow(x: Tensor, exponent: float) -> Tensor:
     return NotImplemented if root is None else root(x)
 
 
+def _vector_norm(
+    x: Tensor,
+    order: float = 2,
+    dim: list[int] | None = None,
+    keepdim: bool = False,
+    *,
+    dtype: torch.dtype | None = None,
+) -> Tensor:
+    """A Euclidean norm without pow()."""
+    if order != 2 or x.dtype not in (torch.float32, torch.float64) or dtype not in (None, x.dtype):
+        return NotImplemented
+    return (x * x).sum(dim or list(range(x.dim())), keepdim).sqrt()
+
+
 def _rrelu(x: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False, _: object = None) -> Tensor:
     return NotImplemented if training else _functional.leaky_relu(x, (lower + upper) / 2)
 
@@ -688,6 +702,7 @@ DECOMPOSITIONS: dict[torch._ops.OpOverload, Callable[..., Any]] = {
     _aten.hypot.default: _hypot,
     _aten.im2col.default: _im2col,
     _aten.kthvalue.default: _kthvalue,
+    _aten.linalg_vector_norm.default: _vector_norm,
     _aten.logaddexp2.default: _logaddexp2,
     _aten.logcumsumexp.default: _logcumsumexp,
     _aten.max_pool3d.default: _max_pool3d,

@@ -1,0 +1,61 @@
+"""The releases of ExecuTorch that a workspace can choose from, each a set of packages that belong together."""
+
+DEFAULT_RELEASE = "1.4"
+
+# From a release to the sets of Python packages that have a lock of its own, in python/requirements/RELEASE; the default's lock has the others.
+_OWN_LOCKS = {
+    "1.4": [],
+    "1.5": ["export"],
+}
+
+# Of the user's environment or --repo_env: to try a release without editing MODULE.bazel.
+_VARIABLE = "TORCH_FUSION_RELEASE"
+
+def find_release(tags, variable):
+    """The release that a build takes.
+
+    Args:
+      tags: List of the releases that the root module names.
+      variable: Value of the environment's variable, or None.
+
+    Returns:
+      (release, an error or None)
+    """
+    if variable:
+        release, where = variable, _VARIABLE
+    else:
+        where = "third_party.release in MODULE.bazel"
+        if len(tags) > 1:
+            return None, "{}: there are {} of them ({}); a workspace has one release, so leave one.".format(where, len(tags), ", ".join(tags))
+        release = tags[0] if tags else DEFAULT_RELEASE
+    if release not in _OWN_LOCKS:
+        return None, "{}: there is no release \"{}\" of ExecuTorch here; it can be {}.".format(where, release, ", ".join(_OWN_LOCKS))
+    return release, None
+
+def chosen_release(mctx):
+    """The release of the root module's tag, of the environment's variable, or the default.
+
+    Args:
+      mctx: The module extension's context.
+
+    Returns:
+      The release.
+    """
+    tags = [tag.version for module in mctx.modules if module.is_root for tag in module.tags.release]
+    release, error = find_release(tags, mctx.getenv(_VARIABLE))
+    if error:
+        fail(error)
+    return release
+
+def lock_of(release, name):
+    """The lock of a set of Python packages.
+
+    Args:
+      release: The release.
+      name: The set.
+
+    Returns:
+      The label of its lock, as text.
+    """
+    folder = release + "/" if name in _OWN_LOCKS[release] else ""
+    return "//third_party/python:requirements/{}{}.txt".format(folder, name)

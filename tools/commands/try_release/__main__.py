@@ -1,0 +1,104 @@
+"""Tries a release of ExecuTorch with this checkout, and prints what breaks by the name of the symbol.
+
+    bazel run //third_party:try_release -- 1.5.1
+
+The release is installed into a temporary folder, in front of the packages that the workspace has; nothing else changes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from packaging.version import InvalidVersion, Version
+
+from tools.commands.try_release.checks import Finding
+from tools.quiet.console import UserError
+from tools.quiet.tool import run_tool
+
+
+def _package(text: str) -> str:
+    """Returns what pip installs for a version of ExecuTorch, for `newest`, or for NAME==VERSION."""
+    if text == "newest":
+        return "executorch"
+    name, _, version = text.rpartition("==")
+    try:
+        Version(version)
+    except InvalidVersion as error:
+        raise UserError(
+            f'"{text}" is no release: give ExecuTorch\'s version such as 1.5.1, and further packages as NAME==VERSION.'
+        ) from error
+    return f"{name or 'executorch'}=={version}"
+
+
+def install(packages: list[str], folder: Path) -> None:
+    """Installs packages alone, without what they need."""
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-input", "--only-binary=:all:"]
+    result = subprocess.run(
+        [*pip, "--target", str(folder), *packages], check=False, capture_output=True, text=True, start_new_session=True
+    )
+    if result.returncode != 0:
+        reason = [line for line in result.stderr.splitlines() if line.startswith("ERROR")][-1:] or [result.stderr]
+        raise UserError(f"pip can't install {' '.join(packages)}: {reason[0]}")
+
+
+def lost_headers(sources: Path, headers: Path) -> list[Finding]:
+    """Returns the headers of ExecuTorch's that C++ here includes, and the release lacks."""
+    wanted: dict[str, Path] = {}
+    for folder in ("runtime", "kernels", "firmware"):
+        for path in sorted((sources / folder).rglob("*")):
+            if path.suffix in (".h", ".cpp"):
+                for name in re.findall(
+                    r"^#include <(executorch/[^>]+)>", path.read_text(encoding="utf-8"), re.MULTILINE
+                ):
+                    wanted.setdefault(name, path)
+    return [
+        Finding("header", name, f"{path.relative_to(sources)} includes it; the release has no such file")
+        for name, path in wanted.items()
+        if not (headers / name).exists()
+    ]
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Command line entry point."""
+    parser = argparse.ArgumentParser(prog="try_release", description=__doc__)
+    parser.add_argument("release", help="version of ExecuTorch, or `newest`")
+    parser.add_argument("packages", nargs="*", metavar="NAME==VERSION", help="further packages, such as torchao")
+    arguments = parser.parse_args(argv)
+    return run_tool("try_release", _run, [arguments.release, *arguments.packages])
+
+
+def _run(wanted: list[str]) -> int:
+    packages = [_package(text) for text in wanted]
+    sources = Path(os.environ.get("BUILD_WORKSPACE_DIRECTORY", "."))
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        install(packages, folder)
+        findings = lost_headers(sources, folder / "executorch/include")
+        path = os.pathsep.join([str(folder), str(sources), *sys.path])
+        # In another process: this one may have imported the workspace's release.
+        result = subprocess.run(
+            [sys.executable, "-m", "tools.commands.try_release.checks"],
+            check=False,
+            env=os.environ | {"PYTHONPATH": path},
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+    findings += [Finding.from_line(line) for line in result.stdout.splitlines() if line.startswith("broken\t")]
+    if result.returncode != 0:
+        findings.append(
+            Finding("checks", "tools.commands.try_release.checks", "the process ended; its message is above")
+        )
+    for finding in findings:
+        print(f"{finding.kind}: {finding.symbol}: {finding.reason}")
+    print(f"{', '.join(packages)}: {len(findings)} broken" if findings else f"{', '.join(packages)}: nothing broken")
+    return bool(findings)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

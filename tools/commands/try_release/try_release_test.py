@@ -1,0 +1,49 @@
+"""What a release breaks is named by its symbol; what is no release is one message."""
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from tools.commands.try_release.__main__ import lost_headers, main
+from tools.commands.try_release.checks import Finding, differing_schemas
+
+
+def test_a_schema_of_another_number_of_arguments_is_named_with_the_kernel_s() -> None:
+    schemas = {
+        "cortex_m::pad.out": SimpleNamespace(arguments=["input", "pads", "value", "out"]),
+        "cortex_m::softmax.out": SimpleNamespace(arguments=["input", "out"]),
+    }
+    kernels = {
+        "cortex_m::pad.out": ("input", "pads", "out"),
+        "cortex_m::softmax.out": ("x", "out"),
+        "own::op.out": ("x",),
+    }
+    (finding,) = differing_schemas(schemas, kernels)
+    assert (finding.kind, finding.symbol) == ("schema", "cortex_m::pad.out")
+    assert "(input, pads, out)" in finding.reason
+
+
+def test_a_finding_is_read_as_it_was_written() -> None:
+    finding = Finding("import", "a.b", "ImportError: cannot import")
+    assert Finding.from_line(finding.line()) == finding
+    assert Finding.from_line(Finding("import", "a.b", "two\nlines").line()).reason == "two lines"
+
+
+def test_a_header_that_is_gone_is_named_with_a_file_that_includes_it(tmp_path: Path) -> None:
+    headers = tmp_path / "include"
+    (headers / "executorch").mkdir(parents=True)
+    (headers / "executorch/kept.h").touch()
+    (tmp_path / "runtime").mkdir()
+    (tmp_path / "runtime/a.h").write_text(
+        "#include <executorch/kept.h>\n#include <executorch/gone.h>\n#include <cstdint>\n"
+    )
+    (finding,) = lost_headers(tmp_path, headers)
+    assert finding.symbol == "executorch/gone.h" and finding.reason.startswith("runtime/a.h includes it")
+
+
+@pytest.mark.parametrize("text", ["latest", "executorch", "torchao=="])
+def test_what_is_no_release_is_refused(capsys: pytest.CaptureFixture[str], text: str) -> None:
+    assert main([text]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert f'"{text}" is no release' in line and "NAME==VERSION" in line
