@@ -31,7 +31,7 @@ _ATTRS = PROFILE_ATTRS | {
     "baseline": attr.label(allow_single_file = [".json"], doc = "What the update recorded."),
     "budget": attr.string_dict(mandatory = True, doc = "Limits by what they are of."),
     "firmware": attr.label(mandatory = True, providers = [FirmwareInfo], doc = "The image."),
-    "profiled": attr.label(mandatory = True, providers = [FirmwareInfo], cfg = profile_transition, doc = "The same."),
+    "profiled": attr.label(providers = [FirmwareInfo], cfg = profile_transition, doc = "The same, where a limit needs its profile."),
     "update": attr.string(mandatory = True, doc = "Label of the target that records the baseline."),
     "write": attr.string(doc = "File of the workspace that is written in place of a comparison."),
     "_budget": attr.label(default = "//tools/verify/budget", executable = True, cfg = "exec"),
@@ -72,7 +72,8 @@ def firmware_budget_test(name, firmware, flash = "", ram = "", instructions = 0,
     arguments = {
         "budget": {key: limit for key, limit in limits.items() if limit},
         "firmware": firmware,
-        "profiled": firmware,
+        # An image without console or example has no profile.
+        "profiled": firmware if instructions or ms else None,
         "update": "//%s:%s.update" % (native.package_name(), name),
     }
     baseline = file if native.glob([file], allow_empty = True) else None

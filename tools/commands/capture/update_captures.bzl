@@ -1,8 +1,7 @@
 """The `update_captures` rule: `bazel run` makes the documents' pictures of commands."""
 
-load("//rules:providers.bzl", "BoardBinaryInfo")
 load("//rules:launcher.bzl", "create_launcher")
-load("//rules:providers.bzl", "FirmwareInfo", "TorchProgramInfo")
+load("//rules:providers.bzl", "BoardBinaryInfo", "FirmwareInfo", "TorchProgramInfo")
 
 def _update_captures_impl(ctx):
     sine = ctx.attr.sine[FirmwareInfo]

@@ -26,11 +26,16 @@ from tools.quiet.console import UserError, user_path
 from tools.quiet.table import text_table
 from tools.quiet.tool import run_tool
 
+
+class _Expression(str):
+    """Starlark that is no text."""
+
+
 # Attributes of a torch_program by the name of the variant.
-_VARIANTS = {
+_VARIANTS: dict[str, dict[str, Any]] = {
     "float32": {},
     "int8": {"backend": "cortex_m"},
-    "int4": {"backend": "cortex_m", "weight_dtype": "int4"},
+    "int4": {"backend": "cortex_m", "quantization": _Expression('quantization(weight_dtype = "int4")')},
 }
 
 _LIMITS = {"flash": "at most", "ram": "at most", "ms": "at most", "accuracy": "at least"}
@@ -93,7 +98,7 @@ def build_file(model: Model, variants: Sequence[str], boards: Sequence[str], roo
     common: dict[str, Any] = {"src": f"{model.name}.py", "tags": ["manual"]}
     if model.beside:
         common["data"] = [str(file.relative_to(folder)) for file in model.beside]
-    lines = [f'load("{root}//rules:defs.bzl", "model_page", "torch_program")']
+    lines = [f'load("{root}//rules:defs.bzl", "model_page", "quantization", "torch_program")']
     trained = f"{model.name}_float32"
     for variant in dict.fromkeys((["float32"] if model.trains else []) + list(variants)):
         attributes = {"name": f"{model.name}_{variant}"} | common | _VARIANTS[variant]
@@ -120,7 +125,8 @@ def _call(rule: str, attributes: Mapping[str, Any]) -> Iterator[str]:
     yield f"{rule}("
     for name, value in attributes.items():
         # Starlark's texts, lists of them and numbers are JSON's.
-        yield f"    {name} = {value if isinstance(value, bool) else json.dumps(value, ensure_ascii=False)},"
+        is_written_so = isinstance(value, bool | _Expression)
+        yield f"    {name} = {value if is_written_so else json.dumps(value, ensure_ascii=False)},"
     yield ")"
 
 

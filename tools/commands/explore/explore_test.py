@@ -87,8 +87,9 @@ def test_package(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / 'data/a"b.txt').write_text("y")
     model = Model(path, "net", trains=True, beside=(tmp_path / 'data/a"b.txt',))
-    text = build_file(model, ["int8"], ["pico", "//my:board"], "@torch_fusion")
-    assert 'load("@torch_fusion//rules:defs.bzl", "model_page", "torch_program")' in text
+    text = build_file(model, ["int8", "int4"], ["pico", "//my:board"], "@torch_fusion")
+    assert 'load("@torch_fusion//rules:defs.bzl", "model_page", "quantization", "torch_program")' in text
+    assert '    quantization = quantization(weight_dtype = "int4"),\n' in text
     # It is trained once, whatever variants there are.
     assert text.count("train = True") == 1
     assert 'weights = ":net_float32"' in text

@@ -43,6 +43,7 @@ class LoweringError(Exception):
 
 
 def lower_all_but_refused(
+    program: ExportedProgram,
     lower: Callable[[Mapping[str, str]], _Lowered],
     finish: Callable[[_Lowered], _Finished],
     check: Callable[[_Lowered], object] = lambda found: None,
@@ -50,14 +51,18 @@ def lower_all_but_refused(
     """Lowers a program repeatedly, excluding more and more locations of the model, until nothing fails.
 
     Args:
+      program: the program; attempts may remove constants that delegates take from it.
       lower: lowers the program without the given locations, as `origin` returns them, which map to reasons, and raises
         LoweringError for a subgraph that can't be lowered.
       finish: converts a lowered program to the result; it may raise LoweringError, too.
       check: performs the part of `finish` that may raise LoweringError; by default nothing.
     """
     refused: dict[str, str] = {}
+    constants = [(mapping, dict(mapping)) for mapping in (program.state_dict, program.constants)]
 
     def lowered(more: Iterable[str] = ()) -> _Lowered:
+        for mapping, values in constants:
+            mapping.update(values)
         return lower({**refused, **dict.fromkeys(more, "")})
 
     for count in itertools.count(1):

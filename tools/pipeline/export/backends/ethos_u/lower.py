@@ -246,7 +246,7 @@ def _delegate(
         with _naming_wrong(found.compiled):
             return finish(found)
 
-    return lower_all_but_refused(lambda refused: _lower(program, npu, path, refused), finished, compared)
+    return lower_all_but_refused(program, lambda refused: _lower(program, npu, path, refused), finished, compared)
 
 
 @contextlib.contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -21,6 +22,7 @@ from tools.artifacts.ethos_u.npu import Npu
 from tools.artifacts.ethos_u.payload import parse
 from tools.pipeline.export.backends.arm import delegates
 from tools.pipeline.export.backends.arm.concat_scales import isolate_concat_scales
+from tools.pipeline.export.backends.arm.refused import LoweringError, lower_all_but_refused
 from tools.pipeline.export.backends.ethos_u import addresses, lower, vela
 from tools.pipeline.export.capture.capture import capture
 from tools.pipeline.export.capture.state import State
@@ -1007,6 +1009,21 @@ def test_what_ends_vela(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert _delegates(result) == 0
     reason = "Vela can't compile it for ethos-u55-128: it ended with SIGABRT"
     assert any(note.endswith(reason) for note in _left_to_the_core(result))
+
+
+def test_each_attempt_has_the_constants_that_delegates_took_in_the_one_before() -> None:
+    program = capture(torch.nn.Linear(3, 2).eval(), (torch.randn(1, 3),))
+    found = []
+
+    def lower_once(refused: Mapping[str, str]) -> int:
+        found.append(set(program.state_dict))
+        program.state_dict.clear()
+        if not refused:
+            raise LoweringError(["fc"], "no reason")
+        return len(refused)
+
+    assert lower_all_but_refused(program, lower_once, lambda lowered: lowered) == 1
+    assert found == [{"weight", "bias"}] * len(found) and len(found) > 1
 
 
 def test_an_output_that_vela_leaves_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -129,7 +129,7 @@ def delegate(program: ExportedProgram, io: str, path: Path) -> Lowered:
     """
     write_strides(program)
     _widen_zero_points(program)
-    return lower_all_but_refused(lambda refused: _lower(program, io, path, refused), lambda found: found)
+    return lower_all_but_refused(program, lambda refused: _lower(program, io, path, refused), lambda found: found)
 
 
 def _lower(program: ExportedProgram, io: str, path: Path, refused: Mapping[str, str]) -> Lowered:
