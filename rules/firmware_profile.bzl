@@ -1,6 +1,7 @@
 """The `firmware_profile` rule: profiles each operator of an image."""
 
-load("//rules/private:emulator.bzl", "COUNTING_ATTRS", "create_counting_launcher", "write_index")
+load("//rules/private:emulator.bzl", "create_counting_launcher", "write_index")
+load("//rules/private:profile.bzl", "PROFILE_ATTRS")
 load("//rules/private:transitions.bzl", "profile_transition")
 load(":providers.bzl", "FirmwareInfo")
 
@@ -13,15 +14,13 @@ firmware_profile = rule(
     doc = """`bazel run` measures each operator of an image in its board's emulator: a table and a bar chart of
 instructions, estimated cycles, multiply-accumulates and the module that the operator comes from. Options after `--`: `--board NAME`,
 `--picture FILE`, `--console FILE`, `--clock-mhz MHZ`; `--help` lists them.""",
-    attrs = COUNTING_ATTRS | {
+    attrs = PROFILE_ATTRS | {
         "firmware": attr.label_list(
             mandatory = True,
             cfg = profile_transition,
             providers = [FirmwareInfo],
             doc = "Images with the usual application, of which `--board` chooses one; they are built with //firmware:profiling=on.",
         ),
-        "_profile": attr.label(default = "//tools/commands/profile", executable = True, cfg = "exec"),
-        "_allowlist_function_transition": attr.label(default = "@bazel_tools//tools/allowlists/function_transition_allowlist"),
     },
     executable = True,
 )

@@ -26,7 +26,6 @@ def _graph(ctx, firmware, folder):
 def _model_page_impl(ctx):
     arguments = ctx.actions.args()
     inputs = []
-    data = []
     for target, profiled in zip(ctx.attr.firmware, ctx.attr.profiled):
         firmware = target[FirmwareInfo]
         folder = "%s.data/%s" % (ctx.label.name, firmware.name)

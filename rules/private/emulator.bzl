@@ -65,10 +65,19 @@ def write_index(ctx, images):
             rows.append(row | choice | {"board": firmware.board.name} | {key: root + file.short_path for key, file in named.items()})
             files += named.values()
 
-    # Read by tools/artifacts/image_index.
+    write_index_rows(ctx, index, rows)
+    return index, files
+
+def write_index_rows(ctx, index, rows):
+    """Writes rows of images to an index, which tools/artifacts/image_index reads.
+
+    Args:
+      ctx: rule context.
+      index: the File.
+      rows: list of dicts, whose paths are relative to the index.
+    """
     content = {"format": "index of images", "version": 1, "images": rows}
     ctx.actions.write(index, json.encode_indent(content, indent = "  ") + "\n")
-    return index, files
 
 def create_counting_launcher(ctx, tool, index, files):
     """Starts a tool that measures the images of an index.

@@ -3,7 +3,7 @@
 visibility(["//rules/..."])
 
 IMAGE_FILES_ATTRS = {
-    "_executorch_lock": attr.label(default = "//third_party/python:requirements/export.txt", allow_single_file = True),
+    "_executorch_version": attr.label(default = "@executorch//:version.txt", allow_single_file = True),
     "_image_files": attr.label(default = "//tools/pipeline/image_files", executable = True, cfg = "exec"),
     "_toolchain_packages": attr.label(default = "@arm_gnu_toolchain//:taken.txt", allow_single_file = True),
 }
@@ -27,13 +27,13 @@ def write_image_files(ctx, board, programs, elf, map_file, summary, engine = "")
         extension: ctx.actions.declare_file("%s.%s" % (ctx.label.name, extension))
         for extension in ["bin", "hex"] + (["uf2"] if board.uf2_family else []) + ["report.txt", "report.json", "spdx.json"]
     }
-    inputs = [elf, map_file, board.description, ctx.file._executorch_lock, ctx.file._toolchain_packages] + [program.program for program in programs]
+    inputs = [elf, map_file, board.description, ctx.file._executorch_version, ctx.file._toolchain_packages] + [program.program for program in programs]
     arguments = ctx.actions.args()
     arguments.add("--elf", elf)
     arguments.add("--map", map_file)
     arguments.add("--board", board.description)
     arguments.add_all([program.program for program in programs], before_each = "--program")
-    arguments.add("--executorch-lock", ctx.file._executorch_lock)
+    arguments.add("--executorch-version", ctx.file._executorch_version)
     arguments.add("--toolchain-packages", ctx.file._toolchain_packages)
     if engine:
         arguments.add("--engine", engine)

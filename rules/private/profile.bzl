@@ -1,6 +1,6 @@
 """The action that profiles an image."""
 
-load(":emulator.bzl", "COUNTING_ATTRS")
+load(":emulator.bzl", "COUNTING_ATTRS", "write_index_rows")
 load(":toolchain_files.bzl", "tools_of")
 
 visibility(["//rules/..."])
@@ -33,8 +33,7 @@ def profile_image(ctx, firmware, folder):
 
     # Its paths are relative to it.
     root = "../" * index.path.count("/")
-    rows = [{"board": firmware.board.name} | {key: root + file.path for key, file in named.items()}]
-    ctx.actions.write(index, json.encode_indent({"format": "index of images", "version": 1, "images": rows}, indent = "  ") + "\n")
+    write_index_rows(ctx, index, [{"board": firmware.board.name} | {key: root + file.path for key, file in named.items()}])
     rows = ctx.actions.declare_file(folder + "/profile.json")
     toolchain = ctx.files._arm_gnu_toolchain
     arguments = ctx.actions.args()

@@ -38,7 +38,7 @@ filegroup(
     srcs = glob(["include/**/*.h"]),
 )
 
-exports_files(["LICENSE"] + glob(["schema/*.fbs", "**/*.yaml"]))
+exports_files(["LICENSE", "version.txt"] + glob(["schema/*.fbs", "**/*.yaml"]))
 """
 
 def _executorch_impl(rctx):
@@ -56,10 +56,11 @@ def _executorch_impl(rctx):
         shared_store(rctx, "executorch")
     for patch in rctx.attr.patches:
         rctx.patch(patch, strip = 1)
+    rctx.file("version.txt", decisive[0].removeprefix("executorch==").partition(" ")[0] + "\n", executable = False)
     rctx.file("BUILD.bazel", _BUILD)
 
 executorch = repository_rule(
-    doc = "`//:headers`, and the schema and lists of operators as files with the paths they have in the wheel.",
+    doc = "`//:headers`, the schema and lists of operators as files with the paths they have in the wheel, and `version.txt`.",
     implementation = _executorch_impl,
     attrs = {
         "lock": attr.label(doc = "Requirements with hashes; only the line of executorch counts.", mandatory = True),

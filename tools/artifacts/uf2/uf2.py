@@ -56,6 +56,17 @@ def uf2(image: bytes, address: int, family: int) -> bytes:
     )
 
 
+def read_uf2(data: bytes) -> list[tuple[int, bytes]]:
+    """Returns addresses and bytes of the pages of a .uf2.
+
+    Raises:
+        ValueError: see check_uf2().
+    """
+    check_uf2(data)
+    headers = [(at, _HEADER.unpack_from(data, at)) for at in range(0, len(data), _BLOCK)]
+    return [(header[3], data[at + _HEADER.size : at + _HEADER.size + header[4]]) for at, header in headers]
+
+
 def check_uf2(data: bytes) -> None:
     """Checks that bytes are a whole .uf2 as uf2() makes them: a boot loader takes what it is given.
 

@@ -59,9 +59,14 @@ def _files(sets: dict[str, Any], number: str) -> Iterator[str]:
         yield from _files(sets, inner["id"])
 
 
+def path_of(uri: str) -> str:
+    """Returns the path of a file's address."""
+    return unquote(urlparse(uri).path)
+
+
 def _reason(action: dict[str, Any]) -> str:
     uri = action.get("stderr", {}).get("uri", "")
-    path = Path(unquote(urlparse(uri).path))
+    path = Path(path_of(uri))
     text = path.read_text(encoding="utf-8", errors="replace") if uri.startswith("file:") and path.is_file() else ""
     return _line(text) or _line(action.get("failureDetail", {}).get("message", ""))
 

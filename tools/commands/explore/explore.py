@@ -17,14 +17,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlparse
 
-from tools.commands.explore.build_events import Built, read_build_events
+from tools.commands.explore.build_events import Built, path_of, read_build_events
 from tools.commands.new_model.new_model import Model, check_model
-from tools.pipeline.page.page import Image, page_data, page_html, read_image
+from tools.pipeline.page.page import Image, page_data, read_image, write_page
 from tools.quiet.console import UserError, user_path
 from tools.quiet.table import text_table
 from tools.quiet.tool import run_tool
+from tools.verify.budget.budget import number_of
 
 
 class _Expression(str):
@@ -76,13 +76,13 @@ def parse_budget(text: str) -> dict[str, float]:
     """
     budget = {}
     for part in filter(None, text.split(",")):
-        name, _, number = part.partition("=")
-        found = re.fullmatch(r"(\d+(?:\.\d+)?)([KM]?)", number)
-        if name not in _LIMITS or found is None or (found[2] and name not in ("flash", "ram")):
+        name, _, given = part.partition("=")
+        number = number_of(name, given) if name in _LIMITS else None
+        if number is None:
             raise UserError(
                 f"--budget {part!r}: give {', '.join(_LIMITS)} as in flash=256K,ram=64K,ms=20,accuracy=0.95"
             )
-        budget[name] = float(found[1]) * {"": 1, "K": 1024, "M": 1024 * 1024}[found[2]]
+        budget[name] = number
     return budget
 
 
@@ -176,7 +176,7 @@ def _result(variant: str, board: str, built: Built | None) -> Result:
         return Result(variant, board, reason="this variant is not for this board")
     if not built.files:
         return Result(variant, board, reason=built.reason or "it was not built")
-    files = {_kind(file): unquote(urlparse(file).path) for file in built.files}
+    files = {_kind(file): path_of(file) for file in built.files}
     names = ("report", "board", "graph", "quantization", "profile")
     return Result(variant, board, read_image([files.get(name, "") for name in names]))
 
@@ -300,10 +300,7 @@ def _run(arguments: argparse.Namespace) -> int:
     if not images:
         return 1
     output = arguments.output or user_path(f"{model.name}.html")
-    libraries, licences = (
-        [path.read_text(encoding="utf-8") for path in paths] for paths in (arguments.library, arguments.licence)
-    )
-    output.write_text(page_html(page_data(model.name, images), libraries, licences), encoding="utf-8")
+    write_page(output, page_data(model.name, images), arguments.library, arguments.licence)
     print(f"page: {output}")
     return 0
 

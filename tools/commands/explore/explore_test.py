@@ -7,6 +7,7 @@ import pytest
 
 from tools.artifacts.board.board import Board, Region
 from tools.artifacts.graph.graph import Graph, Step
+from tools.artifacts.profile.profile import Row as Measured
 from tools.artifacts.quantization_report.quantization_report import Accuracy, QuantizationReport
 from tools.artifacts.size_report.size_report import Memory, SizeReport
 from tools.commands.explore.build_events import Built, read_build_events
@@ -23,7 +24,6 @@ from tools.commands.explore.explore import (
 )
 from tools.commands.new_model.new_model import Model
 from tools.pipeline.page.page import Image
-from tools.pipeline.page.page import Row as Measured
 from tools.quiet.console import UserError
 
 

@@ -7,13 +7,12 @@ the .elf, .hex, .uf2 or .bin of a release, or a .bin that was read from a board'
 from __future__ import annotations
 
 import argparse
-import struct
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from tools.artifacts.elf_image.elf_image import ElfImage
 from tools.artifacts.intel_hex.reader import read_intel_hex
-from tools.artifacts.uf2.uf2 import check_uf2
+from tools.artifacts.uf2.uf2 import read_uf2
 from tools.quiet.console import UserError, user_path
 from tools.quiet.files import reading
 from tools.quiet.tool import run_tool
@@ -31,12 +30,7 @@ def _pieces(path: Path) -> list[tuple[int | None, bytes]]:
         if path.suffix == ".hex":
             return [*read_intel_hex(path)]
         data = path.read_bytes()
-        if path.suffix != ".uf2":
-            return [(None, data)]
-        check_uf2(data)
-        # Microsoft's UF2 specification, "File format": target address at 12, size of the payload at 16, payload at 32.
-        heads = [(at, *struct.unpack_from("<II", data, at + 12)) for at in range(0, len(data), 512)]
-        return [(address, data[at + 32 : at + 32 + size]) for at, address, size in heads]
+        return [*read_uf2(data)] if path.suffix == ".uf2" else [(None, data)]
 
 
 def _by_address(pieces: Iterable[tuple[int, bytes]]) -> dict[int, int]:

@@ -19,7 +19,7 @@ from tools.artifacts.program.program import constant_bytes
 from tools.artifacts.size_report.size_report import SizeReport, size_report_json
 from tools.artifacts.uf2.uf2 import uf2
 from tools.pipeline.image_files.sbom import components, sbom_json
-from tools.pipeline.report.image import measure, read_map
+from tools.pipeline.report.image import SourceFiles, measure, read_map
 from tools.pipeline.report.npu import npu_bytes
 from tools.pipeline.report.report import full_text, over_limits, summary
 from tools.quiet.console import UserError
@@ -48,7 +48,8 @@ def _run(arguments: argparse.Namespace) -> int:
     board = read_board(arguments.board)
     constants = sum(map(constant_bytes, arguments.program)) if arguments.program else None
     npu = npu_bytes(arguments.program)
-    flash, ram, arena = measure(arguments.elf, arguments.map, board, constants, npu)
+    pieces, sources = read_map(arguments.map), SourceFiles.of(arguments.elf)
+    flash, ram, arena = measure(arguments.elf, pieces, sources, board, constants, npu)
     program = ", ".join(path.stem for path in arguments.program) or None
     report = SizeReport(arguments.elf.stem, program, board.name, board.core, flash, ram, arena)
     arguments.report_txt.write_text(full_text(report, arguments.engine), encoding="utf-8")
@@ -58,10 +59,10 @@ def _run(arguments: argparse.Namespace) -> int:
             print(f"image_files: error: {problem}", file=sys.stderr)
         return 1
 
-    taken, lock = (
-        path.read_text(encoding="utf-8") for path in (arguments.toolchain_packages, arguments.executorch_lock)
+    taken, version = (
+        path.read_text(encoding="utf-8") for path in (arguments.toolchain_packages, arguments.executorch_version)
     )
-    found = components(arguments.elf, read_map(arguments.map), arguments.program, taken, lock)
+    found = components(pieces, sources.files, arguments.program, taken, version.strip())
     arguments.spdx_json.write_text(sbom_json(arguments.elf, found), encoding="utf-8")
     image = ElfImage(arguments.elf)
     content = flash_content(image, board.flash)
@@ -99,6 +100,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--report-json", type=Path, required=True, help="JSON report to write")
     parser.add_argument("--spdx-json", type=Path, required=True, help="SPDX list to write")
     parser.add_argument("--toolchain-packages", type=Path, required=True, help="taken.txt of the toolchain")
-    parser.add_argument("--executorch-lock", type=Path, required=True, help="requirements that executorch is locked in")
+    parser.add_argument("--executorch-version", type=Path, required=True, help="file with the version of executorch")
     parser.add_argument("--quiet", action="store_true", help="do not print the summary")
     return run_tool("image_files", _run, parser.parse_args(argv))

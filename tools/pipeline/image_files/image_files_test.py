@@ -17,7 +17,7 @@ from tools.artifacts.size_report.size_report import SizeReport, read_size_report
 from tools.artifacts.uf2.uf2 import check_uf2
 from tools.pipeline.image_files.image_files import flash_content
 from tools.pipeline.image_files.sbom import components
-from tools.pipeline.report.image import Piece, SourceFiles
+from tools.pipeline.report.image import Piece
 from tools.quiet.console import UserError
 
 _FILES = [Path(path) for path in os.environ["IMAGES"].split()]
@@ -93,9 +93,7 @@ def test_the_list_of_components_names_what_is_linked(board: str) -> None:
     } == identifiers
 
 
-def test_components_of_a_workspace_and_of_the_toolchain_are_told_apart(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_components_of_a_workspace_and_of_the_toolchain_are_told_apart(tmp_path: Path) -> None:
     sources = {
         "external/torch_fusion+/kernels/portable/gemm.cpp",
         "external/torch_fusion++third_party+executorch/include/executorch/runtime/core/span.h",
@@ -103,17 +101,10 @@ def test_components_of_a_workspace_and_of_the_toolchain_are_told_apart(
         "app/main.cpp",
         "bazel-out/k8/bin/net.cpp",
     }
-    monkeypatch.setattr(SourceFiles, "files", property(lambda self: sources))
     (tmp_path / "net.pte").write_bytes(b"net")
     taken = f"libnewlib-arm-none-eabi=3.3.0 {'0' * 64}\ngcc-arm-none-eabi=12 {'1' * 64}\n"
     pieces = [Piece(".text", ".text", 4, source) for source in ("/usr/lib/libc_nano.a(lib_a-memcpy.o)", "main.o")]
-    found = components(
-        _file("mps2_an386", ".elf"),
-        pieces,
-        [tmp_path / "net.pte"],
-        taken,
-        "executorch==1.5.1 \\\n    --hash=sha256:0\n",
-    )
+    found = components(pieces, sources, [tmp_path / "net.pte"], taken, "1.5.1")
     assert [(each.name, each.version, each.files) for each in found] == [
         ("newlib", "3.3.0", ("libc_nano.a",)),
         ("executorch", "1.5.1", ("span.h",)),

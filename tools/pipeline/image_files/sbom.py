@@ -10,14 +10,12 @@ import hashlib
 import json
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from elftools.elf.elffile import ELFFile
-
-from tools.pipeline.report.image import Piece, SourceFiles
+from tools.pipeline.report.image import Piece
 
 _CREATED = "1980-01-01T00:00:00Z"
 _IMAGE = "SPDXRef-Image"
@@ -26,7 +24,6 @@ _NEWLIB = "LicenseRef-newlib"
 
 # A line of taken.txt: a Debian package with its version, or the address of Arm's archive, and its sha256.
 _TAKEN = re.compile(r"^(?:(?P<package>[^= ]+)=(?P<version>\S+)|(?P<url>\S+)) (?P<sha256>[0-9a-f]{64})$", re.MULTILINE)
-_LOCKED = re.compile(r"^executorch==(?P<version>[^ \\]+)", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -61,19 +58,20 @@ _OTHERS = re.compile(r"(?:^|/)external/(?P<repository>[^/]+)/")
 _OURS = re.compile(r"(?:^|/)external/[^/]*torch_fusion[^/]*/")
 
 
-def components(elf: Path, pieces: Iterable[Piece], programs: Sequence[Path], taken: str, lock: str) -> list[Component]:
+def components(
+    pieces: Iterable[Piece], files: Set[str], programs: Sequence[Path], taken: str, executorch: str
+) -> list[Component]:
     """Lists the components of an image: the archives and sources of its code, and its programs.
 
     Args:
       pieces: read_map() of the image.
+      files: the source files that its debug information names.
       programs: the .pte files in it.
       taken: the text of the toolchain's taken.txt.
-      lock: the text of the lock that contains executorch's version.
+      executorch: the version of executorch.
     """
     # The debug information names the sources of an object's code; the C library has none.
-    sources = {archive for piece in pieces for archive, found, _ in [piece.source.partition("(")] if found}
-    with elf.open("rb") as file:
-        sources |= SourceFiles.read(ELFFile(file)).files
+    sources = files | {archive for piece in pieces for archive, found, _ in [piece.source.partition("(")] if found}
     found = []
     for (name, licence, package), pattern in _TOOLCHAIN.items():
         if files := {source for source in sources if pattern.search(source)}:
@@ -83,8 +81,7 @@ def components(elf: Path, pieces: Iterable[Piece], programs: Sequence[Path], tak
             found.append(Component(name, licence, _names(files), version, sha256))
     if headers := {source for source in sources if _EXECUTORCH.search(source)}:
         sources -= headers
-        locked = _LOCKED.search(lock)
-        found.append(Component("executorch", "BSD-3-Clause", _names(headers), locked["version"] if locked else ""))
+        found.append(Component("executorch", "BSD-3-Clause", _names(headers), executorch))
     found.append(Component("torch_fusion", "Apache-2.0"))
     # In another workspace, sources that are not ours belong to that workspace or to its other dependencies.
     if any(map(_OURS.search, sources)):

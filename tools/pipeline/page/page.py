@@ -13,10 +13,10 @@ from typing import Any
 
 from tools.artifacts.board.board import Board, read_board
 from tools.artifacts.graph.graph import Graph, read_graph
+from tools.artifacts.profile.profile import Row, read_profile
 from tools.artifacts.quantization_report.quantization_report import QuantizationReport, read_quantization_report
 from tools.artifacts.size_report.size_report import SizeReport, read_size_report
 from tools.pipeline.page.memory import peak_of, results_of, sources_of, spans_of
-from tools.quiet.files import reading
 from tools.quiet.tool import run_tool
 
 _FOLDER = Path(__file__).parent
@@ -29,14 +29,6 @@ _ENDS_SCRIPT = re.compile(r"</(?=script)", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
-class Row:
-    """What one operator call takes of an inference: instructions, and estimated cycles where there is an estimate."""
-
-    instructions: int
-    cycles: int | None
-
-
-@dataclass(frozen=True)
 class Image:
     """What a build says of a model on a board."""
 
@@ -45,20 +37,6 @@ class Image:
     graph: Graph
     quantization: QuantizationReport | None = None
     profile: tuple[Row, ...] = ()
-
-
-def read_profile(path: Path) -> tuple[Row, ...]:
-    """Reads the rows that //tools/commands/profile writes of an emulated image.
-
-    Raises:
-        UserError: the file is missing or something else.
-    """
-    with reading("profile", path, "pass what a profile's --json writes"):
-        rows = json.loads(path.read_text(encoding="utf-8"))
-        return tuple(
-            Row(int(row["count"]), None if row["cycles"] is None else int(row["cycles"]))
-            for row in sorted(rows, key=lambda row: int(row["index"]))
-        )
 
 
 def page_data(title: str, images: Sequence[Image]) -> dict[str, Any]:
@@ -225,6 +203,12 @@ def page_html(data: dict[str, Any], libraries: Sequence[str] = (), licences: Seq
     return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], template)
 
 
+def write_page(output: Path, data: dict[str, Any], libraries: Sequence[Path], licences: Sequence[Path]) -> None:
+    """Writes page_html() of the files of libraries and licences."""
+    texts = ([path.read_text(encoding="utf-8") for path in paths] for paths in (libraries, licences))
+    output.write_text(page_html(data, *texts), encoding="utf-8")
+
+
 def _in_script(text: str) -> str:
     return _ENDS_SCRIPT.sub(r"<\\/", text)
 
@@ -265,11 +249,8 @@ def read_image(files: Sequence[str]) -> Image:
 
 def _run(arguments: argparse.Namespace) -> None:
     data = page_data(arguments.title, [read_image(files) for files in arguments.image])
-    libraries, licences = (
-        [path.read_text(encoding="utf-8") for path in paths] for paths in (arguments.library, arguments.licence)
-    )
     arguments.json.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
-    arguments.output.write_text(page_html(data, libraries, licences), encoding="utf-8")
+    write_page(arguments.output, data, arguments.library, arguments.licence)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -4,17 +4,14 @@ import json
 import math
 import re
 from dataclasses import replace
-from pathlib import Path
-
-import pytest
 
 from tools.artifacts.board.board import Board, Region
 from tools.artifacts.graph.graph import Graph, Step, Value
+from tools.artifacts.profile.profile import Row
 from tools.artifacts.quantization_report.quantization_report import Layer, QuantizationReport
 from tools.artifacts.size_report.size_report import Memory, SizeReport
 from tools.pipeline.page.memory import Span, peak_of, results_of, sources_of, spans_of
-from tools.pipeline.page.page import Image, Row, page_data, page_html, read_profile
-from tools.quiet.console import UserError
+from tools.pipeline.page.page import Image, page_data, page_html
 
 _BOARD = Board(
     "desk", "A desk", "cortex-m4", Region("flash", 0, 1024), Region("ram", 2048, 512), (), 64_000_000, stack_size=64
@@ -144,12 +141,3 @@ def test_page_asks_for_nothing() -> None:
     text = page_html(_data(Image(_SIZES, _BOARD, _GRAPH)))
     assert "default-src 'none'" in text
     assert not re.search(r"""(src|href)\s*=|url\((?!#)|@import|\bfetch\(|innerHTML|insertAdjacentHTML|\beval\(""", text)
-
-
-def test_profile_of_another_tool(tmp_path: Path) -> None:
-    path = tmp_path / "profile.json"
-    path.write_text('[{"index": 1, "count": 3, "cycles": null}, {"index": 0, "count": 2, "cycles": 4}]')
-    assert read_profile(path) == (Row(2, 4), Row(3, None))
-    path.write_text('[{"delegate": 0}]')
-    with pytest.raises(UserError, match="pass what a profile's --json writes"):
-        read_profile(path)

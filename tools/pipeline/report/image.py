@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+import contextlib
 import dataclasses
 import itertools
 import re
@@ -129,6 +130,17 @@ def _data_folder(section: str) -> str:
     return "runtime" if "10executorch" in section or "11flatbuffers" in section else ""
 
 
+@contextlib.contextmanager
+def _opened(elf: Path) -> Iterator[ELFFile]:
+    try:
+        with elf.open("rb") as file:
+            yield ELFFile(file)
+    except OSError as error:
+        raise UserError(f"image {elf}: {error.strerror}") from error
+    except ELFError as error:
+        raise UserError(f"image {elf} is no ELF file ({error})") from error
+
+
 class SourceFiles:
     """The source files of an image's code, from its debug information.
 
@@ -145,6 +157,16 @@ class SourceFiles:
     def files(self) -> set[str]:
         """The files that the image has code of."""
         return set(self._files)
+
+    @classmethod
+    def of(cls, elf: Path) -> SourceFiles:
+        """Reads those of an image's file.
+
+        Raises:
+            UserError: the file is missing or of another kind.
+        """
+        with _opened(elf) as image:
+            return cls.read(image)
 
     @classmethod
     def read(cls, image: ELFFile) -> SourceFiles:
@@ -250,12 +272,14 @@ def program_parts(size: int, constants: int | None, npu: NpuBytes) -> dict[str, 
 
 
 def measure(
-    elf: Path, map_file: Path, board: Board, constants: int | None, npu: NpuBytes
+    elf: Path, pieces: Iterable[Piece], sources: SourceFiles, board: Board, constants: int | None, npu: NpuBytes
 ) -> tuple[Memory, Memory, Memory | None]:
     """Measures an image: returns its flash, its RAM, and the NPU's memory if that is another one.
 
     Args:
-        elf, map_file: the linker's outputs.
+        elf: the linked image.
+        pieces: read_map() of it.
+        sources: its source files.
         board: the board of the memories; a section belongs to the memory that it starts in, whatever its length.
         constants: bytes of constant tensors in the program; None if no program is known.
         npu: bytes of its delegates for an NPU.
@@ -263,27 +287,19 @@ def measure(
     Raises:
         UserError: a file is missing or of another kind.
     """
-    pieces = read_map(map_file)
     flash, ram = board.flash, board.ram
     regions = {region.name: region for region in (flash, ram, board.arena)}.values()
-    try:
-        with elf.open("rb") as file:
-            image = ELFFile(file)
-            segments = [segment for segment in image.iter_segments() if segment["p_type"] == "PT_LOAD"]
-            flash_end = max(
-                (s["p_paddr"] + s["p_filesz"] for s in segments if s["p_filesz"] and s["p_paddr"] >= flash.origin),
-                default=flash.origin,
-            )
-            allocated = {
-                section.name: section
-                for section in image.iter_sections()
-                if section["sh_flags"] & SH_FLAGS.SHF_ALLOC and section["sh_size"]
-            }
-            sources = SourceFiles.read(image)
-    except OSError as error:
-        raise UserError(f"image {elf}: {error.strerror}") from error
-    except ELFError as error:
-        raise UserError(f"image {elf} is no ELF file ({error})") from error
+    with _opened(elf) as image:
+        segments = [segment for segment in image.iter_segments() if segment["p_type"] == "PT_LOAD"]
+        flash_end = max(
+            (s["p_paddr"] + s["p_filesz"] for s in segments if s["p_filesz"] and s["p_paddr"] >= flash.origin),
+            default=flash.origin,
+        )
+        allocated = {
+            section.name: section
+            for section in image.iter_sections()
+            if section["sh_flags"] & SH_FLAGS.SHF_ALLOC and section["sh_size"]
+        }
 
     memories = {name: _memory_of(section["sh_addr"], regions) for name, section in allocated.items()}
     flash_parts: Counter[str] = Counter()

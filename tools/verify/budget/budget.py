@@ -12,9 +12,9 @@ from pathlib import Path
 from tools.artifacts.board.board import read_board
 from tools.artifacts.document.document import from_json, to_json
 from tools.artifacts.manifest.manifest import read_manifest
+from tools.artifacts.profile.profile import read_profile
 from tools.artifacts.quantization_report.quantization_report import read_quantization_report
 from tools.artifacts.size_report.size_report import read_size_report
-from tools.pipeline.page.page import read_profile
 from tools.quiet.console import UserError
 from tools.quiet.files import reading, replace_text
 from tools.quiet.tool import run_tool
@@ -35,17 +35,25 @@ class Measures:
     parts: dict[str, dict[str, float]] = field(default_factory=dict)
 
 
+def number_of(name: str, text: str) -> float | None:
+    """Returns the number of a limit, such as `64K` of `flash`; None for an unknown limit or another form."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)([KM]?)", text)
+    if name not in _UNITS or found is None or (found[2] and name not in ("flash", "ram")):
+        return None
+    return float(found[1]) * {"": 1, "K": 1024, "M": 1024 * 1024}[found[2]]
+
+
 def parse_limit(text: str) -> tuple[str, float]:
     """The name and the number of a limit such as `flash=64K`.
 
     Raises:
         UserError: it has another form.
     """
-    name, _, number = text.partition("=")
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)([KM]?)", number)
-    if name not in _UNITS or found is None or (found[2] and name not in ("flash", "ram")):
-        raise UserError(f'{name} = "{number}" is no limit; give a number, of bytes with K or M if you like: "64K"')
-    return name, float(found[1]) * {"": 1, "K": 1024, "M": 1024 * 1024}[found[2]]
+    name, _, given = text.partition("=")
+    number = number_of(name, given)
+    if number is None:
+        raise UserError(f'{name} = "{given}" is no limit; give a number, of bytes with K or M if you like: "64K"')
+    return name, number
 
 
 def baseline_json(measures: Measures) -> str:
