@@ -9,6 +9,7 @@ import torch
 from torch.export import ExportedProgram
 from torch.fx import Graph, Node
 
+from tools.pipeline.export.ir.operators import PADS
 from tools.pipeline.export.ir.rewriting import emit, for_each, named_arguments
 
 _aten = torch.ops.aten
@@ -31,7 +32,7 @@ def take_ignored_padding(program: ExportedProgram) -> ExportedProgram:
 
 def _constant_padding(node: Node) -> tuple[Node, list[int], float] | None:
     """Returns what a node pads with a constant, the amounts at each end, last dimension first, and the constant."""
-    if node.target not in (_aten.constant_pad_nd.default, _aten.pad.default):
+    if node.target not in PADS:
         return None
     given = named_arguments(node)
     if given.get("mode", "constant") != "constant" or min(given["pad"]) < 0:
