@@ -552,32 +552,40 @@ ET_INLINE int32_t second_of(int32_t both, int32_t first) {
 #ifdef __ARM_FEATURE_DSP
 
 // Fourteen registers hold the sums, the operands and their addresses; the compiler would keep some
-// on the stack. 0.8 instructions per product.
-#define TWO_PRODUCTS                 \
-  "ldr %[w], [%[weights]], #4\n"     \
-  "ldrd %[a], %[b], [%[x]], #8\n"    \
-  "sxtb16 %[v], %[w]\n"              \
-  "smlad %[s4], %[a], %[w], %[s4]\n" \
-  "smlad %[s0], %[a], %[v], %[s0]\n" \
-  "smlad %[s5], %[b], %[w], %[s5]\n" \
-  "smlad %[s1], %[b], %[v], %[s1]\n" \
-  "ldrd %[a], %[b], [%[x]], #8\n"    \
-  "smlad %[s6], %[a], %[w], %[s6]\n" \
-  "smlad %[s2], %[a], %[v], %[s2]\n" \
-  "smlad %[s7], %[b], %[w], %[s7]\n" \
-  "smlad %[s3], %[b], %[v], %[s3]\n"
+// on the stack. 0.8 instructions per product. On Cortex-M4 each load but the first of adjacent ones
+// takes one cycle; LDRD takes three beside others, too.
+#define MULTIPLY_LANES(s4, s0, s5, s1) \
+  "smlad %[" s4 "], %[a], %[w], %[" s4 \
+  "]\n"                                \
+  "smlad %[" s0 "], %[a], %[v], %[" s0 \
+  "]\n"                                \
+  "smlad %[" s5 "], %[b], %[w], %[" s5 \
+  "]\n"                                \
+  "smlad %[" s1 "], %[b], %[v], %[" s1 "]\n"
+// `between` is executed after the first loads, with the word behind `first` in v.
+#define TWO_PRODUCTS_AND(first, between)                                     \
+  first                                                                      \
+      "ldr %[w], [%[weights]], #4\n"                                         \
+      "ldr %[b], [%[x], #4]\n"                                               \
+      "ldr %[a], [%[x]], #8\n" between "sxtb16 %[v], %[w]\n" MULTIPLY_LANES( \
+          "s4",                                                              \
+          "s0",                                                              \
+          "s5",                                                              \
+          "s1") "ldrd %[a], %[b], [%[x]], #8\n" MULTIPLY_LANES("s6", "s2", "s7", "s3")
+#define TWO_PRODUCTS TWO_PRODUCTS_AND("", "")
+// The last ones of an iteration compare the address of the lanes with `end`, which is two words
+// before theirs, for the branch that follows.
+#define LAST_TWO_PRODUCTS(end) TWO_PRODUCTS_AND("ldr %[v], " end "\n", "cmp %[v], %[x]\n")
 
 ET_INLINE const int8_t*
 dot_short_lanes(const uint32_t*& lanes, const int8_t* weights, int32_t count, int32_t (&sums)[8]) {
   int32_t s0 = sums[0], s1 = sums[1], s2 = sums[2], s3 = sums[3];
   int32_t s4 = s0, s5 = s1, s6 = s2, s7 = s3;
-  const uint32_t* const end = lanes + count / 2 * kLanes;
+  const uint32_t* const end = lanes + count / 2 * kLanes - 2;
   uint32_t a, b, v, w;
   MEMORY_WORDS(a, memory_word(end), 0);
-  __asm__ volatile(PUSH_MEMORY("1, 0", "%[a]", "%[b]") "1:\n" TWO_PRODUCTS TWO_PRODUCTS
-                   "ldr %[a], " IN_MEMORY(end, 0) "\n"
-                   "cmp %[a], %[x]\n"
-                   "bne 1b\n" POP_MEMORY(2)
+  __asm__ volatile(PUSH_MEMORY("1, 0", "%[a]", "%[b]") "1:\n" TWO_PRODUCTS LAST_TWO_PRODUCTS(
+                       IN_MEMORY(end, 0)) "bne 1b\n" POP_MEMORY(2)
                    : FOUR_SUMS,
                      [s4] "+r"(s4),
                      [s5] "+r"(s5),
@@ -776,20 +784,17 @@ __attribute__((noinline)) void store_pair(
 
 #ifdef __ARM_FEATURE_DSP
 
-// Scale::apply() of doubled sums, with the names of registers, and the offset of the output's
-// address.
-#define STORED(sum, multiplier, shift, addend, out, address) \
-  "smmulr " sum ", " sum ", " multiplier                     \
-  "\n"                                                       \
-  "add " sum ", " sum ", " sum                               \
-  ", asr #31\n"                                              \
-  "asr " sum ", " sum ", " shift                             \
-  "\n"                                                       \
-  "add " sum ", " sum ", " addend                            \
-  "\n"                                                       \
-  "ssat " sum ", #8, " sum                                   \
-  ", asr #1\n"                                               \
-  "strb " sum ", [" out address "]\n"
+// Scale::apply() of doubled sums, with the names of registers.
+#define SCALED(sum, multiplier, shift, addend) \
+  "smmulr " sum ", " sum ", " multiplier       \
+  "\n"                                         \
+  "add " sum ", " sum ", " sum                 \
+  ", asr #31\n"                                \
+  "asr " sum ", " sum ", " shift               \
+  "\n"                                         \
+  "add " sum ", " sum ", " addend              \
+  "\n"                                         \
+  "ssat " sum ", #8, " sum ", asr #1\n"
 
 #endif
 
@@ -797,9 +802,9 @@ __attribute__((noinline)) void store_pair(
 ET_INLINE void
 store_lanes(int32_t s0, int32_t s1, int32_t s2, int32_t s3, Scale scale, int8_t* out) {
 #ifdef __ARM_FEATURE_DSP
-#define LANE(sum, address) \
-  "lsl " sum ", " sum      \
-  ", #1\n" STORED(sum, "%[multiplier]", "%[shift]", "%[addend]", "%[out]", address)
+#define LANE(sum, address)             \
+  "lsl " sum ", " sum ", #1\n" SCALED( \
+      sum, "%[multiplier]", "%[shift]", "%[addend]") "strb " sum ", [%[out]" address "]\n"
   __asm__ volatile(LANE("%[s0]", "") LANE("%[s1]", ", #1") LANE("%[s2]", ", #2")
                        LANE("%[s3]", ", #3")
                    : FOUR_SUMS
@@ -819,18 +824,30 @@ store_lanes(int32_t s0, int32_t s1, int32_t s2, int32_t s3, Scale scale, int8_t*
 
 #ifdef __ARM_FEATURE_DSP
 
-#define LANE(sum, address) STORED(sum, "%[w]", "%[a]", "%[x]", "%[b]", address)
-#define FIRST(sum, address) "lsl " sum ", " sum ", #1\n" LANE(sum, address)
+#define LANE(sum) SCALED(sum, "%[w]", "%[x]", "%[b]")
+#define FIRST(sum) "lsl " sum ", " sum ", #1\n" LANE(sum)
+#define TWO_BYTES(low, high) "bfi " low ", " high ", #8, #8\n"
+#define NEXT_FACTORS \
+  "ldr %[w], [%[v], #4]\n" \
+  "ldrsb %[x], [%[a], #1]\n" \
+  "add %[v], #8\n" \
+  "add %[a], #2\n" \
+  "str %[v], " IN_MEMORY(multipliers, 1) "\n" \
+  "str %[a], " IN_MEMORY(shifts, 2) "\n"
 
-// The asm statement of pairs_to_outputs(), with the steps from a pair's factors and shifts to those
-// of the next one, and back to its second channel's.
-#define PAIRS(two_factors, two_shifts, last_factor, last_shift) \
+// The asm statement of pairs_to_outputs(), which moves on to the factors of a pair's second channel
+// and of the next pair by `next_factors`.
+#define PAIRS(next_factors) \
   __asm__ volatile( \
       PUSH_MEMORY("9, 8, 7, 6, 5, 4, 3, 2, 1, 0", "%[x]", "%[a]") \
+      "b 3f\n" \
+      "4:\n" \
+      "bcs 6f\n" \
+      "b 5f\n" \
       "3:\n" \
       "ldr %[a], " IN_MEMORY(bias, 0) "\n" \
       "ldr %[x], " IN_MEMORY(expanded, 5) "\n" \
-      "ldr %[b], " IN_MEMORY(odd, 6) "\n" \
+      "ldr %[b], " IN_MEMORY(inner, 6) "\n" \
       "ldr %[s0], [%[a]]\n" \
       "mov %[s1], %[s0]\n" \
       "mov %[s2], %[s0]\n" \
@@ -839,18 +856,21 @@ store_lanes(int32_t s0, int32_t s1, int32_t s2, int32_t s3, Scale scale, int8_t*
       "mov %[s5], %[s0]\n" \
       "mov %[s6], %[s0]\n" \
       "mov %[s7], %[s0]\n" \
-      "cmp %[b], #0\n" \
-      "bne 2f\n" \
+      "lsls %[b], #29\n" \
+      "bmi 4b\n" \
+      "bcs 2f\n" \
       "1:\n" TWO_PRODUCTS TWO_PRODUCTS \
+      "6:\n" TWO_PRODUCTS TWO_PRODUCTS \
       "2:\n" TWO_PRODUCTS TWO_PRODUCTS \
-      "ldr %[a], " IN_MEMORY(end, 7) "\n" \
-      "cmp %[a], %[x]\n" \
+      "5:\n" TWO_PRODUCTS LAST_TWO_PRODUCTS(IN_MEMORY(end, 7)) \
       "bne 1b\n" \
       /* The second channel's sums, doubled. */ \
       "ldr %[x], " IN_MEMORY(bias, 0) "\n" \
+      "ldr %[v], " IN_MEMORY(multipliers, 1) "\n" \
+      "ldr %[a], " IN_MEMORY(shifts, 2) "\n" \
+      "ldr %[w], [%[x], #4]\n" \
       "sub %[s4], %[s0]\n" \
       "sub %[s5], %[s1]\n" \
-      "ldr %[w], [%[x], #4]\n" \
       "sub %[s6], %[s2]\n" \
       "sub %[s7], %[s3]\n" \
       "lsl %[w], #1\n" \
@@ -860,30 +880,25 @@ store_lanes(int32_t s0, int32_t s1, int32_t s2, int32_t s3, Scale scale, int8_t*
       "add %[s5], %[w], %[s5], asr #7\n" \
       "add %[s6], %[w], %[s6], asr #7\n" \
       "add %[s7], %[w], %[s7], asr #7\n" \
-      "ldr %[x], " IN_MEMORY(multipliers, 1) "\n" \
-      "ldr %[v], " IN_MEMORY(shifts, 2) "\n" \
-      "ldr %[b], " IN_MEMORY(out, 3) "\n" \
-      "ldr %[w], [%[x]], " two_factors "\n" \
-      "ldrsb %[a], [%[v]], " two_shifts "\n" \
-      "str %[x], " IN_MEMORY(multipliers, 1) "\n" \
-      "str %[v], " IN_MEMORY(shifts, 2) "\n" \
-      "ldr %[v], " IN_MEMORY(step, 8) "\n" \
-      "ldr %[x], " IN_MEMORY(addend, 9) "\n" \
-      FIRST("%[s0]", "") FIRST("%[s1]", ", %[v]") FIRST("%[s2]", ", %[v], lsl #1") \
-      "add %[b], %[b], %[v]\n" FIRST("%[s3]", ", %[v], lsl #1") \
-      "ldr %[s0], " IN_MEMORY(multipliers, 1) "\n" \
-      "ldr %[s1], " IN_MEMORY(shifts, 2) "\n" \
-      "ldr %[b], " IN_MEMORY(out, 3) "\n" \
-      "ldr %[w], [%[s0], " last_factor "]\n" \
-      "ldrsb %[a], [%[s1], " last_shift "]\n" \
-      "add %[s2], %[b], #2\n" \
-      "add %[b], %[b], #1\n" \
-      "str %[s2], " IN_MEMORY(out, 3) "\n" \
-      LANE("%[s4]", "") LANE("%[s5]", ", %[v]") LANE("%[s6]", ", %[v], lsl #1") \
-      "add %[b], %[b], %[v]\n" LANE("%[s7]", ", %[v], lsl #1") \
-      "ldr %[a], " IN_MEMORY(pairs, 4) "\n" \
-      "subs %[a], #1\n" \
-      "str %[a], " IN_MEMORY(pairs, 4) "\n" \
+      "ldr %[w], [%[v]]\n" \
+      "ldrsb %[x], [%[a]]\n" \
+      "ldr %[b], " IN_MEMORY(addend, 9) "\n" \
+      FIRST("%[s0]") FIRST("%[s1]") FIRST("%[s2]") FIRST("%[s3]") next_factors \
+      LANE("%[s4]") LANE("%[s5]") LANE("%[s6]") LANE("%[s7]") \
+      /* Both channels' outputs are neighbours. */ \
+      "ldr %[w], " IN_MEMORY(out, 3) "\n" \
+      "ldr %[x], " IN_MEMORY(step, 8) "\n" \
+      "ldr %[b], " IN_MEMORY(last, 4) "\n" \
+      TWO_BYTES("%[s0]", "%[s4]") \
+      "strh %[s0], [%[w]], #2\n" \
+      "str %[w], " IN_MEMORY(out, 3) "\n" \
+      "add %[w], %[x]\n" TWO_BYTES("%[s1]", "%[s5]") \
+      "strh %[s1], [%[w], #-2]\n" \
+      "add %[w], %[x]\n" TWO_BYTES("%[s2]", "%[s6]") \
+      "strh %[s2], [%[w], #-2]\n" \
+      "add %[w], %[x]\n" TWO_BYTES("%[s3]", "%[s7]") \
+      "strh %[s3], [%[w], #-2]\n" \
+      "cmp %[weights], %[b]\n" \
       "bne 3b\n" POP_MEMORY(10) \
       : [s0] "=&r"(s0), \
         [s1] "=&r"(s1), \
@@ -902,11 +917,11 @@ store_lanes(int32_t s0, int32_t s1, int32_t s2, int32_t s3, Scale scale, int8_t*
         WITH_GCC(, [bias] "+m"(bias), \
         [multipliers] "+m"(multipliers), \
         [shifts] "+m"(shifts), \
-        [out] "+m"(out), \
-        [pairs] "+m"(pairs)) \
+        [out] "+m"(out)) \
       : WITH_GCC([expanded] "m"(expanded), \
-        [odd] "m"(odd), \
+        [inner] "m"(inner), \
         [end] "m"(end), \
+        [last] "m"(last), \
         [step] "m"(step), \
         [addend] "m"(addend)) \
       : "memory", "cc")
@@ -922,14 +937,14 @@ template <int32_t kFactorStep>
 ET_INLINE const int8_t*
 pairs_to_outputs(const PackedParts& parts, const uint32_t* expanded, int32_t pairs, int8_t* out) {
   const int32_t inner = parts.padded_inner;
-  const uint32_t* const end = expanded + inner / 2 * kLanes;
-  const int32_t odd = inner & 4;
+  const uint32_t* const end = expanded + inner / 2 * kLanes - 2;
   const int32_t step = parts.layer->channels;
   const int32_t addend = addend_of(*parts.layer);
   const int32_t* bias = parts.bias;
   const int32_t* multipliers = parts.multipliers;
   const int8_t* shifts = parts.shifts;
   const int8_t* weights = parts.weights;
+  const int8_t* const last = weights + 2 * pairs * inner;
   int32_t s0, s1, s2, s3, s4, s5, s6, s7;
   uint32_t x, a, b, v, w;
   MEMORY_WORDS(
@@ -938,26 +953,31 @@ pairs_to_outputs(const PackedParts& parts, const uint32_t* expanded, int32_t pai
       memory_word(multipliers),
       memory_word(shifts),
       memory_word(out),
-      memory_word(pairs),
+      memory_word(last),
       memory_word(expanded),
-      memory_word(odd),
+      memory_word(inner),
       memory_word(end),
       memory_word(step),
       memory_word(addend));
   // The compiler would move sums from one register to another, for each pair some thirty times.
   if constexpr (kFactorStep == 0) {
-    PAIRS("#0", "#0", "#0", "#0");
+    PAIRS("");
   } else {
-    PAIRS("#8", "#2", "#-4", "#-1");
+    PAIRS(NEXT_FACTORS);
   }
   return weights;
 }
 
 #undef PAIRS
+#undef NEXT_FACTORS
+#undef TWO_BYTES
 #undef FIRST
 #undef LANE
-#undef STORED
+#undef SCALED
+#undef LAST_TWO_PRODUCTS
 #undef TWO_PRODUCTS
+#undef TWO_PRODUCTS_AND
+#undef MULTIPLY_LANES
 
 #endif
 
