@@ -18,18 +18,20 @@ namespace cortex_m {
 
 namespace {
 
-/// The words of an expanded column: the upper two rows of each of four channels, and the last row.
+/// The words of a column of four rows: the upper two rows of a channel, then the lower two, of each
+/// of four channels.
 [[maybe_unused]] constexpr int32_t kColumnWords = 8;
 
-/// The largest stride of depthwise_columns(): the stride times the size of an expanded column must
-/// fit in a byte.
+/// The largest stride of three_by_three(): the stride times the size of a column must fit in a
+/// byte.
 constexpr int32_t kMaxColumnStride = 7;
 
 /// Outputs of a row of which depthwise_columns() expands the inputs at once, where the window is
 /// another than three by three.
 [[maybe_unused]] constexpr int32_t kPairOutputs = 32;
 
-/// Whether a depthwise layer, one for DSP, has windows of three by three that ThreeByThree takes.
+/// Whether a depthwise layer, one for DSP, has windows of three by three that three_by_three()
+/// takes.
 [[maybe_unused]] inline bool is_three_by_three(const PackedLayer& layer) {
   return layer.kernel[0] == 3 && layer.kernel[1] == 3 && layer.is_wide == 0 &&
       layer.dilation[0] == 1 && layer.dilation[1] == 1 && layer.stride[1] <= kMaxColumnStride &&
@@ -77,16 +79,15 @@ ET_INLINE void multiply_row(
 #ifdef __ARM_FEATURE_DSP
 
 /// Four channels of a depthwise convolution of three by three, as columns_to_outputs() loads them:
-/// for each the weights of the upper two rows, those of the last row but its last one, that one
-/// with the shift and the bytes from one position's columns to the next one's; bias and multiplier.
-/// Weights and biases are doubled.
+/// for each the weights of the upper two rows, and of the lower two, by columns, and the shift with
+/// the bytes from one position's columns to the next one's. Weights and biases are doubled.
 struct ColumnChannels {
   struct Channel {
     uint32_t upper[3];
-    uint32_t last;
-    uint32_t others;
+    uint32_t lower[3];
     int32_t bias;
     int32_t multiplier;
+    uint32_t shift;
   };
   Channel channels[4];
 
@@ -95,58 +96,68 @@ struct ColumnChannels {
     for (Channel& to : channels) {
       for (int32_t i = 0; i < 3; ++i) {
         to.upper[i] = two_halves(2 * weights[4 * i], 2 * weights[4 * i + 12]);
+        to.lower[i] = two_halves(2 * weights[4 * i + 12], 2 * weights[4 * i + 24]);
       }
-      to.last = two_halves(2 * weights[24], 2 * weights[28]);
-      // Limits the number of bits to that of a shift, even in a corrupted program.
-      to.others = two_halves(
-          static_cast<int32_t>(static_cast<uint32_t>(parts.shifts[channel] & 31) | step << 8),
-          2 * weights[32]);
       to.bias = 2 * parts.bias[channel];
       to.multiplier = parts.multipliers[channel];
+      // Limits the number of bits to that of a shift, even in a corrupted program.
+      to.shift = static_cast<uint32_t>(parts.shifts[channel] & 31) | step << 8;
       ++channel;
       ++weights;
     }
   }
 };
 
-/// Expands columns of three rows of words: four channels, of which kColumnWords are written.
-__attribute__((noinline)) void expand_columns(
-    const uint32_t* p0,
-    const uint32_t* p1,
-    const uint32_t* p2,
+/// Writes pairs of two rows to columns, at least one: four channels, `step` bytes from those of the
+/// next column.
+ET_INLINE void expand_columns(
+    const int8_t* first,
+    int32_t first_step,
+    const int8_t* second,
+    int32_t second_step,
     int32_t columns,
     uint32_t* to) {
-  // 4.5 instructions per element.
   __asm__ volatile(
       "1:\n"
-      "ldr r4, [%[p0]], #4\n"
-      "ldr r10, [%[p1]], #4\n"
-      "ldr r5, [%[p2]], #4\n"
-      "sxtb16 r6, r4, ror #8\n"
+      "ldr r4, [%[first]]\n"
+      "ldr r6, [%[second]]\n"
+      "add %[first], %[first_step]\n"
+      "add %[second], %[second_step]\n"
+      "sxtb16 r8, r4, ror #8\n"
       "sxtb16 r4, r4\n"
-      "sxtb16 r12, r10, ror #8\n"
-      "sxtb16 r10, r10\n"
-      "pkhtb r9, r10, r4, asr #16\n"
-      "pkhbt r4, r4, r10, lsl #16\n"
-      "pkhtb r11, r12, r6, asr #16\n"
-      "pkhbt r6, r6, r12, lsl #16\n"
-      "sxtb16 r8, r5, ror #8\n"
-      "sxtb16 r5, r5\n"
+      "sxtb16 r10, r6, ror #8\n"
+      "sxtb16 r6, r6\n"
+      "pkhtb r9, r6, r4, asr #16\n"
+      "pkhbt r4, r4, r6, lsl #16\n"
+      "pkhbt r6, r8, r10, lsl #16\n"
+      "pkhtb r10, r10, r8, asr #16\n"
+      "str r6, [%[to], #8]\n"
+      "str r9, [%[to], #16]\n"
+      "str r10, [%[to], #24]\n"
+      "str r4, [%[to]], #32\n"
       "subs %[columns], #1\n"
-      "ror r10, r5, #16\n"
-      "ror r12, r8, #16\n"
-      "stmia %[to]!, {r4, r5, r6, r8, r9, r10, r11, r12}\n"
       "bgt 1b\n"
-      : [p0] "+r"(p0), [p1] "+r"(p1), [p2] "+r"(p2), [to] "+r"(to), [columns] "+r"(columns)
-      :
-      : "memory", "cc", "r4", "r5", "r6", "r8", "r9", "r10", "r11", "r12");
+      : [first] "+r"(first), [second] "+r"(second), [to] "+r"(to), [columns] "+r"(columns)
+      : [first_step] "r"(first_step), [second_step] "r"(second_step)
+      : "memory", "cc", "r4", "r6", "r8", "r9", "r10");
 }
+
+// After the sums, the rest of Scale::apply() follows, with the names of registers; `output` is that
+// of rows_to_outputs().
+#define SCALED(sum, shift, output)  \
+  "add " sum ", " sum ", " sum      \
+  ", asr #31\n"                     \
+  "asr " sum ", " sum ", " shift    \
+  "\n"                              \
+  "sxtah " sum ", " sum ", " output \
+  ", ror #16\n"                     \
+  "ssat " sum ", #8, " sum ", asr #1\n"
 
 /// A row of outputs of a group's channels, from one on, of a depthwise convolution of three by
 /// three.
 ///
 /// @param[in] output What Scale::addend is, above the number of all channels.
-__attribute__((noinline)) void columns_to_outputs(
+__attribute__((noinline)) void row_to_outputs(
     const ColumnChannels& group,
     int32_t first,
     const uint32_t* columns,
@@ -157,57 +168,27 @@ __attribute__((noinline)) void columns_to_outputs(
   const ColumnChannels::Channel* const last = group.channels + 4;
   columns += 2 * first;
   out += first;
-  // Whether two neighbours share columns, and whether one has none.
-  const uint32_t step = channel->others >> 8 & 0xff;
-  const int32_t order = (step == 4 * kColumnWords) * 2 + (width & 1);
-  const uint32_t* end = columns + width * static_cast<int32_t>(step / 4);
-  uint32_t x, to, e, f, sum, other;
-  // After the sums, the rest of Scale::apply() follows.
-#define STORED(sum)            \
-  "smmulr " sum ", " sum       \
-  ", r11\n"                    \
-  "add " sum ", " sum ", " sum \
-  ", asr #31\n"                \
-  "asr " sum ", " sum          \
-  ", r9\n"                     \
-  "sxtah " sum ", " sum        \
-  ", %[output], ror #16\n"     \
-  "ssat " sum ", #8, " sum     \
-  ", asr #1\n"                 \
-  "strb " sum                  \
-  ", [%[to]]\n"                \
-  "uxtah %[to], %[to], %[output]\n"
-  // 18.5 instructions per output.
-#define OUTPUT                        \
-  "ldrd %[e], %[f], [%[x]]\n"         \
-  "smlad %[sum], %[e], r4, r10\n"     \
-  "smlabb %[sum], %[f], r8, %[sum]\n" \
+  const int32_t odd = width & 1;
+  const uint32_t* end = columns + width * static_cast<int32_t>((channel->shift >> 8) / 4);
+  int32_t bias = 0;
+  uint32_t x, to, e, f, sum, shift;
+  // 20 instructions per output.
+#define OUTPUT \
+  "ldr %[sum], " IN_MEMORY(bias, 6) "\n" \
+  "ldr %[e], [%[x]]\n"         \
+  "ldr %[f], [%[x], #4]\n"         \
+  "smlad %[sum], %[e], r4, %[sum]\n"     \
+  "smlabt %[sum], %[f], r8, %[sum]\n" \
   "ldrd %[e], %[f], [%[x], #32]\n"    \
   "smlad %[sum], %[e], r5, %[sum]\n"  \
-  "smlabt %[sum], %[f], r8, %[sum]\n" \
+  "smlabt %[sum], %[f], r9, %[sum]\n" \
   "ldrd %[e], %[f], [%[x], #64]\n"    \
   "smlad %[sum], %[e], r6, %[sum]\n"  \
-  "smlabt %[sum], %[f], r9, %[sum]\n" \
-  "uxtab %[x], %[x], r9, ror #8\n" STORED("%[sum]")
-  // 17 instructions per output.
-#define TWO_NEIGHBOURS                    \
-  "ldrd %[e], %[f], [%[x]]\n"             \
-  "smlad %[sum], %[e], r4, r10\n"         \
-  "smlabb %[sum], %[f], r8, %[sum]\n"     \
-  "ldrd %[e], %[f], [%[x], #32]\n"        \
-  "smlad %[sum], %[e], r5, %[sum]\n"      \
-  "smlabt %[sum], %[f], r8, %[sum]\n"     \
-  "smlad %[other], %[e], r4, r10\n"       \
-  "smlabb %[other], %[f], r8, %[other]\n" \
-  "ldrd %[e], %[f], [%[x], #64]\n"        \
-  "smlad %[sum], %[e], r6, %[sum]\n"      \
-  "smlabt %[sum], %[f], r9, %[sum]\n"     \
-  "smlad %[other], %[e], r5, %[other]\n"  \
-  "smlabt %[other], %[f], r8, %[other]\n" \
-  "ldrd %[e], %[f], [%[x], #96]\n"        \
-  "smlad %[other], %[e], r6, %[other]\n"  \
-  "smlabt %[other], %[f], r9, %[other]\n" \
-  "add %[x], #64\n" STORED("%[sum]") STORED("%[other]")
+  "smlabt %[sum], %[f], r10, %[sum]\n" \
+  "uxtab %[x], %[x], %[shift], ror #8\n" \
+  "smmulr %[sum], %[sum], r11\n" SCALED("%[sum]", "%[shift]", "%[output]") \
+  "strb %[sum], [%[to]]\n"      \
+  "uxtah %[to], %[to], %[output]\n"
   MEMORY_WORDS(
       e,
       memory_word(channel),
@@ -215,55 +196,197 @@ __attribute__((noinline)) void columns_to_outputs(
       memory_word(out),
       memory_word(end),
       memory_word(last),
-      memory_word(order));
+      memory_word(odd),
+      memory_word(bias),
+      0);
   __asm__ volatile(
-      PUSH_MEMORY("5, 4, 3, 2, 1, 0", "%[e]", "%[f]") "3:\n"
+      PUSH_MEMORY("7, 6, 5, 4, 3, 2, 1, 0", "%[e]", "%[f]") "3:\n"
       "ldr %[e], " IN_MEMORY(channel, 0) "\n"
       "ldr %[x], " IN_MEMORY(columns, 1) "\n"
       "ldr %[to], " IN_MEMORY(out, 2) "\n"
-      "ldmia %[e]!, {r4, r5, r6, r8, r9, r10, r11}\n"
+      "ldmia %[e]!, {r4, r5, r6, r8, r9, r10}\n"
+      "ldr %[f], [%[e]], #4\n"
+      "ldr r11, [%[e]], #4\n"
+      "ldr %[shift], [%[e]], #4\n"
+      "str %[f], " IN_MEMORY(bias, 6) "\n"
       "str %[e], " IN_MEMORY(channel, 0) "\n"
       "add %[e], %[x], #8\n"
       "add %[f], %[to], #1\n"
       "str %[e], " IN_MEMORY(columns, 1) "\n"
       "str %[f], " IN_MEMORY(out, 2) "\n"
-      "ldr %[e], " IN_MEMORY(order, 5) "\n"
-      "lsls %[e], #31\n"
-      "bmi 2f\n"
-      "bcs 4f\n"
+      "ldr %[e], " IN_MEMORY(odd, 5) "\n"
+      "cmp %[e], #0\n"
+      "bne 2f\n"
       "1:\n" OUTPUT "2:\n" OUTPUT
       "ldr %[e], " IN_MEMORY(end, 3) "\n"
       "cmp %[x], %[e]\n"
-      "beq 5f\n"
-      "ldr %[e], " IN_MEMORY(order, 5) "\n"
-      "cmp %[e], #2\n"
-      "bcc 1b\n"
-      "4:\n" TWO_NEIGHBOURS
-      "ldr %[e], " IN_MEMORY(end, 3) "\n"
-      "cmp %[x], %[e]\n"
-      "bne 4b\n"
-      "5:\n"
+      "bne 1b\n"
       "add %[e], #8\n"
       "str %[e], " IN_MEMORY(end, 3) "\n"
       "ldr %[e], " IN_MEMORY(channel, 0) "\n"
       "ldr %[f], " IN_MEMORY(last, 4) "\n"
       "cmp %[e], %[f]\n"
-      "bne 3b\n" POP_MEMORY(6)
+      "bne 3b\n" POP_MEMORY(8)
       : [x] "=&r"(x),
         [to] "=&r"(to),
         [e] MEMORY_ADDRESS(e),
         [f] "=&r"(f),
         [sum] "=&r"(sum),
-        [other] "=&r"(other) WITH_GCC(, [channel] "+m"(channel),
+        [shift] "=&r"(shift) WITH_GCC(, [channel] "+m"(channel),
         [columns] "+m"(columns),
         [out] "+m"(out),
-        [end] "+m"(end))
-      : WITH_GCC([last] "m"(last), [order] "m"(order), ) [output] "r"(output)
+        [end] "+m"(end),
+        [bias] "+m"(bias))
+      : WITH_GCC([last] "m"(last), [odd] "m"(odd), ) [output] "r"(output)
       : "memory", "cc", "r4", "r5", "r6", "r8", "r9", "r10", "r11");
-#undef TWO_NEIGHBOURS
 #undef OUTPUT
-#undef STORED
 }
+
+/// As row_to_outputs(), with two rows of outputs, `row_step` bytes apart, whose windows are
+/// neighbours in both directions.
+__attribute__((noinline)) void rows_to_outputs(
+    const ColumnChannels& group,
+    int32_t first,
+    const uint32_t* columns,
+    int32_t width,
+    uint32_t output,
+    int32_t row_step,
+    int8_t* out) {
+  const ColumnChannels::Channel* channel = group.channels + first;
+  const ColumnChannels::Channel* const last = group.channels + 4;
+  // From the end of a channel's row to the beginning of the next channel's.
+  const int32_t columns_back = 4 * kColumnWords * width - 8;
+  const int32_t out_back = width * static_cast<int32_t>(output & 0xffff) - 1;
+  auto x = reinterpret_cast<uintptr_t>(columns + 2 * first) + static_cast<uintptr_t>(columns_back);
+  auto to = reinterpret_cast<uintptr_t>(out + first) + static_cast<uintptr_t>(out_back);
+  const int32_t odd = width & 1;
+  // The end of a channel's pairs of positions, less what is added for the first channel, too.
+  uintptr_t end = x - static_cast<uintptr_t>(4 * kColumnWords * odd);
+  int32_t bias = 0;
+  int32_t multiplier = 0;
+  uint32_t shift = 0;
+  uint32_t a, b, s0, s1, s2, s3;
+  // The products of a column with a column of weights, for two outputs above each other.
+#define PRODUCTS(s0, s2, from0, from2, upper, lower) \
+  "smlad %[" s0 "], %[a], " upper ", %[" from0       \
+  "]\n"                                              \
+  "smlatb %[" s2 "], %[a], " upper ", %[" from2      \
+  "]\n"                                              \
+  "smlabt %[" s0 "], %[b], " lower ", %[" s0         \
+  "]\n"                                              \
+  "smlad %[" s2 "], %[b], " lower ", %[" s2 "]\n"
+#define FIRST_COLUMN(sum) \
+  "ldr %[" sum "], " IN_MEMORY(bias, 6) "\n" \
+  "ldr %[a], [%[x]]\n" \
+  "ldr %[b], [%[x], #4]\n"
+#define COLUMN(offset) "ldrd %[a], %[b], [%[x], #" offset "]\n"
+#define MULTIPLIED(sum) "smmulr %[" sum "], %[" sum "], %[a]\n"
+  // 14.25 instructions per output, or 19 of the last one of a row.
+  MEMORY_WORDS(
+      a,
+      memory_word(channel),
+      end,
+      memory_word(odd),
+      memory_word(last),
+      memory_word(columns_back),
+      memory_word(out_back),
+      memory_word(bias),
+      memory_word(multiplier),
+      shift,
+      output,
+      memory_word(row_step),
+      0);
+  __asm__ volatile(
+      PUSH_MEMORY("11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0", "%[a]", "%[b]") "3:\n"
+      "ldr %[a], " IN_MEMORY(channel, 0) "\n"
+      "ldr %[s0], " IN_MEMORY(columns_back, 4) "\n"
+      "ldr %[s1], " IN_MEMORY(out_back, 5) "\n"
+      "ldr %[s2], " IN_MEMORY(end, 1) "\n"
+      "sub %[x], %[s0]\n"
+      "sub %[to], %[s1]\n"
+      "ldmia %[a]!, {r4, r5, r6, r8, r9, r10}\n"
+      "add %[s2], #8\n"
+      "ldr %[s0], [%[a]]\n"
+      "ldr %[s1], [%[a], #4]\n"
+      "ldr %[s3], [%[a], #8]\n"
+      "str %[s2], " IN_MEMORY(end, 1) "\n"
+      "add %[a], #12\n"
+      "str %[a], " IN_MEMORY(channel, 0) "\n"
+      "str %[s0], " IN_MEMORY(bias, 6) "\n"
+      "str %[s1], " IN_MEMORY(multiplier, 7) "\n"
+      "str %[s3], " IN_MEMORY(shift, 8) "\n"
+      "cmp %[x], %[s2]\n"
+      "beq 2f\n"
+      "1:\n" FIRST_COLUMN("s3") PRODUCTS("s0", "s2", "s3", "s3", "r4", "r8")
+      COLUMN("32") PRODUCTS("s1", "s3", "s3", "s3", "r4", "r8")
+      PRODUCTS("s0", "s2", "s0", "s2", "r5", "r9")
+      COLUMN("64") PRODUCTS("s1", "s3", "s1", "s3", "r5", "r9")
+      PRODUCTS("s0", "s2", "s0", "s2", "r6", "r10")
+      COLUMN("96") PRODUCTS("s1", "s3", "s1", "s3", "r6", "r10")
+      "ldr %[a], " IN_MEMORY(multiplier, 7) "\n"
+      MULTIPLIED("s0") MULTIPLIED("s1") MULTIPLIED("s2") MULTIPLIED("s3")
+      "ldr %[a], " IN_MEMORY(shift, 8) "\n"
+      "ldr %[b], " IN_MEMORY(output, 9) "\n"
+      SCALED("%[s0]", "%[a]", "%[b]") SCALED("%[s1]", "%[a]", "%[b]")
+      SCALED("%[s2]", "%[a]", "%[b]") SCALED("%[s3]", "%[a]", "%[b]")
+      "strb %[s0], [%[to]]\n"
+      "ldr %[a], " IN_MEMORY(row_step, 10) "\n"
+      "ldr %[s0], " IN_MEMORY(end, 1) "\n"
+      "strb %[s2], [%[to], %[a]]\n"
+      "uxtah %[to], %[to], %[b]\n"
+      "add %[x], #64\n"
+      "strb %[s1], [%[to]]\n"
+      "cmp %[x], %[s0]\n"
+      "strb %[s3], [%[to], %[a]]\n"
+      "uxtah %[to], %[to], %[b]\n"
+      "bne 1b\n"
+      "2:\n"
+      "ldr %[a], " IN_MEMORY(odd, 2) "\n"
+      "cmp %[a], #0\n"
+      "beq 4f\n" FIRST_COLUMN("s2") PRODUCTS("s0", "s2", "s2", "s2", "r4", "r8")
+      COLUMN("32") PRODUCTS("s0", "s2", "s0", "s2", "r5", "r9")
+      COLUMN("64") PRODUCTS("s0", "s2", "s0", "s2", "r6", "r10")
+      "ldr %[a], " IN_MEMORY(multiplier, 7) "\n"
+      MULTIPLIED("s0") MULTIPLIED("s2")
+      "ldr %[a], " IN_MEMORY(shift, 8) "\n"
+      "ldr %[b], " IN_MEMORY(output, 9) "\n"
+      SCALED("%[s0]", "%[a]", "%[b]") SCALED("%[s2]", "%[a]", "%[b]")
+      "ldr %[a], " IN_MEMORY(row_step, 10) "\n"
+      "strb %[s0], [%[to]]\n"
+      "strb %[s2], [%[to], %[a]]\n"
+      "add %[x], #32\n"
+      "uxtah %[to], %[to], %[b]\n"
+      "4:\n"
+      "ldr %[a], " IN_MEMORY(channel, 0) "\n"
+      "ldr %[b], " IN_MEMORY(last, 3) "\n"
+      "cmp %[a], %[b]\n"
+      "bne 3b\n" POP_MEMORY(12)
+      : [x] "+r"(x),
+        [to] "+r"(to),
+        [a] MEMORY_ADDRESS(a),
+        [b] "=&r"(b),
+        [s0] "=&r"(s0),
+        [s1] "=&r"(s1),
+        [s2] "=&r"(s2),
+        [s3] "=&r"(s3) WITH_GCC(, [channel] "+m"(channel),
+        [end] "+m"(end),
+        [bias] "+m"(bias),
+        [multiplier] "+m"(multiplier),
+        [shift] "+m"(shift))
+      : WITH_GCC([odd] "m"(odd),
+        [last] "m"(last),
+        [columns_back] "m"(columns_back),
+        [out_back] "m"(out_back),
+        [output] "m"(output),
+        [row_step] "m"(row_step))
+      : "memory", "cc", "r4", "r5", "r6", "r8", "r9", "r10");
+#undef MULTIPLIED
+#undef COLUMN
+#undef FIRST_COLUMN
+#undef PRODUCTS
+}
+
+#undef SCALED
 
 #else
 
@@ -349,35 +472,40 @@ struct ColumnChannels {
   const int8_t* weights;
 };
 
-/// Columns only have their three words.
 void expand_columns(
-    const uint32_t* p0,
-    const uint32_t* p1,
-    const uint32_t* p2,
+    const int8_t* first,
+    int32_t first_step,
+    const int8_t* second,
+    int32_t second_step,
     int32_t columns,
     uint32_t* to) {
-  for (int32_t i = 0; i < columns; ++i) {
-    to[0] = p0[i];
-    to[1] = p1[i];
-    to[2] = p2[i];
+  for (; columns > 0; --columns) {
+    for (int32_t i = 0; i < 4; ++i) {
+      to[2 * i] = two_numbers(first[i], second[i]);
+    }
+    first += first_step;
+    second += second_step;
     to += kColumnWords;
   }
 }
 
-void columns_to_outputs(
+/// A row of outputs of which the windows begin in the row of columns with the number `top`.
+void row_to_outputs(
     const ColumnChannels& group,
     int32_t first,
     const uint32_t* columns,
     int32_t width,
     uint32_t /*output*/,
-    int8_t* out) {
+    int8_t* out,
+    int32_t top = 0) {
   const PackedLayer& layer = *group.parts.layer;
   for (int32_t x = 0; x < width; ++x) {
     for (int32_t i = first; i < 4; ++i) {
       int32_t sum = group.parts.bias[group.channel + i];
       for (int32_t tap = 0; tap < 9; ++tap) {
-        const uint32_t* const word = columns + tap % 3 * kColumnWords + tap / 3;
-        const int8_t value = reinterpret_cast<const int8_t*>(word)[i];
+        const int32_t row = top + tap / 3;
+        const uint32_t pair = columns[tap % 3 * kColumnWords + 2 * i + row / 2];
+        const auto value = static_cast<int16_t>(row % 2 == 0 ? pair : pair >> 16);
         sum = wrapping_add(sum, value * group.weights[4 * tap + i]);
       }
       out[i] = scaled(group.parts, sum, group.channel + i);
@@ -385,6 +513,18 @@ void columns_to_outputs(
     columns += layer.stride[1] * kColumnWords;
     out += layer.channels;
   }
+}
+
+void rows_to_outputs(
+    const ColumnChannels& group,
+    int32_t first,
+    const uint32_t* columns,
+    int32_t width,
+    uint32_t output,
+    int32_t row_step,
+    int8_t* out) {
+  row_to_outputs(group, first, columns, width, output, out);
+  row_to_outputs(group, first, columns, width, output, out + row_step, 1);
 }
 
 #endif
@@ -412,58 +552,55 @@ struct WordRows {
   }
 };
 
-/// How depthwise_columns() computes windows of three by three.
-class ThreeByThree final {
- public:
-  ET_INLINE ThreeByThree(const PackedLayer& layer, const Window& width)
-      : output_(two_halves(layer.channels, addend_of(layer))), used_(columns(layer, width)) {}
+/// Columns of an image, with the padding beside it, that windows of three by three use.
+ET_INLINE int32_t columns_of_three(const PackedLayer& layer, const Window& width) {
+  return (width.out - 1) * layer.stride[1] + 3;
+}
 
-  ET_INLINE int32_t rows() const {
-    return 3;
+/// Words of scratch memory of three_by_three(): its columns, and a margin in which next_columns()
+/// moves them by a word each time before it copies them back.
+ET_INLINE int64_t three_by_three_words(const PackedLayer& layer, const Window& width) {
+  return kColumnWords * int64_t{columns_of_three(layer, width)} +
+      3 * (int64_t{width.in} + 2 * layer.padding[1]);
+}
+
+/// Columns of three_by_three() with padding on the left, those of an image, and all.
+struct ThreeColumns {
+  int32_t left;
+  int32_t inside;
+  int32_t all;
+
+  ET_INLINE ThreeColumns(const PackedLayer& layer, const Window& width)
+      : left(layer.padding[1]), inside(width.in), all(columns_of_three(layer, width)) {
+    left = std::min(left, all);
+    inside = std::min(inside, all - left);
   }
-
-  /// Output channels per input channel.
-  ET_INLINE int32_t times() const {
-    return 1;
-  }
-
-  /// Columns of an image, with the padding beside it, that are expanded.
-  static int32_t columns(const PackedLayer& layer, const Window& width) {
-    return (width.out - 1) * layer.stride[1] + 3;
-  }
-
-  static int64_t scratch_words(const PackedLayer& layer, const Window& width) {
-    return kColumnWords * int64_t{columns(layer, width)};
-  }
-
-  using Channels = ColumnChannels;
-
-  ET_INLINE ColumnChannels prepare(
-      const PackedParts& parts,
-      int32_t channel,
-      const int8_t* weights,
-      uint32_t* /*scratch*/) const {
-    return ColumnChannels{parts, channel, weights};
-  }
-
-  /// A row of outputs, of a group's channels from `first` on.
-  ET_INLINE void compute(
-      const PackedParts& /*parts*/,
-      const ColumnChannels& channels,
-      const WordRows& rows,
-      int32_t first,
-      const Window& width,
-      uint32_t* scratch,
-      int8_t* out) const {
-    const uint32_t* const second = rows.after(rows.oldest);
-    expand_columns(rows.oldest, second, rows.after(second), used_, scratch);
-    columns_to_outputs(channels, first, scratch, width.out, output_, out);
-  }
-
- private:
-  uint32_t output_;
-  int32_t used_;
 };
+
+/// Writes four channels of a row of an image and of the next one to columns, which have the padding
+/// beside them.
+ET_NOINLINE void expand_two_rows(
+    const PackedLayer& layer,
+    const PackedImages& images,
+    const int8_t* image,
+    int32_t row,
+    uint32_t* columns) {
+  const ThreeColumns counts(layer, images.width);
+  if (counts.inside <= 0) {
+    return;
+  }
+  const uint32_t padding = static_cast<uint8_t>(layer.input_zero_point) * 0x01010101u;
+  const int8_t* from[2];
+  int32_t steps[2];
+  for (int32_t i = 0; i < 2; ++i, ++row) {
+    const bool is_inside = static_cast<uint32_t>(row) < static_cast<uint32_t>(images.height.in);
+    steps[i] = is_inside ? layer.channels : 0;
+    from[i] = is_inside ? image + row * images.width.in * layer.channels
+                        : reinterpret_cast<const int8_t*>(&padding);
+  }
+  columns += kColumnWords * counts.left;
+  expand_columns(from[0], steps[0], from[1], steps[1], counts.inside, columns);
+}
 
 /// Expands `count` pairs of words, at least one, which are `from_step` bytes apart in both rows:
 /// two elements of each of four channels. The results are `to_step` bytes apart.
@@ -559,8 +696,8 @@ ET_INLINE void dot_pairs(
 #endif
 }
 
-/// How depthwise_columns() computes any windows: two products at a time, of elements above each
-/// other and, in the last one of an odd number of rows, of elements side by side.
+/// How depthwise_columns() computes windows: two products at a time, of elements above each other
+/// and, in the last one of an odd number of rows, of elements side by side.
 class Pairs final {
  public:
   ET_INLINE Pairs(const PackedLayer& layer, const Window& /*width*/)
@@ -589,16 +726,8 @@ class Pairs final {
          (pairs.side_by_side_ != 0 ? pairs.of_others(used).columns() : 0));
   }
 
-  struct Channels {
-    int32_t channel;
-  };
-
   /// Writes pairs of weights to the beginning of `scratch`, in the order in which they are used.
-  ET_INLINE Channels prepare(
-      const PackedParts& /*parts*/,
-      int32_t channel,
-      const int8_t* weights,
-      uint32_t* scratch) const {
+  ET_INLINE void prepare(const int8_t* weights, uint32_t* scratch) const {
     const int32_t row = 4 * width_;
     for (int32_t x = 0; x < row; x += 4) {
       for (int32_t y = 0; y < upright_; ++y) {
@@ -612,13 +741,12 @@ class Pairs final {
       const int8_t* const from = last + 8 * i;
       scratch = put_weights(from, 2 * i + 1 < width_ ? from + 4 : kNone, scratch);
     }
-    return {channel};
   }
 
-  /// As ThreeByThree::compute().
+  /// A row of outputs, of a group's channels from `first` on.
   ET_INLINE void compute(
       const PackedParts& parts,
-      const Channels& channels,
+      int32_t channel,
       const WordRows& rows,
       int32_t first,
       const Window& width,
@@ -644,7 +772,7 @@ class Pairs final {
         expand(others, used, row + from, row + from + beside_, last, 4);
       }
       const Places places = {scratch, expanded, upright, last, others};
-      to_outputs(parts, channels.channel, first, outputs, places, out);
+      to_outputs(parts, channel, first, outputs, places, out);
       out += outputs * parts.layer->channels;
     }
   }
@@ -771,8 +899,84 @@ class Pairs final {
   int32_t side_by_side_;
 };
 
-/// A depthwise convolution for DSP, four channels after four.
-template <class Windows>
+/// The columns of three_by_three() for the next rows of an image, where the lower pairs of
+/// `columns` are the upper ones: one word further. Without `columns`, the first ones of an image.
+ET_NOINLINE uint32_t*
+next_columns(const PackedLayer& layer, const Window& width, uint32_t* begin, uint32_t* columns) {
+  const ThreeColumns counts(layer, width);
+  const int32_t left = kColumnWords * counts.left;
+  const int32_t words = kColumnWords * counts.all;
+  const uint32_t padding = two_numbers(layer.input_zero_point, layer.input_zero_point);
+  if (columns == nullptr) {
+    // The columns that expand_two_rows() doesn't write.
+    std::fill_n(begin, left, padding);
+    std::fill(begin + left + kColumnWords * counts.inside, begin + words, padding);
+    return begin;
+  }
+  ++columns;
+  if (columns + words > begin + three_by_three_words(layer, width)) {
+    std::memmove(begin, columns, 4 * static_cast<size_t>(words - 1));
+    columns = begin;
+  }
+  if (left > 0) {
+    columns[left - 1] = padding;
+  }
+  columns[words - 1] = padding;
+  return columns;
+}
+
+/// A depthwise convolution for DSP of three by three, four channels after four. Each element is
+/// expanded once if the stride is one or two, and two rows of outputs are computed at once if it is
+/// one in both directions.
+ET_NOINLINE void three_by_three(
+    const PackedParts& parts,
+    const PackedImages& images,
+    const int8_t* in,
+    int8_t* scratch,
+    int8_t* out) {
+  const PackedLayer& layer = *parts.layer;
+  const int32_t channels = layer.channels;
+  const int32_t row_step = images.width.out * channels;
+  const uint32_t output = two_halves(channels, addend_of(layer));
+  const bool has_neighbours = layer.stride[0] == 1 && layer.stride[1] == 1;
+  auto* const begin = aligned_cast<uint32_t>(scratch);
+  if (row_step <= 0) {
+    return;
+  }
+  for (int32_t group = 0; group < channels; group += 4) {
+    // The last four channels are a group, too. Those that an earlier one has may be outputs now.
+    const int32_t c = group + 4 <= channels ? group : channels - 4;
+    const ColumnChannels prepared{parts, c, parts.weights + 9 * group};
+    const int8_t* image = in + c;
+    int8_t* to = out + c;
+    for (int32_t n = images.batch; n > 0; --n) {
+      uint32_t* columns = next_columns(layer, images.width, begin, nullptr);
+      int32_t top = -layer.padding[0];
+      bool has_upper = false;
+      for (int32_t y = images.height.out; y > 0;) {
+        if (has_upper) {
+          columns = next_columns(layer, images.width, begin, columns);
+        } else {
+          expand_two_rows(layer, images, image, top, columns);
+        }
+        expand_two_rows(layer, images, image, top + 2, columns + 1);
+        const int32_t rows = has_neighbours && y > 1 ? 2 : 1;
+        if (rows == 2) {
+          rows_to_outputs(prepared, group - c, columns, images.width.out, output, row_step, to);
+        } else {
+          row_to_outputs(prepared, group - c, columns, images.width.out, output, to);
+        }
+        y -= rows;
+        to += rows * row_step;
+        top += rows * layer.stride[0];
+        has_upper = rows == 2 || layer.stride[0] == 2;
+      }
+      image += images.height.in * images.width.in * channels;
+    }
+  }
+}
+
+/// A depthwise convolution for DSP with any windows, four channels after four.
 ET_NOINLINE void depthwise_columns(
     const PackedParts& parts,
     const PackedImages& images,
@@ -780,7 +984,7 @@ ET_NOINLINE void depthwise_columns(
     int8_t* scratch,
     int8_t* out) {
   const PackedLayer& layer = *parts.layer;
-  const Windows windows(layer, images.width);
+  const Pairs windows(layer, images.width);
   const int32_t channels = layer.in_channels;
   const int32_t width = images.width.in;
   const int32_t height = images.height.in;
@@ -799,7 +1003,7 @@ ET_NOINLINE void depthwise_columns(
     const int32_t c = group + 4 <= channels ? group : channels - 4;
     const int32_t first = group - c;
     const int32_t result = c * windows.times() + part;
-    const typename Windows::Channels prepared = windows.prepare(parts, result, weights, rows_end);
+    windows.prepare(weights, rows_end);
     weights += 4 * parts.inner;
     const int8_t* from = in + c;
     int8_t* to = out + result;
@@ -823,7 +1027,7 @@ ET_NOINLINE void depthwise_columns(
           }
         }
         const WordRows all = {rows, rows_end, oldest, columns};
-        windows.compute(parts, prepared, all, first, images.width, rows_end, to);
+        windows.compute(parts, result, all, first, images.width, rows_end, to);
         to += row_step;
         end += layer.stride[0];
       }
@@ -981,12 +1185,12 @@ int64_t depthwise_scratch(const PackedParts& parts, const Window& width) {
   }
 #if !defined(__ARM_FEATURE_MVE) && (defined(__ARM_FEATURE_DSP) || !defined(__thumb__))
   if (layer.arrangement == Arrangement::Dsp) {
+    if (is_three_by_three(layer)) {
+      return 4 * three_by_three_words(layer, width);
+    }
     // The rows under a window, of four channels, and these expanded.
     const int64_t columns = int64_t{width.in} + 2 * layer.padding[1];
-    const int64_t rows = window_rows(layer);
-    const int64_t expanded = is_three_by_three(layer) ? ThreeByThree::scratch_words(layer, width)
-                                                      : Pairs::scratch_words(layer, width);
-    return 4 * (rows * columns + expanded);
+    return 4 * (window_rows(layer) * columns + Pairs::scratch_words(layer, width));
   }
 #endif
   return layer.padding[0] == 0 && layer.padding[1] == 0 ? 0 : rows_scratch(layer, width);
@@ -1011,9 +1215,9 @@ ET_NOINLINE void packed_depthwise(
 #if !defined(__ARM_FEATURE_MVE) && (defined(__ARM_FEATURE_DSP) || !defined(__thumb__))
   if (layer.arrangement == Arrangement::Dsp) {
     if ((needs & kNeedsColumns) != 0 && is_three_by_three(layer)) {
-      depthwise_columns<ThreeByThree>(parts, images, in, scratch, out);
+      three_by_three(parts, images, in, scratch, out);
     } else if ((needs & kNeedsOthers) != 0) {
-      depthwise_columns<Pairs>(parts, images, in, scratch, out);
+      depthwise_columns(parts, images, in, scratch, out);
     }
   }
 #endif

@@ -15,8 +15,8 @@ namespace cortex_m {
  * - convolution with Arrangement::Dsp: four pixels; the last one or two are read meanwhile; if the
  *   input's channels are not a multiple of four, all rows under a pixel's window have been copied,
  * - depthwise convolution with padding: a row, whose input rows are copied; with Arrangement::Dsp,
- *   with or without padding, four channels of the whole image at a time, so that outputs must
- *   overlap inputs of the same channels,
+ *   with or without padding, one or two rows of four channels, of the whole image before other
+ *   channels are read, so that outputs must overlap inputs of the same channels,
  * - convolution of several groups: four pixels, whose windows are read meanwhile,
  * - other convolutions: a pixel, whose window is read meanwhile; or several, all of whose windows
  *   are read before their outputs are written, unless nothing overlaps the input,

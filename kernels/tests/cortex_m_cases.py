@@ -209,8 +209,8 @@ def convolution_cases(count: int) -> Iterator[Case]:
 
 def depthwise_cases(count: int) -> Iterator[Case]:
     for _ in range(count):
-        # Includes more outputs than are expanded at once.
-        height, width = random.choice([(1, 1), (5, 5), (6, 7), (9, 4), (12, 3), (3, 25), (1, 45), (2, 70)])
+        # Includes more outputs than are expanded at once, and more rows than scratch memory has room for.
+        height, width = random.choice([(1, 1), (5, 5), (6, 7), (9, 4), (12, 3), (3, 25), (1, 45), (2, 70), (40, 3)])
         (kh, sh, ph, dh), (kw, sw, pw, dw) = _window(height), _window(width)
         if random.random() < 0.5 and height >= 3 and width >= 3:
             kh = kw = 3
