@@ -139,15 +139,16 @@ def _beside(path: Path, read: Sequence[str]) -> tuple[Path, ...]:
     )
 
 
-def workspace_files(model: Model, checkout: Path) -> dict[str, str]:
+def workspace_files(model: Model, checkout: Path, int8: bool = False) -> dict[str, str]:
     """Names and texts of the workspace's own files.
 
     Args:
         model: the model.
         checkout: this project's folder, which the workspace refers to.
+        int8: whether the program is quantized.
     """
     # In buildifier's format.
-    options = ""
+    options = '    backend = "cortex_m",\n' if int8 else ""
     if model.beside:
         folder = model.path.parent.resolve()
         names = [json.dumps(str(file.relative_to(folder)), ensure_ascii=False) for file in model.beside]
@@ -169,13 +170,14 @@ def workspace_files(model: Model, checkout: Path) -> dict[str, str]:
     }
 
 
-def write_workspace(model: Model, output: Path, checkout: Path) -> None:
+def write_workspace(model: Model, output: Path, checkout: Path, int8: bool = False) -> None:
     """Writes the workspace.
 
     Args:
         model: the checked model file.
         output: the folder, which must not exist or be empty.
         checkout: this project's folder, which the workspace refers to.
+        int8: whether the program is quantized.
 
     Raises:
         UserError: there is something in the folder, or it cannot be written.
@@ -186,7 +188,7 @@ def write_workspace(model: Model, output: Path, checkout: Path) -> None:
             raise UserError(f"{output} is not empty: name another folder with --output, or remove it")
         output.mkdir(parents=True, exist_ok=True)
         is_ours = True
-        for name, text in workspace_files(model, checkout).items():
+        for name, text in workspace_files(model, checkout, int8).items():
             (output / name).write_text(text, encoding="utf-8")
         folder = model.path.parent.resolve()
         copies = {output / file.relative_to(folder): file for file in model.beside}
@@ -252,6 +254,11 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
         help="an input of a pickled module or of weights, such as 1,3,32,32; once for each input",
     )
     parser.add_argument(
+        "--int8",
+        action="store_true",
+        help="quantize the program to int8, for which calibration_inputs() gives the ranges",
+    )
+    parser.add_argument(
         "--output", type=user_path, help="folder to write; default: one with the model's name beside the model file"
     )
     parser.add_argument(
@@ -276,7 +283,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                     "--output"
                 )
             model = check_model(path)
-            write_workspace(model, output, arguments.checkout)
+            write_workspace(model, output, arguments.checkout, arguments.int8)
         bazelw = shlex.quote(f"{arguments.checkout}/bazelw")
         copied = "" if model.path.stem == model.name else f", in which {model.path.name} is {model.name}.py"
         written = "" if path == arguments.model else f"{path} is a model file for {arguments.model.name}.\n"
