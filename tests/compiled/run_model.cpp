@@ -128,7 +128,8 @@ std::vector<uint8_t> get(const Model& instance) {
 }
 
 /// The outputs of an instance for each sample of a file.
-std::vector<std::vector<uint8_t>> run_all(Model& instance, const char* file, unsigned long samples) {
+std::vector<std::vector<uint8_t>>
+run_all(Model& instance, const char* file, unsigned long samples) {
   std::vector<std::vector<uint8_t>> results;
   std::FILE* const inputs = std::fopen(file, "rb");
   for (unsigned long sample = 0; sample < samples; ++sample) {
