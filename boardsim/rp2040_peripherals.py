@@ -1,5 +1,5 @@
 """Peripherals of the RP2040, by the chapters of its datasheet. Most are the RP2350's at other places; its own are the
-interface to the flash ("SSI"), and the timer and the watchdog, which share their ticks.
+interface to the flash ("SSI"), and the ticks of timer and watchdog.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from boardsim.peripheral import Host, Peripheral
 from boardsim.rp2350_bootrom import LOOKUP, BootRom, NorFlash
-from boardsim.rp2350_peripherals import Clocks, IoBank, Pads, Resets, RpPeripheral, Xosc
+from boardsim.rp2350_peripherals import Clocks, IoBank, Pads, Resets, Xosc
 from boardsim.rp2350_usb import UsbController
 from boardsim.rp2350_watchdog import PowerOnStateMachine, Watchdog
 
@@ -150,32 +150,6 @@ class Rp2040Watchdog(Watchdog):
             self._generator.control = value & 0x3FF
         else:
             super().store(offset, value)
-
-
-class Timer(RpPeripheral):
-    """Counts ticks; its alarms are not there."""
-
-    NAMES = {0x08: "TIMEHR", 0x0C: "TIMELR", 0x24: "TIMERAWH", 0x28: "TIMERAWL", 0x2C: "DBGPAUSE", 0x30: "PAUSE"}
-    RESET = {0x2C: 7}
-
-    def __init__(self, machine: Host, resets: Resets, ticks: Ticks) -> None:
-        self._ticks = ticks
-        self._start = 0.0
-        super().__init__(machine, "TIMER", 0x40054000, resets, 21)
-        resets.on_reset[21] = self.reset
-
-    def reset(self) -> None:
-        super().reset()
-        self._start = self.machine.clock.nanoseconds
-
-    def read(self, offset: int) -> int:
-        if offset in (0x08, 0x0C, 0x24, 0x28):
-            if not self._ticks.hz:
-                self.machine.note(f"{self.register_name(offset)} was read, but no ticks are made (WATCHDOG_TICK)")
-            # As if the ticks had been as fast all the time.
-            time = int((self.machine.clock.nanoseconds - self._start) * self._ticks.hz / 1e9)
-            return (time >> 32 if offset in (0x08, 0x24) else time) & 0xFFFFFFFF
-        return super().read(offset)
 
 
 class Rp2040BootRom(BootRom):

@@ -36,11 +36,16 @@ class Ticks(RpPeripheral):
         self._clocks = clocks
         super().__init__(machine, "TICKS", 0x40108000, None)
 
+    def hz(self, generator: str) -> float:
+        """The ticks per second that a generator makes; 0 while they are off."""
+        offset = 12 * _GENERATORS.index(generator)
+        cycles = self.values.get(offset + 4, 0) & 0x1FF
+        return self._clocks.ref_hz / cycles if self.values.get(offset, 0) & 1 and cycles else 0.0
+
     @property
     def watchdog_hz(self) -> float:
         """The watchdog's ticks per second; 0 while they are off."""
-        cycles = self.values.get(0x34, 0) & 0x1FF
-        return self._clocks.ref_hz / cycles if self.values.get(0x30, 0) & 1 and cycles else 0.0
+        return self.hz("WATCHDOG")
 
     def read(self, offset: int) -> int:
         value = super().read(offset)

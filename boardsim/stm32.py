@@ -255,6 +255,10 @@ class Rcc(ClockControl):
         code = self.values[8] >> (8 if bus == 1 else 11) & 7
         return self.core_hz / (1 if code < 4 else 1 << code - 3)
 
+    def timer_hz(self, bus: int) -> float:
+        """The clock of the timers on a bus: twice the bus's where that is divided (RM0434, "Timer clock")."""
+        return min(self.core_hz, 2 * self._bus_hz(bus))
+
     def serial_hz(self, name: str, bus: int) -> float:
         """The kernel clock of a serial port."""
         select = self.values.get(0x88, 0) >> self._family.serial_select[name] & 3

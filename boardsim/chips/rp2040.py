@@ -23,10 +23,10 @@ from boardsim.rp2040_peripherals import (
     Sio,
     Ssi,
     Ticks,
-    Timer,
 )
 from boardsim.rp2350_bootrom import NorFlash
 from boardsim.rp2350_peripherals import Pll, Uart
+from boardsim.rp_timer import Timer
 
 _FLASH = 0x10000000
 # "Flash Second Stage": the ROM's copy of the stage, and the bytes before its checksum.
@@ -89,7 +89,17 @@ class Rp2040:
         ticks = Ticks(clocks)
         psm = Rp2040PowerOnStateMachine(machine)
         watchdog = Rp2040Watchdog(machine, ticks, psm)
-        timer = Timer(machine, resets, ticks)
+        timer = Timer(
+            machine,
+            "TIMER",
+            0x40054000,
+            resets=resets,
+            bit=21,
+            hz=lambda: ticks.hz,
+            ticks="WATCHDOG_TICK",
+            interrupt=0,
+            interrupts=0x34,
+        )
         dpram = machine.add_memory("USB DPRAM", 0x50100000, 0x1000)
         self.usb = Rp2040Usb(machine, resets, clocks, dpram)
         self.sio = Sio(machine, "SIO", 0xD0000000, 0x1000)

@@ -632,6 +632,7 @@ def rules_test_suite(name):
         "budget_not_emulated": ["board nucleo_wb55rg has no emulator to count instructions and ms in"],
         "budget_of_float": ["accuracy is known of quantized models, and sine is not; leave it out"],
         "budget_of_nothing": ["it has no limit; give at least one of flash, ram, instructions, ms and accuracy"],
+        "engine_of_several_by_default.prove": ["the image has several models; prove an image of each"],
         "emulate_not_emulated": ["board nucleo_wb55rg of", "has no emulator; use one with emulator_machine set"],
         "firmware_of_none": ["give either model or models"],
         "several_loaded": ["without srcs, several models run compiled only, and engine = \"loaded\" asks for the runtime"],

@@ -45,6 +45,21 @@ class Selection:
     uf2: bool = False
 
 
+@dataclass(frozen=True)
+class Programmed:
+    """A board that was programmed.
+
+    Attributes:
+        summary: what was done, in a few words.
+        chip: the board's chip.
+        revision: what its registers say of its revision, and its core's CPUID; empty where nothing could be read.
+    """
+
+    summary: str
+    chip: str
+    revision: str = ""
+
+
 def list_probes() -> list[str]:
     """The connected probes, unique id and description of each.
 
@@ -177,7 +192,7 @@ def program(
     *,
     erase_all: bool,
     progress: Callable[[float], None],
-) -> str:
+) -> Programmed:
     """Programs the differences, verifies everything, and starts the image.
 
     Args:
@@ -188,12 +203,10 @@ def program(
         erase_all: whether to erase the board's whole flash first.
         progress: called with the completed share.
 
-    Returns:
-        A short summary.
-
     Raises:
         UserError: see open_session(), or the image does not fit, or verification failed.
     """
+    from pyocd.coresight.cortex_m import CortexM
     from pyocd.flash.file_programmer import FileProgrammer
 
     name = target_name(board)
@@ -207,8 +220,8 @@ def program(
         flash = target.memory_map.get_region_for_address(chunks[0][0]).flash
         is_own = own is not None and own.made(flash)
         # pyOCD handles chips that this project doesn't know.
-        if chip is not None:
-            check_chip(chip, target)
+        revision = f"{check_chip(chip, target)}, " if chip is not None else ""
+        revision += f"CPUID {target.read32(CortexM.CPUID):#010x}"
         if own is not None and is_own:
             own.check_room(target, end)
         written = _Written(flash)
@@ -224,7 +237,8 @@ def program(
             verify(target.read_memory_block8, chunks)
         total = sum(len(data) for _, data in chunks)
         start_image(target)
-    return f"verified {total:,} bytes, {written.sectors} sectors erased and {written.pages} pages written"
+    summary = f"verified {total:,} bytes, {written.sectors} sectors erased and {written.pages} pages written"
+    return Programmed(summary, name if chip is None else chip.name, revision)
 
 
 class _Released:

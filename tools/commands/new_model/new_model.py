@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import contextlib
 import json
 import os
 import re
@@ -16,11 +17,11 @@ import shutil
 import sys
 import tempfile
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tools.commands.new_model.no_model_file import advice
+from tools.commands.new_model.no_model_file import model_file_text
 from tools.pipeline.compile.names import name_problem
 from tools.quiet.console import Console, UserError, run_quietly, system_error, user_path
 
@@ -51,13 +52,7 @@ class Model:
 
 
 def program_name(path: Path) -> str:
-    """The name of a model file's program, a C identifier in lower case.
-
-    Raises:
-        UserError: it is no Python file.
-    """
-    if path.suffix != ".py":
-        raise UserError(f"{path}: {advice(path)}")
+    """The name of a model file's program, a C identifier in lower case."""
     letters = unicodedata.normalize("NFKD", path.stem).encode("ascii", "ignore").decode()
     name = re.sub(r"[^a-z0-9]+", "_", letters.lower()).strip("_") or "model"
     if name[0].isdigit():
@@ -144,15 +139,16 @@ def _beside(path: Path, read: Sequence[str]) -> tuple[Path, ...]:
     )
 
 
-def workspace_files(model: Model, checkout: Path) -> dict[str, str]:
+def workspace_files(model: Model, checkout: Path, int8: bool = False) -> dict[str, str]:
     """Names and texts of the workspace's own files.
 
     Args:
         model: the model.
         checkout: this project's folder, which the workspace refers to.
+        int8: whether the program is quantized.
     """
     # In buildifier's format.
-    options = ""
+    options = '    backend = "cortex_m",\n' if int8 else ""
     if model.beside:
         folder = model.path.parent.resolve()
         names = [json.dumps(str(file.relative_to(folder)), ensure_ascii=False) for file in model.beside]
@@ -174,13 +170,14 @@ def workspace_files(model: Model, checkout: Path) -> dict[str, str]:
     }
 
 
-def write_workspace(model: Model, output: Path, checkout: Path) -> None:
+def write_workspace(model: Model, output: Path, checkout: Path, int8: bool = False) -> None:
     """Writes the workspace.
 
     Args:
         model: the checked model file.
         output: the folder, which must not exist or be empty.
         checkout: this project's folder, which the workspace refers to.
+        int8: whether the program is quantized.
 
     Raises:
         UserError: there is something in the folder, or it cannot be written.
@@ -191,7 +188,7 @@ def write_workspace(model: Model, output: Path, checkout: Path) -> None:
             raise UserError(f"{output} is not empty: name another folder with --output, or remove it")
         output.mkdir(parents=True, exist_ok=True)
         is_ours = True
-        for name, text in workspace_files(model, checkout).items():
+        for name, text in workspace_files(model, checkout, int8).items():
             (output / name).write_text(text, encoding="utf-8")
         folder = model.path.parent.resolve()
         copies = {output / file.relative_to(folder): file for file in model.beside}
@@ -208,10 +205,58 @@ def write_workspace(model: Model, output: Path, checkout: Path) -> None:
         raise
 
 
+@contextlib.contextmanager
+def _model_file(path: Path, module: str | None, shapes: Sequence[str]) -> Iterator[Path]:
+    """Gives the model file: the one that was named, or a new one beside a file of weights, a module or a program.
+
+    A new one is removed again if the workspace can't be made.
+
+    Raises:
+        UserError: the file can't be made, or there is one of that name.
+    """
+    if path.suffix == ".py":
+        if module or shapes:
+            raise UserError(
+                f"{path}: --module and --shape are for files of weights; model() and example_inputs() say it here"
+            )
+        yield path
+        return
+    text = model_file_text(path, module, shapes)
+    file = path.parent / f"{path.stem}.py"
+    try:
+        with file.open("x", encoding="utf-8") as opened:
+            opened.write(text)
+    except FileExistsError:
+        raise UserError(f"{file} exists already: give that, or another name to {path.name}") from None
+    except OSError as error:
+        raise UserError(system_error(error, file)) from error
+    try:
+        yield file
+    except BaseException:
+        file.unlink()
+        raise
+
+
 def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="new_model", description=__doc__)
     parser.add_argument(
-        "model", type=user_path, help="the model file: model() and example_inputs(), see docs/models.md"
+        "model",
+        type=user_path,
+        help="the model file: model() and example_inputs(), see docs/models.md; or a .pt2, a pickled module, or "
+        "weights, around which a model file is written",
+    )
+    parser.add_argument("--module", metavar="PACKAGE.CLASS", help="class of the module that weights are for")
+    parser.add_argument(
+        "--shape",
+        action="append",
+        default=[],
+        metavar="[DTYPE:]SIZES",
+        help="an input of a pickled module or of weights, such as 1,3,32,32; once for each input",
+    )
+    parser.add_argument(
+        "--int8",
+        action="store_true",
+        help="quantize the program to int8, for which calibration_inputs() gives the ranges",
     )
     parser.add_argument(
         "--output", type=user_path, help="folder to write; default: one with the model's name beside the model file"
@@ -229,19 +274,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = _parse(argv)
 
     def step(console: Console) -> None:
-        output = arguments.output or arguments.model.parent.resolve() / program_name(arguments.model)
-        here = os.environ.get("BUILD_WORKSPACE_DIRECTORY")
-        if arguments.output is None and here is not None and output.is_relative_to(here):
-            raise UserError(
-                f"{arguments.model} lies in {here}, and a workspace in a workspace confuses Bazel: name a folder "
-                "outside with --output"
-            )
-        model = check_model(arguments.model)
-        write_workspace(model, output, arguments.checkout)
+        with _model_file(arguments.model, arguments.module, arguments.shape) as path:
+            output = arguments.output or path.parent.resolve() / program_name(path)
+            here = os.environ.get("BUILD_WORKSPACE_DIRECTORY")
+            if arguments.output is None and here is not None and output.is_relative_to(here):
+                raise UserError(
+                    f"{path} lies in {here}, and a workspace in a workspace confuses Bazel: name a folder outside with "
+                    "--output"
+                )
+            model = check_model(path)
+            write_workspace(model, output, arguments.checkout, arguments.int8)
         bazelw = shlex.quote(f"{arguments.checkout}/bazelw")
         copied = "" if model.path.stem == model.name else f", in which {model.path.name} is {model.name}.py"
+        written = "" if path == arguments.model else f"{path} is a model file for {arguments.model.name}.\n"
         console.say(
-            f"{output} is a workspace for {model.name}{copied}:\n"
+            f"{written}{output} is a workspace for {model.name}{copied}:\n"
             f"  cd {shlex.quote(str(output))}\n"
             f"  {bazelw} test //...                    # against PyTorch, on simulated boards\n"
             f"  {bazelw} run //:nucleo_wb55rg.flash    # onto a connected board"

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 # What executorch.runtime wraps, without the exporter, whose import takes seconds; and kernels of quantized operators.
-from executorch.extension.pybindings import _portable_lib
+from executorch.extension.pybindings.portable_lib import _load_for_executorch
 from executorch.kernels import quantized as _quantized  # noqa: F401
 
 
@@ -22,7 +22,7 @@ def _tensor(array: np.ndarray, order: list[int]) -> torch.Tensor:
 
 
 def main(program: str, inputs: str, outputs: str) -> None:
-    module = _portable_lib._load_for_executorch(program)
+    module = _load_for_executorch(program)
     results: dict[str, np.ndarray] = {}
     with np.load(inputs) as arrays:
         orders = [arrays[name].tolist() for name in arrays if name.startswith("order_")]

@@ -116,6 +116,11 @@ def _explain(result: subprocess.CompletedProcess[str]) -> str:
     missing = re.findall(r"Missing operator: \[\d+\] (\S+)", result.stderr)
     if missing:
         return f"ExecuTorch's runtime has no kernels of {', '.join(missing)}; write the layers another way."
+    if "VgfBackend is not registered" in result.stderr:
+        return (
+            "the runtime in this release's wheel of ExecuTorch has no VGF backend; it exports such programs, and the "
+            "default release runs them: docs/build.md"
+        )
     lines = [line for line in result.stderr.splitlines() if line.strip() and not line.startswith(_PROGRESS)]
     # Of a traceback only the error.
     said = [line for line in lines if line.startswith("[") or not line.startswith((" ", "Traceback"))][-5:]
