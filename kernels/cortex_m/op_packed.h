@@ -81,6 +81,16 @@ void packed_images_out(
   }
 }
 
+/// packed_convolution() of any layer.
+inline void any_packed_convolution(
+    const PackedParts& parts,
+    const PackedImages& images,
+    const int8_t* in,
+    int8_t* scratch,
+    int8_t* out) {
+  packed_convolution(parts, images, in, scratch, out, kNeedsAll);
+}
+
 /// torch_fusion::convolution.out: images channels last.
 template <class S>
 Tensor& packed_convolution_out(
@@ -91,7 +101,7 @@ Tensor& packed_convolution_out(
     Tensor& scratch,
     Tensor& out) {
   constexpr PackedImageKernel kKernel = {
-      LayerKind::Convolution, takes_convolution, convolution_scratch, packed_convolution};
+      LayerKind::Convolution, takes_convolution, convolution_scratch, any_packed_convolution};
   packed_images_out<S>(ctx, input, packed, kKernel, scratch, out);
   return out;
 }

@@ -242,7 +242,14 @@ enum PackedNeeds : uint32_t {
   kNeedsSingle = 64,
   /// Depthwise layers that are is_channelwise().
   kNeedsChannelwise = 128,
-  kNeedsAll = 63 | kNeedsChannelwise,
+  /// Convolutions, but for those with Arrangement::Mve: of one by one without stride and padding,
+  /// others whose input channels are a multiple of four, and the rest.
+  kNeedsPixels = 256,
+  kNeedsWindows = 512,
+  kNeedsGathered = 1024,
+  /// Linear layers of many inputs, which have a longer loop then: faster, and not needed.
+  kNeedsMany = 2048,
+  kNeedsAll = 63 | kNeedsChannelwise | kNeedsPixels | kNeedsWindows | kNeedsGathered,
 };
 
 } // namespace cortex_m

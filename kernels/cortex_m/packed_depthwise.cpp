@@ -565,12 +565,12 @@ ET_INLINE int64_t three_by_three_words(const PackedLayer& layer, const Window& w
 }
 
 /// Columns of three_by_three() with padding on the left, those of an image, and all.
-struct ThreeColumns {
+struct ThreeByThree {
   int32_t left;
   int32_t inside;
   int32_t all;
 
-  ET_INLINE ThreeColumns(const PackedLayer& layer, const Window& width)
+  ET_INLINE ThreeByThree(const PackedLayer& layer, const Window& width)
       : left(layer.padding[1]), inside(width.in), all(columns_of_three(layer, width)) {
     left = std::min(left, all);
     inside = std::min(inside, all - left);
@@ -585,7 +585,7 @@ ET_NOINLINE void expand_two_rows(
     const int8_t* image,
     int32_t row,
     uint32_t* columns) {
-  const ThreeColumns counts(layer, images.width);
+  const ThreeByThree counts(layer, images.width);
   if (counts.inside <= 0) {
     return;
   }
@@ -903,7 +903,7 @@ class Pairs final {
 /// `columns` are the upper ones: one word further. Without `columns`, the first ones of an image.
 ET_NOINLINE uint32_t*
 next_columns(const PackedLayer& layer, const Window& width, uint32_t* begin, uint32_t* columns) {
-  const ThreeColumns counts(layer, width);
+  const ThreeByThree counts(layer, width);
   const int32_t left = kColumnWords * counts.left;
   const int32_t words = kColumnWords * counts.all;
   const uint32_t padding = two_numbers(layer.input_zero_point, layer.input_zero_point);

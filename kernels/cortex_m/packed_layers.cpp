@@ -859,6 +859,7 @@ store_lanes(int32_t s0, int32_t s1, int32_t s2, int32_t s3, Scale scale, int8_t*
       "lsls %[b], #29\n" \
       "bmi 4b\n" \
       "bcs 2f\n" \
+      ".p2align 2\n" \
       "1:\n" TWO_PRODUCTS TWO_PRODUCTS \
       "6:\n" TWO_PRODUCTS TWO_PRODUCTS \
       "2:\n" TWO_PRODUCTS TWO_PRODUCTS \
@@ -1088,7 +1089,7 @@ ET_INLINE int32_t second_sum(int32_t sum, int32_t both, [[maybe_unused]] int32_t
 }
 
 /// As dot_pair(), with two pairs of channels and `count` inputs, a multiple of eight; the weights
-/// move on. With `kIsLong` sixteen inputs take a turn, which is faster and takes more code.
+/// move on. With `kIsLong`, for kNeedsMany, sixteen inputs take a turn.
 template <bool kIsLong>
 ET_INLINE void dot_vector(
     [[maybe_unused]] const PackedLayer& layer,
@@ -1102,8 +1103,8 @@ ET_INLINE void dot_vector(
     int32_t& s3) {
   const int8_t* const end = x + count;
 #ifdef __ARM_FEATURE_DSP
-  // 1.2 instructions per product. For adjacent loads see TWO_PRODUCTS.
-  uint32_t even, odd, a, b, c, d;
+  // 1.1 or 1.2 instructions per product. For adjacent loads see TWO_PRODUCTS.
+  uint32_t even, odd, a, b;
 #define PAIR(a, b, p, q)                    \
   "smlad %[" q "], %[even], %[" a "], %[" q \
   "]\n"                                     \
@@ -1116,40 +1117,48 @@ ET_INLINE void dot_vector(
   "smlad %[" p "], %[even], %[" a "], %[" p \
   "]\n"                                     \
   "smlad %[" p "], %[odd], %[" b "], %[" p "]\n"
-#define FOUR_INPUTS             \
+#define INPUTS "sxtb16 %[even], %[odd]\nsxtb16 %[odd], %[odd], ror #8\n"
+#define FOUR_INPUTS                                \
+  "ldr %[odd], [%[x]], #4\n"                       \
+  "ldrd %[a], %[b], [%[first]], #8\n" INPUTS PAIR( \
+      "a", "b", "s0", "s1") "ldrd %[a], %[b], [%[second]], #8\n" PAIR("a", "b", "s2", "s3")
+#define FOUR_OF_MANY            \
   "ldr %[b], [%[first], #4]\n"  \
   "ldr %[odd], [%[x]], #4\n"    \
   "ldr %[d], [%[second], #4]\n" \
   "ldr %[a], [%[first]], #8\n"  \
-  "ldr %[c], [%[second]], #8\n" \
-  "sxtb16 %[even], %[odd]\n"    \
-  "sxtb16 %[odd], %[odd], ror #8\n" PAIR("a", "b", "s0", "s1") PAIR("c", "d", "s2", "s3")
-  if (x != end) {
-    c = static_cast<uint32_t>(count);
+  "ldr %[c], [%[second]], #8\n" INPUTS PAIR("a", "b", "s0", "s1") PAIR("c", "d", "s2", "s3")
+#define OPERANDS                                                                          \
+  FOUR_SUMS, [x] "+r"(x), [first] "+r"(first), [second] "+r"(second), [even] "=&r"(even), \
+      [odd] "=&r"(odd), [a] "=&r"(a), [b] "=&r"(b)
+  if constexpr (kIsLong) {
+    if (x == end) {
+      return;
+    }
+    uint32_t d;
+    auto c = static_cast<uint32_t>(count);
     __asm__ volatile(
         "lsls %[c], #28\n"
         "bmi 2f\n"
         ".p2align 2\n"
-        "1:\n"
-        ".if %c[is_long]\n" FOUR_INPUTS FOUR_INPUTS
-        ".endif\n"
-        "2:\n" FOUR_INPUTS FOUR_INPUTS
+        "1:\n" FOUR_OF_MANY FOUR_OF_MANY "2:\n" FOUR_OF_MANY FOUR_OF_MANY
         "cmp %[x], %[end]\n"
         "bne 1b\n"
-        : FOUR_SUMS,
-          [x] "+r"(x),
-          [first] "+r"(first),
-          [second] "+r"(second),
-          [even] "=&r"(even),
-          [odd] "=&r"(odd),
-          [a] "=&r"(a),
-          [b] "=&r"(b),
-          [c] "+r"(c),
-          [d] "=&r"(d)
-        : [end] "r"(end), [is_long] "i"(kIsLong)
+        : OPERANDS, [c] "+r"(c), [d] "=&r"(d)
+        : [end] "r"(end)
         : "memory", "cc");
+  } else if (x != end) {
+    __asm__ volatile("1:\n" FOUR_INPUTS FOUR_INPUTS
+                     "cmp %[x], %[end]\n"
+                     "bne 1b\n"
+                     : OPERANDS
+                     : [end] "r"(end)
+                     : "memory", "cc");
   }
+#undef OPERANDS
+#undef FOUR_OF_MANY
 #undef FOUR_INPUTS
+#undef INPUTS
 #undef PAIR
 #else
   for (; x != end; x += 4) {
@@ -1239,8 +1248,8 @@ ET_INLINE void single_to_outputs(const PackedParts& parts, int32_t x, int8_t* ou
   }
 }
 
-/// All outputs of one vector; `kFactorStep` is that of the layer.
-template <int32_t kFactorStep>
+/// All outputs of one vector; `kFactorStep` is that of the layer, `kIsLong` as of dot_vector().
+template <int32_t kFactorStep, bool kIsLong = false>
 void vector_to_outputs(
     const PackedParts& parts,
     const int8_t* in,
@@ -1281,19 +1290,8 @@ void vector_to_outputs(
     for (; c + 4 <= channels; c += 4) {
       int32_t s0, s1, s2, s3;
       take_four(bias, s0, s1, s2, s3);
-      first = dot_quad < kFactorStep ==
-          0 > (layer,
-               in,
-               eights,
-               most,
-               rest,
-               rest_words,
-               first,
-               first + pair_words,
-               s0,
-               s1,
-               s2,
-               s3);
+      first = dot_quad<kIsLong>(
+          layer, in, eights, most, rest, rest_words, first, first + pair_words, s0, s1, s2, s3);
       if constexpr (kFactorStep == 0) {
         store_lanes(s0, s1, s2, s3, scale, out);
       } else {
@@ -1370,16 +1368,19 @@ void convolution_dsp(
     const PackedImages& images,
     const int8_t* in,
     int8_t* scratch,
-    int8_t* out) {
+    int8_t* out,
+    uint32_t needs) {
   const PackedLayer& layer = *parts.layer;
   auto* const expanded = aligned_cast<uint32_t>(scratch);
-  if (is_pointwise(layer)) {
+  const bool has_windows = (needs & kNeedsWindows) != 0;
+  const bool has_gathered = (needs & kNeedsGathered) != 0;
+  if ((!has_windows && !has_gathered) || ((needs & kNeedsPixels) != 0 && is_pointwise(layer))) {
     const int32_t pixels = images.batch * images.height.out * images.width.out;
     pixels_to_outputs<1>(parts, pixels, in, expanded, out);
     return;
   }
   int8_t* const rows = scratch + 2 * kLanes * parts.padded_inner;
-  const bool by_bytes = is_gathered(layer);
+  const bool by_bytes = !has_windows || (has_gathered && is_gathered(layer));
   const int32_t window = window_rows(layer);
   int8_t* const gathered =
       rows + static_cast<uint32_t>(window) * padded_row_bytes(layer, images.width);
@@ -1682,16 +1683,17 @@ ET_NOINLINE void packed_convolution(
     const PackedImages& images,
     const int8_t* in,
     int8_t* scratch,
-    int8_t* out) {
+    int8_t* out,
+    [[maybe_unused]] uint32_t needs) {
 #if defined(__ARM_FEATURE_MVE)
   convolution_mve(parts, images, in, scratch, out);
 #elif defined(__ARM_FEATURE_DSP)
-  convolution_dsp(parts, images, in, scratch, out);
+  convolution_dsp(parts, images, in, scratch, out, needs);
 #else
   if (parts.layer->arrangement == Arrangement::Mve) {
     convolution_mve(parts, images, in, scratch, out);
   } else {
-    convolution_dsp(parts, images, in, scratch, out);
+    convolution_dsp(parts, images, in, scratch, out, needs);
   }
 #endif
   clamp_outputs(
@@ -1750,7 +1752,11 @@ void packed_linear(
 #if defined(__ARM_FEATURE_MVE)
     rows_to_outputs(parts, in, out);
 #elif defined(__ARM_FEATURE_DSP)
-    vector_to_outputs<0>(parts, in, out, needs);
+    if ((needs & kNeedsMany) != 0) {
+      vector_to_outputs<0, true>(parts, in, out, needs);
+    } else {
+      vector_to_outputs<0>(parts, in, out, needs);
+    }
 #else
     if (parts.layer->arrangement == Arrangement::Mve) {
       rows_to_outputs(parts, in, out);
@@ -1807,8 +1813,9 @@ void packed_convolution(
     const PackedImages& images,
     const int8_t* in,
     int8_t* scratch,
-    int8_t* out) {
-  packed_convolution(image_parts(packed, LayerKind::Convolution), images, in, scratch, out);
+    int8_t* out,
+    uint32_t needs) {
+  packed_convolution(image_parts(packed, LayerKind::Convolution), images, in, scratch, out, needs);
 }
 
 void packed_grouped_convolution(

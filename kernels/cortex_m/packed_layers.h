@@ -50,12 +50,14 @@ inline int64_t rows_scratch(const PackedLayer& layer, const Window& width) {
 /// tools/pipeline/export/backends/cortex_m/pack.py has the same function.
 int64_t convolution_scratch(const PackedParts& parts, const Window& width);
 
+/// `needs` are PackedNeeds.
 void packed_convolution(
     const PackedParts& parts,
     const PackedImages& images,
     const int8_t* in,
     int8_t* scratch,
-    int8_t* out);
+    int8_t* out,
+    uint32_t needs);
 
 /// As above, of a packed constant that the build has checked.
 void packed_convolution(
@@ -63,7 +65,8 @@ void packed_convolution(
     const PackedImages& images,
     const int8_t* in,
     int8_t* scratch,
-    int8_t* out);
+    int8_t* out,
+    uint32_t needs);
 
 /// Whether packed_grouped_convolution() computes a layer of its kind: not for MVE, and at most 504
 /// products per output, whose sums have no more bits than those of packed_convolution() with any

@@ -28,6 +28,9 @@ from tools.pipeline.compile.program import Method, Shape
 from tools.pipeline.compile.values import floating
 from tools.pipeline.compile.window import WINDOW_CALLS, Window, windows_name
 
+# Inputs from which on a linear layer is worth the code of a longer loop.
+_MANY_INPUTS = 128
+
 
 def inner_call(method: Method, operator: str, arguments: Sequence[int]) -> Call | None:
     """Returns a call of the inner function, or None if there is none for these arguments."""
@@ -112,6 +115,7 @@ def _linear_needs(method: Method) -> str:
         "cortex_m::kNeedsRest": any(head.inner % 8 for head in heads if head not in singles),
         "cortex_m::kNeedsLong": any(not head.has_short_sums for head in heads),
         "cortex_m::kNeedsSingle": bool(singles),
+        "cortex_m::kNeedsMany": any(head.inner >= _MANY_INPUTS for head in heads),
     }
     return _joined(needs)
 
@@ -156,7 +160,14 @@ def _packed_int4(method: Method, arguments: Sequence[int], kind: int, dim: int) 
 
 
 def _packed_convolution(method: Method, arguments: Sequence[int]) -> Call | None:
-    return _packed_images(method, arguments, CONVOLUTION, "cortex_m::packed_convolution")
+    heads = [head for head in method.packed.values() if head.kind == CONVOLUTION]
+    others = [head for head in heads if not (head.kernel == head.stride == (1, 1) and head.padding == (0, 0))]
+    needs = {
+        "cortex_m::kNeedsPixels": len(others) < len(heads),
+        "cortex_m::kNeedsWindows": any(head.in_channels % 4 == 0 for head in others),
+        "cortex_m::kNeedsGathered": any(head.in_channels % 4 != 0 for head in others),
+    }
+    return _packed_images(method, arguments, CONVOLUTION, "cortex_m::packed_convolution", [_joined(needs)])
 
 
 def _packed_depthwise(method: Method, arguments: Sequence[int]) -> Call | None:
