@@ -24,7 +24,7 @@ class AddressMap:
     blocks: Mapping[str, int] = field(default_factory=dict)
 
     def missing(self, address: int) -> str:
-        """What the model lacks there, in half a sentence; empty where there are no peripherals."""
+        """Returns what the model lacks there, in half a sentence; empty where there are no peripherals."""
         if address not in _DEVICES:
             return ""
         for name, base in self.blocks.items():

@@ -22,7 +22,7 @@ _DATA_ABORT = 4
 
 
 def base_register(first: int, second: int) -> tuple[int, int] | None:
-    """The register with the address that an instruction needs aligned, and the bits of it that must be zero.
+    """Returns the register with the address that an instruction needs aligned, and the bits of it that must be zero.
 
     Encodings: DDI 0403E A5.2.6, A5.3.5 to A5.3.6 and A6.5. What is pushed and popped is not among them: the stack
     pointer is always aligned.
@@ -44,7 +44,7 @@ def base_register(first: int, second: int) -> tuple[int, int] | None:
 
 
 def follows_it(halfwords: list[int]) -> bool:
-    """Whether one of the four half-words before an instruction may be the IT that decides if it is executed."""
+    """Returns whether one of the four half-words before an instruction may be the IT that decides if it is executed."""
     return any(halfword & 0xFF00 == 0xBF00 and halfword & 0xF for halfword in halfwords)
 
 

@@ -9,7 +9,8 @@ from tools.quiet.console import UserError
 
 
 def simulated(board: Board) -> Machine:
-    """A machine with the chip of a board (`simulator` in its definition), as its power is switched on with empty flash.
+    """Returns a machine with the chip of a board (`simulator` in its definition), as its power is switched on with
+    empty flash.
 
     Raises:
         UserError: there is no model of the board's chip.

@@ -60,7 +60,7 @@ class Run:
 
     @property
     def passed(self) -> bool:
-        """Whether the image ended well: with PASS on its console, or with status 0 where it prints nothing."""
+        """Returns whether the image ended well: with PASS on its console, or with status 0 where it prints nothing."""
         return "\nPASS\n" in self.console if self.console else self.status == ExitStatus.PASS
 
 
@@ -152,7 +152,7 @@ class Simulation:
 
     @property
     def is_own(self) -> bool:
-        """Whether the image is linked by a linker script of this project."""
+        """Returns whether the image is linked by a linker script of this project."""
         return self.image.address("__stack_start") is not None
 
     def _stack(self) -> tuple[int, int]:
@@ -177,12 +177,12 @@ class Simulation:
         )
 
     def where(self) -> str:
-        """The function that the core is in."""
+        """Returns the function that the core is in."""
         pc = self.machine.cpu.get("pc")
         return f"pc {pc:#010x} in {self.image.function_at(pc & ~1) or 'no function of the image'}"
 
     def problems(self, run: Run) -> list[str]:
-        """What went wrong in a run, one sentence each; empty for a good one."""
+        """Returns what went wrong in a run, one sentence each; empty for a good one."""
         problems = [self._with_symbols(note) for note in run.notes]
         if not self.is_own:
             # How it is to end, and what it is to say, nobody knows here.
@@ -215,8 +215,8 @@ class Simulation:
 
 
 def trace_lines(image: ElfImage, accesses: Sequence[Access]) -> Iterator[str]:
-    """A line per access to a peripheral: instructions so far, direction, register, value, function. Repetitions are
-    counted.
+    """Yields a line per access to a peripheral: instructions so far, direction, register, value, function. Repetitions
+    are counted.
     """
     previous: tuple[bool, str, int] | None = None
     repeated = 0

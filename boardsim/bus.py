@@ -83,7 +83,7 @@ class Bus:
         self._cpu.engine.mmio_map(peripheral.base, size, self._read, peripheral, self._write, peripheral)
 
     def peripheral_at(self, address: int) -> Peripheral | None:
-        """The peripheral that has an address; None if there is none."""
+        """Returns the peripheral that has an address; None if there is none."""
         return next((p for p in self.peripherals if p.base <= address < p.base + p.size), None)
 
     def forget_polls(self, *, values: bool = False) -> None:

@@ -46,7 +46,7 @@ class Clock:
 
     @property
     def hz(self) -> int:
-        """The core's frequency."""
+        """Returns the core's frequency."""
         return self._hz
 
     def set_hz(self, hz: int) -> None:

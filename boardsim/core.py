@@ -405,7 +405,7 @@ class SystemControl:
 
     @property
     def blocks(self) -> tuple[Peripheral, ...]:
-        """The peripherals to map."""
+        """Returns the peripherals to map."""
         return (self.scs, self._dwt, self._fpb)
 
     def reset(self) -> None:
@@ -453,13 +453,13 @@ class SystemControl:
             self.machine.cpu.raise_exception(17)
 
     def has_coprocessor(self, number: int) -> bool:
-        """Whether a coprocessor may be used: CPACR."""
+        """Returns whether a coprocessor may be used: CPACR."""
         return self.scs.values.get(0xD88, 0) >> 2 * number & 3 != 0
 
     # Exceptions.
 
     def bits(self, numbers: set[int], index: int) -> int:
-        """A word of the NVIC's bit arrays."""
+        """Returns a word of the NVIC's bit arrays."""
         return sum(1 << number - 16 - 32 * index for number in numbers if 16 + 32 * index <= number < 48 + 32 * index)
 
     def set_line(self, interrupt: int, level: bool) -> None:
@@ -496,7 +496,7 @@ class SystemControl:
         return [number for number in self.pending if number < 16 or number in self.enabled]
 
     def wakes(self) -> bool:
-        """Whether something ends WFI: a pending interrupt that would preempt if PRIMASK were clear (DDI 0403E
+        """Returns whether something ends WFI: a pending interrupt that would preempt if PRIMASK were clear (DDI 0403E
         B1.5.19).
         """
         active = min((self._priority(number) for number in self.active), default=_LOWEST)
@@ -664,7 +664,7 @@ class SystemControl:
 
     @property
     def debugging(self) -> bool:
-        """Whether the register that is being written is written by the debugger."""
+        """Returns whether the register that is being written is written by the debugger."""
         return self._debugger
 
     @property

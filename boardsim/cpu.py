@@ -111,8 +111,8 @@ class Cpu:
     # Registers.
 
     def get(self, register: str) -> int:
-        """A core register: r0 to r12, sp, lr, pc, xpsr, msp, psp, primask, basepri, faultmask, control, fpscr, s0 to
-        s31.
+        """Returns a core register: r0 to r12, sp, lr, pc, xpsr, msp, psp, primask, basepri, faultmask, control, fpscr,
+        s0 to s31.
         """
         return self.engine.reg_read(_REGISTERS[register])
 
@@ -145,7 +145,7 @@ class Cpu:
 
     @property
     def running(self) -> bool:
-        """Whether an instruction is being executed."""
+        """Returns whether an instruction is being executed."""
         return self._running
 
     def limit(self, instructions: int) -> None:
@@ -245,7 +245,8 @@ _counter_offset: int | None = None
 
 
 def _engine_counter(engine: unicorn.Uc) -> tuple[ctypes.c_uint64, ctypes.c_uint64]:
-    """The engine's count of instructions since emu_start(), the current one included, and the count it stops after.
+    """Returns the engine's count of instructions since emu_start(), the current one included, and the count it stops
+    after.
 
     Unicorn counts in C but has no call to ask for it, and a hook in Python is called ten times slower than a block of
     instructions takes. So the two words are looked for once in the engine's own structure, after a run whose count is

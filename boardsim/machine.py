@@ -94,7 +94,7 @@ class Machine:
 
     @property
     def interrupts(self) -> SystemControl:
-        """The interrupt controller."""
+        """Returns the interrupt controller."""
         return self.system
 
     def add_memory(
@@ -141,7 +141,7 @@ class Machine:
     # What whoever has the board does with it.
 
     def explain(self) -> str:
-        """The notes, one a line, or that there are none."""
+        """Returns the notes, one a line, or that there are none."""
         return "\n".join(self.notes) or "nothing wrong was seen"
 
     def load_elf(self, image: ElfImage) -> None:

@@ -27,7 +27,7 @@ class Memory:
         return len(self.data)
 
     def offset(self, address: int) -> int | None:
-        """Where in `data` an address is, by the base or an alias; None if it is elsewhere."""
+        """Returns where in `data` an address is, by the base or an alias; None if it is elsewhere."""
         for base in (self.base, *self.aliases):
             if base <= address < base + self.size:
                 return address - base
@@ -43,7 +43,7 @@ class Memories(list[Memory]):
     """All memories of a board."""
 
     def at(self, address: int, size: int = 1) -> tuple[Memory, int] | None:
-        """The memory that holds `size` bytes at an address, and where in it; None if it is not memory."""
+        """Returns the memory that holds `size` bytes at an address, and where in it; None if it is not memory."""
         for memory in self:
             offset = memory.offset(address)
             if offset is not None and offset + size <= memory.size:
@@ -51,7 +51,7 @@ class Memories(list[Memory]):
         return None
 
     def bytes_at(self, address: int, size: int) -> bytes | None:
-        """The bytes at an address; None if they are not all in one memory."""
+        """Returns the bytes at an address; None if they are not all in one memory."""
         place = self.at(address, size)
         if place is None:
             return None

@@ -132,11 +132,11 @@ class Gpio(Nrf):
         return bool(self.values[0x700 + 4 * pin] & 1)
 
     def is_input(self, pin: int) -> bool:
-        """Whether the input buffer is connected."""
+        """Returns whether the input buffer is connected."""
         return not self.values[0x700 + 4 * pin] & 2
 
     def level(self, pin: int) -> bool:
-        """The level that a pin drives."""
+        """Returns the level that a pin drives."""
         return bool(self.values.get(0x504, 0) >> pin & 1)
 
     def read(self, offset: int) -> int:

@@ -110,11 +110,11 @@ class Peripheral:
         self.values = dict(self.RESET)
 
     def clocked(self) -> bool:
-        """Whether the peripheral's clock is on; without it registers read as zero and ignore writes."""
+        """Returns whether the peripheral's clock is on; without it registers read as zero and ignore writes."""
         return True
 
     def read(self, offset: int) -> int:
-        """The word at an offset, as the core reads it, side effects included."""
+        """Returns the word at an offset, as the core reads it, side effects included."""
         return self.values.get(offset, 0)
 
     def write(self, offset: int, value: int) -> None:
@@ -123,11 +123,11 @@ class Peripheral:
             self.values[offset] = value
 
     def peek(self, offset: int) -> int:
-        """The word at an offset without the side effects of reading; for merging narrow writes."""
+        """Returns the word at an offset without the side effects of reading; for merging narrow writes."""
         return self.values.get(offset, 0)
 
     def register_name(self, offset: int) -> str:
-        """A register's name, such as `USART1_BRR`, or `USART1+0x44` for one without."""
+        """Returns a register's name, such as `USART1_BRR`, or `USART1+0x44` for one without."""
         name = self.NAMES.get(offset & ~3)
         return f"{self.name}_{name}" if name else f"{self.name}+{offset & ~3:#x}"
 

@@ -209,7 +209,7 @@ class Ssi(Peripheral):
         self._received: deque[int] = deque()
 
     def problem(self) -> str | None:
-        """What keeps the core from executing from flash; None if nothing does."""
+        """Returns what keeps the core from executing from flash; None if nothing does."""
         values = self.values
         if not values.get(0x08, 0) & 1 or not values.get(0x10, 0) & 1:
             return "the SSI is off (SSIENR, SER)"

@@ -46,7 +46,7 @@ class NorFlash:
 
     @property
     def busy(self) -> bool:
-        """Whether an operation is going on."""
+        """Returns whether an operation is going on."""
         return bool(self._steps)
 
     def reset(self) -> None:
@@ -62,7 +62,7 @@ class NorFlash:
         self._steps.clear()
 
     def after_power_loss(self) -> bytes:
-        """What flash would hold if power went now."""
+        """Returns what flash would hold if power went now."""
         data = bytearray(self._memory.data)
         if self._steps:
             start, size, _, _ = self._steps[0]

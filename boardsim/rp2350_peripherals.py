@@ -71,7 +71,7 @@ class Resets(RpPeripheral):
         super().__init__(machine, "RESETS", self.BASE, None)
 
     def released(self, bit: int) -> bool:
-        """Whether a peripheral is out of reset."""
+        """Returns whether a peripheral is out of reset."""
         return not self.values.get(0, 0) >> bit & 1
 
     def read(self, offset: int) -> int:
@@ -149,7 +149,7 @@ class Pll(RpPeripheral):
 
     @property
     def hz(self) -> float:
-        """The output's frequency; 0 while it is off or not locked."""
+        """Returns the output's frequency; 0 while it is off or not locked."""
         # PD, POSTDIVPD.
         if not self._locked or self.values[4] & 0x9 or not self.clocked():
             return 0.0
@@ -331,7 +331,7 @@ class IoBank(RpPeripheral):
         super().__init__(machine, "IO_BANK0", self.BASE, resets, self.BIT)
 
     def routed(self, pin: int, function: int, *, output: bool) -> bool:
-        """Whether a pin is connected to a function, pad included."""
+        """Returns whether a pin is connected to a function, pad included."""
         return self.clocked() and self.values[8 * pin + 4] & 0x1F == function and self._pads.passes(pin, output=output)
 
 
@@ -349,7 +349,7 @@ class Pads(RpPeripheral):
         super().__init__(machine, "PADS_BANK0", self.BASE, resets, self.BIT)
 
     def passes(self, pin: int, *, output: bool) -> bool:
-        """Whether a pad drives (not ISO, not OD) or lets its level in (not ISO, IE)."""
+        """Returns whether a pad drives (not ISO, not OD) or lets its level in (not ISO, IE)."""
         value = self.values[4 + 4 * pin]
         return self.clocked() and not value >> 8 & 1 and bool(not value >> 7 & 1 if output else value >> 6 & 1)
 

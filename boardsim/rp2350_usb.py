@@ -73,7 +73,7 @@ class UsbController(RpPeripheral):
 
     @property
     def connected(self) -> bool:
-        """Whether the pull-up tells a host that there is a device."""
+        """Returns whether the pull-up tells a host that there is a device."""
         values = self.values
         on = values.get(0x40, 0) & 5 == 1 and values.get(0x4C, 0) >> 16 & 1 and values.get(0x74, 0) & 9 == 9
         if not on or not self.clocked() or values.get(0x78, 0) & 0xC != 0xC:
@@ -90,7 +90,7 @@ class UsbController(RpPeripheral):
         self._memory.data[offset : offset + 4] = value.to_bytes(4, "little")
 
     def _buffer(self, endpoint: int, out: bool) -> int | None:
-        """Where an endpoint's buffer is; None if it is not enabled."""
+        """Returns where an endpoint's buffer is; None if it is not enabled."""
         if endpoint == 0:
             return 0x100
         control = self._word(8 * endpoint + 4 * out)
@@ -107,7 +107,7 @@ class UsbController(RpPeripheral):
         self._update_interrupt()
 
     def answers(self, address: int) -> bool:
-        """Whether the device listens to an address."""
+        """Returns whether the device listens to an address."""
         return self.connected and self.values.get(0, 0) & 0x7F == address
 
     def setup(self, packet: bytes) -> None:

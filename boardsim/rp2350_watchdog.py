@@ -37,14 +37,14 @@ class Ticks(RpPeripheral):
         super().__init__(machine, "TICKS", 0x40108000, None)
 
     def hz(self, generator: str) -> float:
-        """The ticks per second that a generator makes; 0 while they are off."""
+        """Returns the ticks per second that a generator makes; 0 while they are off."""
         offset = 12 * _GENERATORS.index(generator)
         cycles = self.values.get(offset + 4, 0) & 0x1FF
         return self._clocks.ref_hz / cycles if self.values.get(offset, 0) & 1 and cycles else 0.0
 
     @property
     def watchdog_hz(self) -> float:
-        """The watchdog's ticks per second; 0 while they are off."""
+        """Returns the watchdog's ticks per second; 0 while they are off."""
         return self.hz("WATCHDOG")
 
     def read(self, offset: int) -> int:
@@ -66,7 +66,7 @@ class PowerOnStateMachine(RpPeripheral):
 
     @property
     def watchdog_resets_the_core(self) -> bool:
-        """Whether the watchdog resets core 0, or all that it depends on."""
+        """Returns whether the watchdog resets core 0, or all that it depends on."""
         return bool(self.values.get(0x8, 0) & self.PROC0)
 
 

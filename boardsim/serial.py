@@ -49,7 +49,7 @@ class Terminal:
 
     @property
     def text(self) -> str:
-        """What was received, as text with plain line ends."""
+        """Returns what was received, as text with plain line ends."""
         return self.output.decode("utf-8", errors="replace").replace("\r\n", "\n")
 
     def reset(self) -> None:
@@ -65,11 +65,11 @@ class Terminal:
             wake()
 
     def next_byte(self) -> int | None:
-        """The next byte on its way to the board; None if nothing was typed."""
+        """Returns the next byte on its way to the board; None if nothing was typed."""
         return self._input.popleft() if self._input else None
 
     def off(self, baud: float) -> bool:
-        """Whether a baud rate is too far from the terminal's to be understood."""
+        """Returns whether a baud rate is too far from the terminal's to be understood."""
         return abs(baud / self.baud - 1) > TOLERANCE
 
     def receive(self, byte: int, baud: float) -> None:

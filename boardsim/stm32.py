@@ -94,19 +94,19 @@ class ClockControl(Peripheral):
         self._pll_hz = 0.0
 
     def enabled(self, register: int, bit: int) -> bool:
-        """Whether a peripheral's bit in one of the ENR registers is set."""
+        """Returns whether a peripheral's bit in one of the ENR registers is set."""
         return bool(self.values.get(register, 0) >> bit & 1)
 
     def is_ready(self, source: int) -> bool:
-        """Whether an oscillator's ready bit is set."""
+        """Returns whether an oscillator's ready bit is set."""
         return bool(self.values.get(0, 0) >> self.READY[source] & 1)
 
     def system_source(self) -> int:
-        """The oscillator that the system clock is made of."""
+        """Returns the oscillator that the system clock is made of."""
         raise NotImplementedError
 
     def pll_source(self) -> int:
-        """The oscillator that the PLL is set to; any other number for none."""
+        """Returns the oscillator that the PLL is set to; any other number for none."""
         raise NotImplementedError
 
     def start(self, source: int) -> None:
@@ -256,11 +256,11 @@ class Rcc(ClockControl):
         return self.core_hz / (1 if code < 4 else 1 << code - 3)
 
     def timer_hz(self, bus: int) -> float:
-        """The clock of the timers on a bus: twice the bus's where that is divided (RM0434, "Timer clock")."""
+        """Returns the clock of the timers on a bus: twice the bus's where that is divided (RM0434, "Timer clock")."""
         return min(self.core_hz, 2 * self._bus_hz(bus))
 
     def serial_hz(self, name: str, bus: int) -> float:
-        """The kernel clock of a serial port."""
+        """Returns the kernel clock of a serial port."""
         select = self.values.get(0x88, 0) >> self._family.serial_select[name] & 3
         return (self._bus_hz(bus), self.system_hz, float(_HSI_HZ), float(_LSE_HZ))[select]
 
@@ -405,7 +405,7 @@ class Power(Peripheral):
 
     @property
     def range(self) -> int:
-        """The voltage range that the regulator has: 1 or 2."""
+        """Returns the voltage range that the regulator has: 1 or 2."""
         # VOSF: while it rises from range 2 to 1, it is as good as 2.
         return 1 if self.values[0] >> 9 & 3 == 1 and not self.values.get(0x14, 0) >> 10 & 1 else 2
 
@@ -511,7 +511,7 @@ class Flash(Peripheral):
         self._torn = []
 
     def after_power_loss(self) -> bytes:
-        """What flash would hold if power went now."""
+        """Returns what flash would hold if power went now."""
         data = bytearray(self._memory.data)
         for start, size in self._torn:
             data[start : start + size] = torn(start, bytes(data[start : start + size]))
@@ -721,10 +721,10 @@ class ClockTree(Protocol):
     """What ports and serial ports see of the RCC."""
 
     def enabled(self, register: int, bit: int) -> bool:
-        """Whether a peripheral's bit in one of the ENR registers is set."""
+        """Returns whether a peripheral's bit in one of the ENR registers is set."""
 
     def serial_hz(self, name: str, bus: int) -> float:
-        """The kernel clock of a serial port."""
+        """Returns the kernel clock of a serial port."""
 
 
 class Gpio(Peripheral):
@@ -759,13 +759,13 @@ class Gpio(Peripheral):
         return self._rcc.enabled(*self._clock)
 
     def level(self, pin: int) -> bool:
-        """The level at a pin: what the port or the outside drives, or what a pull-up does."""
+        """Returns the level at a pin: what the port or the outside drives, or what a pull-up does."""
         if self.values.get(0, 0) >> 2 * pin & 3 == 1:
             return bool(self.values.get(0x14, 0) >> pin & 1)
         return self.inputs.get(pin, self.values.get(0x0C, 0) >> 2 * pin & 3 == 1)
 
     def function(self, pin: int) -> int | None:
-        """The alternate function that a pin is switched to; None if it is not in that mode."""
+        """Returns the alternate function that a pin is switched to; None if it is not in that mode."""
         if self.values.get(0, 0) >> 2 * pin & 3 != 2:
             return None
         return self.values.get(0x20 + 4 * (pin // 8), 0) >> 4 * (pin % 8) & 15
@@ -861,7 +861,7 @@ class Usart(Peripheral):
 
     @property
     def baud(self) -> float:
-        """The baud rate by BRR and the kernel clock; 0 if BRR is."""
+        """Returns the baud rate by BRR and the kernel clock; 0 if BRR is."""
         divisor = self.values.get(0x0C, 0)
         clock = self._rcc.serial_hz(self.name, self._bus) * self._divider
         if self.values.get(0, 0) >> 15 & 1 and self._divider == 1:

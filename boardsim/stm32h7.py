@@ -95,22 +95,22 @@ class Rcc(ClockControl):
 
     @property
     def core_hz(self) -> float:
-        """The core's clock."""
+        """Returns the core's clock."""
         return self._hz(self.system_source()) / _ahb(self.values.get(0x18, 0) >> 8 & 15)
 
     @property
     def bus_hz(self) -> float:
-        """The clock of the AXI and AHB buses, and of flash."""
+        """Returns the clock of the AXI and AHB buses, and of flash."""
         return self.core_hz / _ahb(self.values.get(0x18, 0) & 15)
 
     def apb_hz(self) -> dict[str, float]:
-        """The clocks of the peripherals' buses."""
+        """Returns the clocks of the peripherals' buses."""
         d1, d2, d3 = (self.values.get(offset, 0) for offset in (0x18, 0x1C, 0x20))
         codes = {"APB3": d1 >> 4, "APB1": d2 >> 4, "APB2": d2 >> 8, "APB4": d3 >> 4}
         return {name: self.bus_hz / _apb(code & 7) for name, code in codes.items()}
 
     def serial_hz(self, name: str, bus: int) -> float:
-        """The kernel clock of USART2 to UART8: D2CCIP2R, USART28SEL."""
+        """Returns the kernel clock of USART2 to UART8: D2CCIP2R, USART28SEL."""
         select = self.values.get(0x54, 0) & 7
         return (self.apb_hz()["APB1"], 0.0, 0.0, self._hz(HSI), float(_CSI_HZ), 32_768.0, 0.0, 0.0)[select]
 
@@ -200,7 +200,7 @@ class Power(Peripheral):
 
     @property
     def scale(self) -> int:
-        """The voltage scale that the regulator has reached."""
+        """Returns the voltage scale that the regulator has reached."""
         return self._scale
 
     def read(self, offset: int) -> int:

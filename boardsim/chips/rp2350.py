@@ -172,7 +172,7 @@ class Rp2350:
         return problem
 
     def _check_block(self, words: list[int], start: int) -> str | None:
-        """What is wrong with the block that begins at a word; None if it describes an image for this core."""
+        """Returns what is wrong with the block that begins at a word; None if it describes an image for this core."""
         where = f"the block at {4 * start:#x}"
         index = start + 1
         image_type = None
