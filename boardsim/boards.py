@@ -1,4 +1,4 @@
-"""The machine that simulates a board: that of the chip which the board's definition names."""
+"""Builds the machine that simulates a board, with the chip that the board's definition names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command, on a real image: the outputs of its samples and their accuracy."""
+"""Tests the command on a real image: the outputs of its samples and their accuracy."""
 
 from __future__ import annotations
 

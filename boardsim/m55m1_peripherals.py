@@ -14,12 +14,12 @@ _HIRC_HZ = 12_000_000
 _LEVELS = (220_000_000, 200_000_000, 12_000_000)
 #: "Flash Memory Controller", CYCCTL: the fastest clock of each number of cycles; from eight on there is no limit.
 _FLASH_HZ = (0, 27_000_000, 54_000_000, 81_000_000, 108_000_000, 135_000_000, 162_000_000, 192_000_000)
-# A power level changes, and a PLL locks, in some microseconds: as good as none of the exact times.
+# A power level changes, and a PLL locks, in some microseconds; the exact times hardly matter.
 _LEVEL_TIME, _LOCK_TIME = 20e3, 205e3
 
 
 class Lock(Peripheral):
-    """SYS: the key of write-protected registers, and what pins do."""
+    """SYS: the key of write-protected registers, and the functions of pins."""
 
     NAMES = {0x100: "REGLCTL", **{0x300 + 4 * i: f"GP{'ABCDEFGHIJ'[i // 4]}_MFP{i % 4}" for i in range(40)}}
     _KEY = (0x59, 0x16, 0x88)
@@ -74,7 +74,7 @@ class Protected(Peripheral):
             self.change(offset, value)
 
     def change(self, offset: int, value: int) -> None:
-        """A write that nothing protects from."""
+        """Writes a register that is not protected at present."""
         super().write(offset, value)
 
 

@@ -16,11 +16,11 @@ _ENABLE = 1 << 30
 
 
 class TickSource(Protocol):
-    """Makes what the watchdog counts."""
+    """Makes the ticks that the watchdog counts."""
 
     @property
     def watchdog_hz(self) -> float:
-        """Counts per second; 0 while there are none."""
+        """Returns counts per second; 0 while there are none."""
 
 
 class Ticks(RpPeripheral):
@@ -54,7 +54,7 @@ class Ticks(RpPeripheral):
 
 
 class PowerOnStateMachine(RpPeripheral):
-    """What is reset by the watchdog; forcing blocks on and off does nothing here."""
+    """The power-on state machine: chooses what the watchdog resets. Forcing blocks on and off does nothing here."""
 
     BASE = 0x40018000
     PROC0 = 1 << 23
@@ -75,7 +75,7 @@ class Watchdog(RpPeripheral):
 
     BASE = 0x400D8000
     NAMES = {0x0: "CTRL", 0x4: "LOAD", 0x8: "REASON", **{0xC + 4 * i: f"SCRATCH{i}" for i in range(8)}}
-    # Paused while a debugger is on the bus or halts a core.
+    # It pauses while a debugger is on the bus or halts a core.
     RESET = {0x0: 0x07000000}
 
     def __init__(self, machine: Host, ticks: TickSource, psm: PowerOnStateMachine) -> None:
