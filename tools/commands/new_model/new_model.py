@@ -57,7 +57,7 @@ class Model:
 
 
 def program_name(path: Path, boards: Sequence[str] = _BOARDS) -> str:
-    """The name of a model file's program, a C identifier in lower case that no board's firmware has."""
+    """Returns the name of a model file's program, a C identifier in lower case that no board's firmware has."""
     letters = unicodedata.normalize("NFKD", path.stem).encode("ascii", "ignore").decode()
     name = re.sub(r"[^a-z0-9]+", "_", letters.lower()).strip("_") or "model"
     if name[0].isdigit():
@@ -119,7 +119,7 @@ def _may_be_a_file(name: str) -> bool:
 
 
 def _files_read() -> list[str]:
-    """A list that gets the names of the files that Python opens to read, from now on."""
+    """Returns a list that gets the names of the files that Python opens to read, from now on."""
     names: list[str] = []
 
     def note(event: str, arguments: tuple[object, ...]) -> None:
