@@ -90,7 +90,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def _reason(error: BaseException) -> str:
-    """The error that the others came of, in a line."""
+    """Returns the error that the others came of, in a line."""
     while error.__cause__ is not None:
         error = error.__cause__
     text = " ".join(str(error).split())

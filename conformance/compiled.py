@@ -80,7 +80,7 @@ def generate(calls_path: Path, every: int, per_row: int, index: Path, sources: S
 
 
 def _source(call: Call, number: int) -> str:
-    """The text of a call's header and source.
+    """Returns the text of a call's header and source.
 
     Raises:
         UserError: compiled models can't have it.
@@ -171,7 +171,7 @@ def compare(index: Path, program: Path, runner: Runner) -> tuple[list[str], dict
 
 
 def _difference(call: Call, loaded: CaseResult, status: int, outputs: Sequence[bytes]) -> str:
-    """How a compiled call differs from the loaded one; empty if it doesn't."""
+    """Returns how a compiled call differs from the loaded one; empty if it doesn't."""
     error = error_name(status) if status else "Ok"
     if error != loaded.error:
         return f"{error}, loaded {loaded.text()}"
@@ -193,7 +193,7 @@ def _difference(call: Call, loaded: CaseResult, status: int, outputs: Sequence[b
 
 
 def _scalar_type(value: Any) -> int:
-    """A tensor's dtype, or what a number is in memory."""
+    """Returns a tensor's dtype, or what a number is in memory."""
     return int(value.scalar_type if isinstance(value, Tensor) else NUMBERS[type(value).__name__])
 
 

@@ -58,7 +58,7 @@ class Operator:
 
 
 def find_overload(name: str) -> torch._ops.OpOverload | None:
-    """The operator that programs call `namespace::name.overload`."""
+    """Returns the operator that programs call `namespace::name.overload`."""
     namespace, _, rest = name.partition("::")
     base, _, overload = rest.partition(".")
     packet = getattr(getattr(torch.ops, namespace), base, None)

@@ -105,7 +105,7 @@ _COMMON = CommandSet(
 
 
 def with_common(own: CommandSet) -> CommandSet:
-    """The commands that all have, and those of one."""
+    """Returns the commands that all have, and those of one."""
     return CommandSet(
         operations=_COMMON.operations | own.operations,
         short_registers=_COMMON.short_registers | own.short_registers,

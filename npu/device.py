@@ -24,7 +24,7 @@ _ARCHITECTURES = {0: 0x10060000, 1: 0x10060000, 2: 0x20000000}
 
 
 def engine_of(accelerator: str, memory: Memory) -> tuple[int, Engine]:
-    """What register CONFIG of an NPU holds, and the engine that executes its commands.
+    """Returns what register CONFIG of an NPU holds, and the engine that executes its commands.
 
     Args:
       accelerator: its configuration, such as `ethos-u55-128`.

@@ -31,7 +31,7 @@ class Configuration:
 
     @property
     def config(self) -> int:
-        """What the register CONFIG holds: log2 of the multipliers, internal memory in KiB, product."""
+        """Returns what the register CONFIG holds: log2 of the multipliers, internal memory in KiB, product."""
         return int(math.log2(self.cores * self.macs)) | self.cores * self.shram_kib << 8 | self.product << 28
 
 

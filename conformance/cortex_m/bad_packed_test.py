@@ -120,7 +120,7 @@ def _packed(kind: int, arrangement: int, is_wide: bool) -> bytes:
 
 
 def _tensor(sizes: list[int], memory: int, dtype: ScalarType = ScalarType.CHAR, constant: int = 0) -> Tensor:
-    """A tensor in planned memory of its own; with memory 0 a constant, or one without memory."""
+    """Returns a tensor in planned memory of its own; with memory 0 a constant, or one without memory."""
     return Tensor(
         scalar_type=dtype,
         storage_offset=0,
@@ -446,12 +446,12 @@ def test_corrupted_layers_break_nothing() -> None:
 
 
 def _is_refused(result: CaseResult) -> bool:
-    """Whether a packed layer itself is refused, not for another operator or core, nor for its tensors."""
+    """Returns whether a packed layer itself is refused, not for another operator or core, nor for its tensors."""
     return result.error == "InvalidProgram" and not any("none of its operator's" in line for line in result.messages)
 
 
 def _padded(kernel: tuple[int, int], stride: int, channels: int) -> Layer:
-    """A convolution of two channels whose output has a single pixel."""
+    """Returns a convolution of two channels whose output has a single pixel."""
     layer = _layer(CONVOLUTION)
     weight = torch.randint(-127, 128, (channels, *kernel, 2), dtype=torch.int8)
     bias, multipliers, shifts = (each[:1].expand(channels) for each in (layer.bias, layer.multipliers, layer.shifts))

@@ -56,7 +56,7 @@ class Model(nn.Module):
         self.operands: list[tuple[int, ...]] = []
 
     def values(self, x: Tensor) -> list[Tensor]:
-        """The input and each layer's result."""
+        """Returns the input and each layer's result."""
         values = [x]
         for layer, operands in zip(self.layers, self.operands, strict=True):
             values.append(layer(*(values[index] for index in operands)))
@@ -88,7 +88,7 @@ class _Maker:
     values: list[Tensor] = field(default_factory=list)
 
     def pick(self, accept: Callable[[Tensor], bool]) -> int | None:
-        """The index of a value, mostly the latest one."""
+        """Returns the index of a value, mostly the latest one."""
         found = [index for index, value in enumerate(self.values) if accept(value)]
         if not found:
             return None
@@ -278,7 +278,7 @@ _MAKERS: tuple[Callable[[_Maker], None], ...] = (
 
 
 def make_model(seed: int) -> tuple[Model, list[Tensor]]:
-    """A model and inputs for it; the same for the same seed."""
+    """Returns a model and inputs for it; the same for the same seed."""
     rng = random.Random(seed)
     torch.manual_seed(seed)
     shape = [1, rng.choice((1, 2, 3, 4, 8, 12)), rng.choice((4, 7, 9, 12)), rng.choice((4, 5, 8, 11))]
@@ -304,7 +304,7 @@ class Exported:
 
 
 def export(model: Model, inputs: Sequence[Tensor], targets: Sequence[str]) -> dict[str, Exported]:
-    """The programs of a model by target, with the steps of tools/pipeline/export."""
+    """Returns the programs of a model by target, with the steps of tools/pipeline/export."""
     torch.set_num_threads(1)
     path = Path("fuzz.py")
     samples = [quantize.channels_last((tensor,)) for tensor in inputs]
@@ -352,7 +352,7 @@ def _check_lowering(
 
 
 def check(exported: Sequence[Exported], runner: Runner) -> list[str]:
-    """How each program's outputs differ from the dialect's; empty where they don't."""
+    """Returns how each program's outputs differ from the dialect's; empty where they don't."""
     cases = [
         Case(program.program, tuple(encode_input(tensor) for tensor in sample))
         for program in exported
@@ -385,7 +385,7 @@ def _difference(result: CaseResult, expected: Sequence[Tensor]) -> str:
 
 
 def describe(seed: int) -> str:
-    """A model, a line per layer."""
+    """Returns a model, a line per layer."""
     model, inputs = make_model(seed)
     lines = [f"%0: input {list(inputs[0].shape)}"]
     shapes = [list(value.shape) for value in model.values(inputs[0])]
@@ -427,7 +427,7 @@ def boards_of(target: str, runners: dict[str, Runner]) -> list[str]:
 
 
 def check_seeds(seeds: Sequence[int], runners: dict[str, Runner]) -> dict[int, str]:
-    """How the programs of models differ on any board, by seed; without those that don't."""
+    """Returns how the programs of models differ on any board, by seed; without those that don't."""
     problems: dict[int, str] = {}
     programs: dict[str, dict[int, Exported]] = {target: {} for target in TARGETS}
     for seed in seeds:

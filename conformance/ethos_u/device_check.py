@@ -80,7 +80,7 @@ class Judgement:
 
     @property
     def is_outside(self) -> bool:
-        """Whether a command reached for memory that isn't its own."""
+        """Returns whether a command reached for memory that isn't its own."""
         return "bus error" in self.fault or "has no base address" in self.fault
 
 

@@ -38,14 +38,14 @@ OUTPUT_BASE = 0x4010
 
 
 def _commands(image: bytes) -> int:
-    """Where the program's data for the driver begins."""
+    """Returns where the program's data for the driver begins."""
     # The next word begins with the kind of what follows, 1 for a configuration. Code has such bytes, too, unaligned.
     (start,) = [found.start() for found in re.finditer(rb"COP1\x01", image) if found.start() % 16 == 0]
     return start
 
 
 def _damaged(folder: Path, index: int, word: int, image: Path = IMAGE) -> Path:
-    """The image with another word in the program's data for the driver, counted from `COP1` on."""
+    """Returns the image with another word in the program's data for the driver, counted from `COP1` on."""
     data = bytearray(image.read_bytes())
     struct.pack_into("<I", data, _commands(data) + 4 * index, word)
     path = folder / image.name
@@ -54,13 +54,13 @@ def _damaged(folder: Path, index: int, word: int, image: Path = IMAGE) -> Path:
 
 
 def _words(image: Path) -> list[int]:
-    """The beginning of the program's data for the driver."""
+    """Returns the beginning of the program's data for the driver."""
     data = image.read_bytes()
     return [word for (word,) in struct.iter_unpack("<I", data[_commands(data) :][:4000])]
 
 
 def _stream(image: Path) -> int:
-    """Where the commands begin, counted as in _damaged()."""
+    """Returns where the commands begin, counted as in _damaged()."""
     return next(i for i, word in enumerate(_words(image)) if i > 3 and word & 0xFF == 2) + 1
 
 

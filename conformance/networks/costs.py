@@ -104,7 +104,7 @@ def measure(core: str, names: Sequence[str]) -> list[Measured]:
 
 
 def _work(name: str) -> Work:
-    """What an operator of single.py does in a graph that is to be quantized."""
+    """Returns what an operator of single.py does in a graph that is to be quantized."""
     entry = single.SINGLES[name].entry()
     inputs = quantize.channels_last(entry.example_inputs())
     program = CORTEX_M.run(capture(entry.model(), inputs))
@@ -118,7 +118,7 @@ def _work(name: str) -> Work:
 
 
 def _elements(name: str) -> tuple[int, int]:
-    """How many elements go into an operator of single.py, and come out."""
+    """Returns how many elements go into an operator of single.py, and come out."""
     entry = single.SINGLES[name].entry()
     inputs = entry.example_inputs()
     with torch.no_grad():
@@ -126,7 +126,7 @@ def _elements(name: str) -> tuple[int, int]:
 
 
 def _call(name: str) -> Work | None:
-    """What an operator of single.py is in floating point, if it is one call of a program."""
+    """Returns what an operator of single.py is in floating point, if it is one call of a program."""
     entry = single.SINGLES[name].entry()
     emitted = emit(to_edge(capture(entry.model(), entry.example_inputs())))
     kept = optimize_plan(emitted.program.execution_plan[0]).kept
@@ -134,7 +134,7 @@ def _call(name: str) -> Work | None:
 
 
 def _works(core: str, measured: Sequence[Measured]) -> list[Work | None]:
-    """What was measured; None for what quantizes and dequantizes."""
+    """Returns what was measured; None for what quantizes and dequantizes."""
     works: list[Work | None] = []
     for each in measured:
         kind = each.name.rpartition("_")[0]
@@ -164,7 +164,7 @@ def check(core: str, measured: Sequence[Measured]) -> bool:
 
 
 def _fit(amounts: numpy.ndarray, counts: numpy.ndarray) -> numpy.ndarray:
-    """The factors without negative ones whose largest relative error is smallest, and the mean one with it."""
+    """Returns the factors without negative ones whose largest relative error is smallest, and the mean one with it."""
     relative = amounts / counts[:, None]
     samples, factors = relative.shape
     # Behind the factors: the largest error, and those of all samples.
@@ -179,7 +179,7 @@ def _fit(amounts: numpy.ndarray, counts: numpy.ndarray) -> numpy.ndarray:
 
 
 def fit(core: str, measured: Sequence[Measured]) -> dict[str, dict[str, list[float]]]:
-    """The factors per form and kind of operator, on the core that was measured."""
+    """Returns the factors per form and kind of operator, on the core that was measured."""
     rows: dict[tuple[str, str], list[tuple[str, tuple[int, ...], int]]] = {}
     by_name = {(each.name, each.form): each.instructions for each in measured}
     for each, work in zip(measured, _works(core, measured), strict=True):

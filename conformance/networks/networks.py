@@ -32,7 +32,7 @@ class Network:
     batch: int = 1
 
     def model(self) -> nn.Module:
-        """The module with random weights, and statistics of batch normalization as after training."""
+        """Returns the module with random weights, and statistics of batch normalization as after training."""
         torch.manual_seed(0)
         model = self.make()
         if any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in model.modules()):
@@ -43,11 +43,11 @@ class Network:
         return model.eval()
 
     def sample(self, seed: int) -> tuple[Tensor, ...]:
-        """The input number `seed`."""
+        """Returns the input number `seed`."""
         return (torch.randn(self.shape, generator=torch.Generator().manual_seed(seed)),)
 
     def entry(self) -> SimpleNamespace:
-        """What a model file has for it."""
+        """Returns what a model file has for it."""
         return SimpleNamespace(
             model=self.model,
             example_inputs=lambda: self.sample(0),
@@ -73,7 +73,7 @@ def _network(*shape: int) -> Callable[[type[nn.Module]], type[nn.Module]]:
 
 
 def entries() -> dict[str, SimpleNamespace]:
-    """The models of this file, by name."""
+    """Returns the models of this file, by name."""
     return {name: network.entry() for name, network in NETWORKS.items()}
 
 

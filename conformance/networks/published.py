@@ -29,7 +29,7 @@ _BATCH = 2
 
 
 def entries() -> dict[str, types.SimpleNamespace]:
-    """The models of this file, by name."""
+    """Returns the models of this file, by name."""
     return {name: network.entry() for name, network in NETWORKS.items()}
 
 

@@ -59,16 +59,16 @@ class Single:
     is_float32: bool = True
 
     def has(self, form: str) -> bool:
-        """Whether a form is to be measured: `float32`, or others."""
+        """Returns whether a form is to be measured: `float32`, or others."""
         return self.is_float32 if form == "float32" else self.is_int8
 
     def sample(self, seed: int) -> tuple[Tensor, ...]:
-        """The inputs number `seed`."""
+        """Returns the inputs number `seed`."""
         generator = torch.Generator().manual_seed(seed)
         return tuple(torch.randn(shape, generator=generator) for shape in self.shapes)
 
     def entry(self) -> SimpleNamespace:
-        """What a model file has for it."""
+        """Returns what a model file has for it."""
 
         def model() -> nn.Module:
             torch.manual_seed(0)
@@ -303,5 +303,5 @@ for _kind, _gates in ((nn.LSTM, "lstm"), (nn.GRU, "gru")):
 
 
 def entries() -> dict[str, SimpleNamespace]:
-    """The models of this file, by name."""
+    """Returns the models of this file, by name."""
     return {name: single.entry() for name, single in SINGLES.items()}

@@ -80,7 +80,7 @@ class Outcome:
 
     @property
     def is_all_floating(self) -> bool:
-        """Whether the build left the whole network in floating point."""
+        """Returns whether the build left the whole network in floating point."""
         return any("everything stays in floating point" in text for text in self.in_float)
 
 
@@ -103,7 +103,7 @@ class Outcomes:
         return next((outcome.problem for outcome in self.all if outcome.problem is not None), None)
 
     def wrong_choice(self) -> str | None:
-        """What is wrong with what was chosen; None if that is not slower than what was not."""
+        """Returns what is wrong with what was chosen; None if that is not slower than what was not."""
         floating, chosen = self.floating, self.chosen
         if chosen.instructions > _NOISE * self.int8.instructions:
             return f"chosen were {chosen.instructions:,} instructions, int8 alone takes {self.int8.instructions:,}"
@@ -170,7 +170,7 @@ def run(name: str, form: str, board: str, file: Path = Path(networks.__file__), 
 
 
 def snr(expected: numpy.ndarray, actual: numpy.ndarray) -> float:
-    """The signal-to-noise ratio in dB of all elements; infinite if they are equal."""
+    """Returns the signal-to-noise ratio in dB of all elements; infinite if they are equal."""
     signal, noise = (expected.astype(float) ** 2).sum(), ((expected.astype(float) - actual) ** 2).sum()
     return math.inf if noise == 0 else 10 * math.log10(max(signal, 1e-30) / noise)
 
@@ -192,7 +192,7 @@ class Results:
                     raise UserError(f"{path}:{number} is no result of a sweep ({error}); remove the file.") from error
 
     def get(self, name: str, form: str, board: str) -> Outcome:
-        """What became of a network; it is run if that is not known."""
+        """Returns what became of a network; it is run if that is not known."""
         key = (board, name, form)
         if key not in self._outcomes:
             self._outcomes[key] = run(name, form, board, self._file, self._judge)
@@ -202,7 +202,7 @@ class Results:
         return self._outcomes[key]
 
     def all_forms(self, name: str, board: str) -> Outcomes:
-        """What became of a network in float32, in int8, and as is chosen by default."""
+        """Returns what became of a network in float32, in int8, and as is chosen by default."""
         return Outcomes(*(self.get(name, form, board) for form in FORMS))
 
 
@@ -233,7 +233,7 @@ def _print_table(names: Sequence[str], board: str, results: Results) -> bool:
 
 
 def _summaries(board: str, rows: Sequence[Outcomes]) -> str:
-    """What int8 and the default come to on a board, a line each."""
+    """Returns what int8 and the default come to on a board, a line each."""
     lines = []
     for form, found in ((_INT8, [row.int8 for row in rows]), (_DEFAULT, [row.chosen for row in rows])):
         ratios = [each.instructions / row.floating.instructions for each, row in zip(found, rows, strict=True)]
@@ -246,7 +246,7 @@ def _summaries(board: str, rows: Sequence[Outcomes]) -> str:
 
 
 def document_table(names: Sequence[str], boards: Sequence[str], results: Results) -> str:
-    """The networks as a table for a document: what int8 wherever it can be and the default take of float32's
+    """Returns the networks as a table for a document: what int8 wherever it can be and the default take of float32's
     instructions on each board, and a summary.
 
     All else is of the first board: bytes of program (flash) and of memory (RAM) as a part of float32's, SNR and places
@@ -279,7 +279,7 @@ def document_table(names: Sequence[str], boards: Sequence[str], results: Results
 
 
 def _cells(found: Outcomes) -> str:
-    """The cells of _COLUMNS."""
+    """Returns the cells of _COLUMNS."""
     floating, chosen = found.floating, found.chosen
     sizes = [f"{each.size / floating.size:.2f}" for each in found.all[1:]]
     memory = [f"{each.memory / max(floating.memory, 1):.2f}" for each in found.all[1:]]

@@ -26,7 +26,7 @@ _BEHIND_LOADER = {"nano33_ble": 0x10000}
 
 
 def _flash(board: Board) -> bytes:
-    """What an image has in its board's flash, up to where its initial values end."""
+    """Returns what an image has in its board's flash, up to where its initial values end."""
     content = bytearray()
     for address, data in sorted(ElfImage(IMAGES[board.name]).segments):
         assert board.flash.origin <= address <= address + len(data) <= board.flash.end

@@ -26,7 +26,7 @@ class Terminal:
         self.selector.register(process.stdout, selectors.EVENT_READ)
 
     def read_until(self, end: str) -> str:
-        """What is printed up to `end`; fails after a while."""
+        """Returns what is printed up to `end`; fails after a while."""
         text = ""
         deadline = time.monotonic() + SECONDS
         while not text.endswith(end):

@@ -42,7 +42,7 @@ def test_a_pico_has_it_too() -> None:
 
 
 def _open(machine: Machine) -> UsbHost:
-    """A host that has opened the port and read the first prompt."""
+    """Returns a host that has opened the port and read the first prompt."""
     host = UsbHost(machine.chip.usb)
     stop = machine.run(_LIMIT, until=lambda: bool(host.error) or b"> " in host.output)
     assert host.error == "" and stop is Stop.UNTIL, machine.explain()

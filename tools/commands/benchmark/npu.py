@@ -92,7 +92,7 @@ def delegated(path: Path | None) -> tuple[str, int | None]:
 
 
 def npu_table(rows: Sequence[NpuRow]) -> str:
-    """The rows as a Markdown table, as docs/ethos_u.md shows it."""
+    """Returns the rows as a Markdown table, as docs/ethos_u.md shows it."""
     lines = [NPU_TABLE_HEAD, "|---|---|---|--:|--:|--:|--:|--:|---|"]
     for row in rows:
         cells = [

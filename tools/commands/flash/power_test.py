@@ -36,7 +36,7 @@ def board(request: pytest.FixtureRequest) -> BoardUnderTest:
 
 
 def _programmed(board: BoardUnderTest, image: Path) -> tuple[Machine, SimulatedProbe]:
-    """A board with an image in it, and a probe on it."""
+    """Returns a board with an image in it, and a probe on it."""
     simulated_probe.disconnect_all()
     machine = board.machine()
     board.put(machine, image)

@@ -57,7 +57,7 @@ class Stm32Wb55Flash(Flash):
 
 
 def read_algorithm(path: Path) -> dict[str, object]:
-    """The algorithm of an ELF file as pyOCD takes it.
+    """Returns the algorithm of an ELF file as pyOCD takes it.
 
     Raises:
         UserError: the file is missing or no algorithm.

@@ -75,7 +75,7 @@ class CaseResult:
     temp: int = 0
 
     def text(self) -> str:
-        """The error's name and what is known about it, in one line."""
+        """Returns the error's name and what is known about it, in one line."""
         return ": ".join([self.error, "; ".join(self.messages)]) if self.messages else self.error
 
 
@@ -151,7 +151,7 @@ def _batches(encoded: Sequence[bytes], is_emulated: bool) -> Iterator[list[int]]
 
 
 def _sections(console: str) -> list[str]:
-    """What was printed during each case."""
+    """Returns what was printed during each case."""
     return re.split(r"^CASE \d+\n", console, flags=re.MULTILINE)[1:]
 
 
@@ -162,7 +162,7 @@ def _messages(section: str) -> tuple[str, ...]:
 
 
 def _crash_text(error: EmulationError) -> str:
-    """What a sanitizer says, or how the image ended."""
+    """Returns what a sanitizer says, or how the image ended."""
     found = re.search(r"runtime error: .*|(?<=ERROR: )AddressSanitizer: [^\n(]*", error.reason)
     place = re.search(r"#\d+ 0x\w+ in ((?:torch|executorch)\S*)", error.reason)
     return (found[0] if found else error.reason.splitlines()[0]) + (f" in {place[1]}" if place else "")

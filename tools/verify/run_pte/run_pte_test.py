@@ -16,7 +16,7 @@ BOARDS = sorted(read_runners().boards)
 
 
 def _files(model: str) -> dict[str, Path]:
-    """A model's program and golden file, by suffix."""
+    """Returns a model's program and golden file, by suffix."""
     return {
         Path(name).suffix: Path(name).absolute() for name in os.environ[model].split() if not name.endswith(".json")
     }
@@ -201,7 +201,7 @@ def test_relative_paths_are_the_users(
 
 
 def _through_the_runner(array: np.ndarray, scalar_type: int, order: tuple[int, ...]) -> Value:
-    """What a runner returns that gives an input back: header and bytes without the padding of inputs."""
+    """Returns what a runner returns that gives an input back: header and bytes without the padding of inputs."""
     data = encode(array, scalar_type, order)
     header = 96
     nbytes = array.size * (2 if scalar_type == 15 else array.itemsize)

@@ -17,7 +17,7 @@ from executorch.kernels import quantized as _quantized  # noqa: F401
 
 
 def _tensor(array: np.ndarray, order: list[int]) -> torch.Tensor:
-    """The array as a tensor that lies in memory in this order."""
+    """Returns the array as a tensor that lies in memory in this order."""
     return torch.from_numpy(np.asarray(array.transpose(order), order="C")).permute(np.argsort(order).tolist())
 
 

@@ -35,7 +35,8 @@ class VulkanError(UserError):
 
 
 def _environment(folder: Path) -> dict[str, str]:
-    """The variables with which Vulkan's loader finds the layers and the driver, and nothing that the machine has.
+    """Returns the variables with which Vulkan's loader finds the layers and the driver, and nothing that the machine
+    has.
 
     Args:
       folder: a temporary one.
@@ -62,7 +63,7 @@ def _environment(folder: Path) -> dict[str, str]:
 
 
 def run(program: Path, samples: Sequence[Sequence[np.ndarray]], timeout: float) -> list[list[np.ndarray]]:
-    """The outputs of a program for each of the samples.
+    """Returns the outputs of a program for each of the samples.
 
     Args:
       program: the .pte.
@@ -112,7 +113,7 @@ def run(program: Path, samples: Sequence[Sequence[np.ndarray]], timeout: float) 
 
 
 def _explain(result: subprocess.CompletedProcess[str]) -> str:
-    """What the runtime said last, and how it ended."""
+    """Returns what the runtime said last, and how it ended."""
     missing = re.findall(r"Missing operator: \[\d+\] (\S+)", result.stderr)
     if missing:
         return f"ExecuTorch's runtime has no kernels of {', '.join(missing)}; write the layers another way."
