@@ -170,7 +170,7 @@ class ModelFile:
                 name
                 for name, value in getattr(self.module, "__dict__", {}).items()
                 if isinstance(value, type)
-                if issubclass(value, torch.nn.Module) and value.__module__ == self.module.__name__
+                if issubclass(value, torch.nn.Module) and value.__module__ == getattr(self.module, "__name__", "")
             ]
             if kinds and function == "model":
                 return f" For the class {kinds[-1]} it is `def model(): return {kinds[-1]}().eval()`: docs/models.md."
