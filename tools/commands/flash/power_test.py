@@ -104,7 +104,7 @@ def test_a_run_of_a_larger_image_that_was_cut_anywhere_is_repaired_by_the_next(
 def _interrupt_and_repair(
     board: BoardUnderTest, old: Path, new: Path, after: int, capsys: pytest.CaptureFixture[str]
 ) -> bool:
-    """Does as _cut_and_repair(), with Ctrl-C, after which the command cleans up with the probe."""
+    """Does the same as _cut_and_repair(), with Ctrl-C, after which the command cleans up with the probe."""
     machine, probe = _programmed(board, old)
 
     def interrupt(probe: SimulatedProbe) -> None:
