@@ -56,9 +56,9 @@ class Call:
       arguments: by the schema's names, without outputs.
       expected: contents of the outputs; for one that is written in place, of that argument.
       arbitrary: the elements of the outputs are random or undefined: their shape and dtype count.
-      scratch: how many of the last outputs are memory that the operator works in.
+      scratch: the number of last outputs that are memory for the operator's work.
       is_dynamic: the outputs have room for more, and the kernel sets their shape.
-      source: where it is from, for messages.
+      source: its origin, for messages.
     """
 
     operator: str
@@ -89,7 +89,7 @@ def _counted(arguments: dict[str, Any]) -> Iterator[torch.Tensor]:
     return (value for value in tree_flatten(values)[0] if isinstance(value, torch.Tensor))
 
 
-# Whose results are random numbers or whatever memory holds.
+# Their results are random numbers or whatever memory holds.
 _ARBITRARY = ("aten::empty", "aten::rand.", "aten::randn.", "dim_order_ops::_empty", "aten::native_dropout")
 
 
@@ -154,7 +154,7 @@ _REFERENCES = {
 }
 
 
-# How many of an operator's last outputs are memory that it works in.
+# The number of an operator's last outputs that are memory for its work.
 _SCRATCH = {"torch_fusion::gru.out": 1, "torch_fusion::lstm.out": 1}
 
 
@@ -169,7 +169,7 @@ def make_call(operator: str, function: torch._ops.OpOverload, arguments: dict[st
     Raises:
       Refused: eager refuses it, or it is not within what programs hold.
     """
-    # Of the generator itself: torch.manual_seed() formats Python's stack for the devices that are not there.
+    # This seeds the generator itself: torch.manual_seed() formats Python's stack for the devices that are not there.
     torch.default_generator.manual_seed(0)
     given = tree_map_only(torch.Tensor, _dense, arguments)
     known = {argument.name for argument in function._schema.arguments}
@@ -241,7 +241,7 @@ class Names:
         return self._names.get(functional, [])
 
 
-# Those that ExecuTorch's own search does not find.
+# ExecuTorch's own search does not find these.
 _FUNCTIONS = {
     "aten::copy_": torch.ops.aten.copy.default,
     "aten::index_put_": torch.ops.aten.index_put.default,
@@ -319,7 +319,7 @@ def cast_arguments(arguments: dict[str, Any], dtype: torch.dtype) -> dict[str, A
         else:
             result[name] = value
     if old is None:
-        # No tensor: the result's dtype is a parameter of the functional operator alone.
+        # There is no tensor: the result's dtype is a parameter of the functional operator alone.
         result["dtype"] = dtype
     return result
 
@@ -338,7 +338,7 @@ def with_dtype(call: Call, function: torch._ops.OpOverload, dtype: torch.dtype) 
 
 
 def in_float32(call: Call) -> Call | None:
-    """A call of half-precision tensors with what eager makes of them in float32, rounded; None if it refuses that."""
+    """Returns a call of half-precision tensors with eager's results in float32, rounded; None if it refuses that."""
     halves = (torch.float16, torch.bfloat16)
 
     def widen(tensor: torch.Tensor) -> torch.Tensor:

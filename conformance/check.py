@@ -11,7 +11,7 @@ from conformance.program import dim_order, make_program
 from tools.verify.run_pte.cases import Case, CaseResult
 from tools.verify.run_pte.values import Value, elements, encode
 
-# rtol and atol. Sums may be taken in another order than PyTorch's, and functions are some ulp from the exact value.
+# These are rtol and atol. Sums may have another order than PyTorch's, and functions are some ulp from the exact value.
 _TOLERANCES = {
     torch.float16: (3e-3, 2e-3),
     torch.bfloat16: (2.4e-2, 1.6e-2),
@@ -98,7 +98,7 @@ def difference(
 
 
 def verdict(call: Call, result: CaseResult) -> str:
-    """Why a call fails; empty if it gives what eager gives."""
+    """Returns the reason for which a call fails; empty if its results are eager's."""
     if result.error != "Ok":
         return result.text()
     text = _mismatch(call, result)

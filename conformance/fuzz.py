@@ -104,7 +104,7 @@ def _scalar(make: _Maker) -> bool:
 
 
 def _compare(make: _Maker) -> bool:
-    # Of integers: floats that were computed may be an ulp from eager's, on the other side.
+    # These take integers: floats that were computed may be an ulp from eager's, on the other side.
     name = make.rng.choice(["eq", "lt", "ge"])
 
     def is_exact(x: Tensor) -> bool:
@@ -172,7 +172,7 @@ def _shape(make: _Maker) -> bool:
 
 
 def _convert(make: _Maker) -> bool:
-    # Not from floats to integers: a float that was computed may round to another one.
+    # Floats are not cast to integers: a float that was computed may round to another one.
     dtype = make.rng.choice((torch.float32, torch.int32, torch.int64))
 
     def fits(x: Tensor) -> bool:

@@ -11,11 +11,11 @@ from torch.utils._pytree import tree_flatten, tree_map_only
 
 from conformance.calls import CHANNELS_LAST, Call, Refused, make_call
 
-# Of one operator.
+# The limit of calls of one operator.
 _MAX_CALLS = 3
-# Of one operator: how many are tried.
+# The limit of calls of one operator that are tried.
 _MAX_ATTEMPTS = 16
-# What a tensor of fewer dims gets before its own.
+# A tensor of fewer dims gets these before its own.
 _LEADING = (1, 2, 3)
 
 

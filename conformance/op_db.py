@@ -29,14 +29,14 @@ _NO_IMAGE = "takes no tensor of four dims"
 
 @dataclass(frozen=True)
 class Row:
-    """What was collected of one operator and dtype.
+    """The calls collected of one operator and dtype.
 
     Attributes:
       operator, group: conformance.operators.Operator.
       dtype: PyTorch's name, or CHANNELS_LAST for the calls with such tensors.
       calls: indices of the calls.
-      refused: why there are no calls.
-      refusable: why a kernel may refuse some of the calls by NotSupported, though eager takes them.
+      refused: the reason for no calls.
+      refusable: the reason for which a kernel may refuse some of the calls by NotSupported, though eager takes them.
     """
 
     operator: str
@@ -88,7 +88,7 @@ def collect(catalogs: Sequence[Path], out: Path) -> None:
 
 
 def _refusable(operator: str, column: str) -> str:
-    """Why a kernel here may refuse what eager takes; empty if it may not."""
+    """Returns the reason for which a kernel here may refuse a call that eager takes; empty if it may not."""
     from tools.pipeline.export.ir.dim_orders import CONTIGUOUS_ONLY
 
     if column == CHANNELS_LAST:
@@ -100,7 +100,7 @@ def _refusable(operator: str, column: str) -> str:
     return ""
 
 
-# What operators need in the default order, beyond those that the export copies for.
+# Operators need these in the default order, beyond those that the export copies for.
 _ORDERED = {
     "aten::as_strided_copy.out": "reads memory as it lies: NotSupported unless contiguous",
     "aten::index.Tensor_out": "NotSupported unless the indices are contiguous",

@@ -35,7 +35,7 @@ from conformance.calls import Call, inputs_of
 from conformance.operators import find_overload
 from tools.pipeline.export.plan.serialize import serialize
 
-# Of data-dependent shapes: outputs have room for as many elements as their inputs, at least.
+# Data-dependent shapes: outputs have room for as many elements as their inputs, at least.
 _DATA_DEPENDENT = ("aten::nonzero.out", "aten::masked_select.out", "aten::repeat_interleave.Tensor_out")
 
 
@@ -150,7 +150,7 @@ def make_plan(call: Call) -> tuple[ExecutionPlan, list[torch.Tensor]]:
         builder.values[outputs[0]] = EValue(type(builder.values[outputs[0]].val)(0))
         arguments += outputs
     else:
-        # In place: the operator returns its first argument.
+        # The operator works in place: it returns its first argument.
         outputs = [arguments[0]]
         arguments.append(arguments[0])
     name, _, overload = call.operator.partition(".")

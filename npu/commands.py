@@ -1,4 +1,4 @@
-"""What the command sets of Ethos-U55, U65 and U85 have in common: their numbers mean the same."""
+"""Defines the common part of the command sets of Ethos-U55, U65 and U85, whose numbers mean the same."""
 
 from npu.registers import CommandSet
 

@@ -42,11 +42,11 @@ class Device:
 
     Args:
       accelerator: its configuration, such as `ethos-u55-128`.
-      memory: what it reads and writes.
+      memory: the memory that it reads and writes.
 
     Attributes:
-      faults: what ended a run early, one sentence each.
-      operations: what all runs did.
+      faults: causes that ended a run early, one sentence each.
+      operations: the operations of all runs.
     """
 
     def __init__(self, accelerator: str, memory: Memory) -> None:

@@ -58,7 +58,7 @@ _ELEMENTWISE_NAMES = ("MUL", "ADD", "SUB", "MIN", "MAX", "LRELU", "ABS", "CLZ", 
 _UNARY = (_LRELU, _ABS, _CLZ)
 _POOL_NAMES = ("MAX", "AVERAGE", "REDUCE_SUM")
 _TABLE_0 = 16
-# By how much an addition shifts the operand that OPA_SCALE does not scale, by the bits of the inputs.
+# An addition shifts the operand that OPA_SCALE does not scale by so many bits, by the bits of the inputs.
 _ADDITION_SHIFT = {8: 19}
 
 

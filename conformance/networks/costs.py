@@ -48,10 +48,10 @@ from tools.verify.run_pte.run_pte import encode_inputs, read_runners
 
 _BOARDS = {"cortex-m4": "mps2_an386", "cortex-m55": "mps3_an547"}
 _BORDER = "border"
-# Instructions of a call beside those for each output and product. Without a limit those of slow operators, which were
-# measured at few sizes, would go to the call, so that small ones seemed dear.
+# A call takes instructions beside those for each output and product. Without a limit those of slow operators, which
+# were measured at few sizes, would go to the call, so that small ones seemed expensive.
 _MAX_PER_CALL = 10000
-# How far prices may be from what is measured, and what the mean error counts for beside the largest one in a fit.
+# The largest relative error of a price, and the weight of the mean error beside the largest one in a fit.
 _MAX_ERROR = 0.15
 _OF_MEAN = 0.2
 
@@ -111,7 +111,7 @@ def _work(name: str) -> Work:
     calls = [node for node in program.graph.nodes if node.op == "call_function"]
     works = [work for node in calls if (work := work_of(node)) is not None]
     works += [work for node in calls if scores_of(node) is not None and (work := work_of_group([node])) is not None]
-    # Beside an operator there may be copies to the order that it takes.
+    # An operator may need copies to the order that it takes.
     works = [work for work in works if name.startswith(work.kind)] or works
     (work,) = works or [Work("permute", (1, inputs[0].numel()))]
     return work
@@ -134,7 +134,7 @@ def _call(name: str) -> Work | None:
 
 
 def _works(core: str, measured: Sequence[Measured]) -> list[Work | None]:
-    """Returns what was measured; None for what quantizes and dequantizes."""
+    """Returns the measured operators; None for those that quantize and dequantize."""
     works: list[Work | None] = []
     for each in measured:
         kind = each.name.rpartition("_")[0]
@@ -184,7 +184,7 @@ def fit(core: str, measured: Sequence[Measured]) -> dict[str, dict[str, list[flo
     by_name = {(each.name, each.form): each.instructions for each in measured}
     for each, work in zip(measured, _works(core, measured), strict=True):
         if work is None:
-            # Both at once: what comes in, and what goes out.
+            # The difference covers both inputs and outputs.
             more = each.instructions - by_name[each.name, "int8"]
             rows.setdefault((each.form, _BORDER), []).append((each.name, (1, *_elements(each.name)), more))
         else:

@@ -52,7 +52,7 @@ class Network:
             model=self.model,
             example_inputs=lambda: self.sample(0),
             calibration_inputs=lambda: [self.sample(index) for index in range(_CALIBRATION)],
-            # None of what was calibrated on.
+            # It is not among the inputs of the calibration.
             evaluation_set=lambda: ([self.sample(50 + i) for i in range(_EVALUATION)], torch.zeros(_EVALUATION).long()),
         )
 
@@ -84,7 +84,7 @@ def _sequential(name: str, shape: tuple[int, ...], make: Callable[[], list[nn.Mo
 def _conv(
     inputs: int, outputs: int, kernel: int = 3, stride: int = 1, groups: int = 1, act: type[nn.Module] | None = nn.ReLU
 ) -> nn.Sequential:
-    """Convolution, batch normalization, activation."""
+    """Returns a convolution, batch normalization and an activation."""
     conv = nn.Conv2d(inputs, outputs, kernel, stride, kernel // 2, groups=groups, bias=False)
     return nn.Sequential(conv, nn.BatchNorm2d(outputs), *([] if act is None else [act()]))
 
@@ -508,7 +508,7 @@ class TabularGates(nn.Module):
 
 # Attention.
 class _Attention(nn.Module):
-    """As written by hand: one projection, heads by reshape."""
+    """An attention as written by hand: one projection, heads by reshape."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
@@ -691,7 +691,7 @@ class Conformer(nn.Module):
 
 @_network(*_IMAGE)
 class DepthDecoder(nn.Module):
-    """Of depth estimation: elements reflected around images, and repeated."""
+    """A network of depth estimation: elements reflected around images, and repeated."""
 
     def __init__(self) -> None:
         super().__init__()

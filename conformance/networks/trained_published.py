@@ -66,7 +66,7 @@ class Network:
 
         def evaluation() -> tuple[list[Sample], Tensor]:
             samples = self.evaluation()
-            # What is right is counted here.
+            # Right answers are counted here.
             return samples, torch.zeros(len(samples), dtype=torch.long)
 
         return types.SimpleNamespace(
@@ -134,7 +134,7 @@ def _silero() -> nn.Module:
     return net
 
 
-# How many samples a call takes, of which the first were the last of the call before.
+# The samples of a call; the first were the last of the call before.
 _CALL, _CONTEXT = 512, 64
 _SAID = {
     "calibration": [
@@ -470,7 +470,7 @@ def entries() -> dict[str, types.SimpleNamespace]:
     return {name: network.entry() for name, network in NETWORKS.items()}
 
 
-# What the default may lose of the inputs that float32 is right on.
+# The default may lose at most this share of the inputs that float32 is right on.
 _MOST_LOST = 0.01
 
 

@@ -25,7 +25,7 @@ NPU_TABLE_HEAD = (
 
 @dataclass(frozen=True)
 class NpuRow:
-    """One image.
+    """The sizes and counts of one image.
 
     Attributes:
       model, variant: the model.
@@ -125,5 +125,5 @@ def update_npu_table(text: str, rows: Sequence[NpuRow]) -> str:
 
 
 def _model(line: str) -> str:
-    """Model and variant of a row."""
+    """Returns model and variant of a row."""
     return line.split(" | ")[0]

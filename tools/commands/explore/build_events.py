@@ -1,4 +1,4 @@
-"""What became of the targets of a build, from the file of its events that Bazel writes (--build_event_json_file)."""
+"""Reads the result of each target of a build from the file of events that Bazel writes (--build_event_json_file)."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ class Result:
 
 @dataclass(frozen=True)
 class Row:
-    """What is known of a result, in the units of a budget; None where it is not."""
+    """The known numbers of a result, in the units of a budget; None for those that are unknown."""
 
     result: Result
     numbers: Mapping[str, float | None] = field(default_factory=dict)

@@ -117,15 +117,15 @@ def first_pico() -> BoardUnderTest:
 
 
 def nordic() -> BoardUnderTest:
-    """nRF52840 DK, on pyOCD's built-in target and algorithm."""
+    """Describes the nRF52840 DK, on pyOCD's built-in target and algorithm."""
     return BoardUnderTest("nrf52840_dk", 0x00000000, 4096, 4096, 255, ("--tool", "pyocd"))
 
 
 def nucleo_144() -> BoardUnderTest:
-    """NUCLEO-H743ZI, on pyOCD's built-in target and algorithm."""
+    """Describes the NUCLEO-H743ZI, on pyOCD's built-in target and algorithm."""
     return BoardUnderTest("nucleo_h743zi", 0x08000000, 0x20000, 1024, 15, ("--tool", "pyocd"))
 
 
 def discovery() -> BoardUnderTest:
-    """B-L475E-IOT01A, on pyOCD's built-in target and algorithm."""
+    """Describes the B-L475E-IOT01A, on pyOCD's built-in target and algorithm."""
     return BoardUnderTest("b_l475e_iot01a", 0x08000000, 2048, 2048, 511)

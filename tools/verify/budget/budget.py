@@ -23,13 +23,13 @@ _FORMAT, _VERSION = "budget baseline", 1
 
 _UNITS = {"flash": "bytes of flash", "ram": "bytes of RAM", "instructions": "instructions", "ms": "ms", "accuracy": ""}
 
-# As many parts or layers are named of what grew.
+# So many parts or layers of the growth are named.
 _MOST = 5
 
 
 @dataclass(frozen=True)
 class Measures:
-    """What an image takes: totals by the names of limits, and of these the parts or layers."""
+    """The sizes of an image: totals by the names of limits, and the parts or layers of each."""
 
     totals: dict[str, float]
     parts: dict[str, dict[str, float]] = field(default_factory=dict)

@@ -222,7 +222,7 @@ def verify_main(
     make: MakeEnvironment,
     argv: Sequence[str] | None,
 ) -> int:
-    """The command line of an environment.
+    """Runs the command line of an environment.
 
     Args:
         prog: the command's name.

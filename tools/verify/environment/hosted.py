@@ -71,7 +71,7 @@ class Hosted(Protocol):
         """
 
     def instructions(self, ticks: int) -> int | None:
-        """Instructions in a number of the image's ticks; None where they are not counted."""
+        """Returns the instructions in a number of the image's ticks; None if they are not counted."""
 
 
 class EmulationError(UserError):

@@ -52,13 +52,13 @@ class Case:
 
 @dataclass(frozen=True)
 class CaseResult:
-    """What a case gave.
+    """The result of a case.
 
     Attributes:
       error: `Ok`, the name of ExecuTorch's error, or how the case ended the image: `Crash`, `Fault`, `Abort`,
         `Timeout`, ...
-      step: what the runner did then: load, input, execute or output.
-      messages: what was logged, and what the error means.
+      step: the runner's step then: load, input, execute or output.
+      messages: the log, and the meaning of the error.
       outputs: empty if there was an error.
       load, execute: instructions; None where they are not counted, on this machine.
       method, planned, temp: bytes of the arenas.
@@ -171,7 +171,7 @@ def _crash_text(error: EmulationError) -> str:
 def _decode(
     data: bytes, environment: Hosted
 ) -> Iterator[tuple[int, int, tuple[Value, ...], int | None, int | None, int, int, int]]:
-    """Per case its error and step, outputs, and the counts in CaseResult's order."""
+    """Yields error and step, outputs, and the counts in CaseResult's order, of each case."""
     position = 0
     while position < len(data):
         error, step, count, load, execute, method, planned, temp = _RESULT.unpack_from(data, position)

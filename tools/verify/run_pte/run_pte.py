@@ -43,7 +43,7 @@ class RunError(UserError):
 
 @dataclass(frozen=True)
 class Runners:
-    """What //tools/verify/run_pte:runners or :daily_runners lists: per board its runner, `host` for this machine's."""
+    """The list of //tools/verify/run_pte:runners or :daily_runners: per board its runner, `host` for this machine's."""
 
     boards: dict[str, Runner]
 
@@ -223,7 +223,9 @@ def run(
 
 
 def for_this_command(message: str) -> str:
-    """What the runtime says of images that were built for a program, as it is here: every kernel and no backend."""
+    """Rewrites a message of the runtime, which is about images built for a program, for this tool, which has every
+    kernel and no backend.
+    """
     missing = re.match(r"no kernel for operator (\S+?): the image was built", message)
     if missing:
         return (

@@ -231,7 +231,7 @@ def test_every_dtype_and_dim_order_survives(scalar_type: int, dtype: str) -> Non
 
 
 def test_bfloat16_is_rounded_to_nearest_even() -> None:
-    # Spacing 2**-7 at 1: 1 + 2**-8 and 1 + 3 * 2**-8 lie halfway.
+    # The spacing at 1 is 2**-7: 1 + 2**-8 and 1 + 3 * 2**-8 are halfway.
     array = np.array([1.0, 1 + 2**-8, 1 + 3 * 2**-8, 1 + 2**-8 + 2**-20, -2.5], np.float32)
     value = _through_the_runner(array, 15, (0,))
     assert value.dtype == "BFloat16"

@@ -40,17 +40,17 @@ class Value:
 
 
 def dtype_name(scalar_type: int) -> str:
-    """ExecuTorch's name of a ScalarType."""
+    """Returns ExecuTorch's name of a ScalarType."""
     return _DTYPES[scalar_type][0] if scalar_type in _DTYPES else f"dtype {scalar_type}"
 
 
 def name_of(dtype: np.dtype) -> str:
-    """ExecuTorch's name of the dtype of an array."""
+    """Returns ExecuTorch's name of the dtype of an array."""
     return next(name for name, kind in _DTYPES.values() if dtype == kind)
 
 
 def numpy_dtype(scalar_type: int) -> np.dtype | None:
-    """NumPy's dtype of an array of a ScalarType; None if there is none. For BFloat16, float32."""
+    """Returns NumPy's dtype of an array of a ScalarType; None if there is none. For BFloat16, float32."""
     if scalar_type == _BFLOAT16:
         return np.dtype(np.float32)
     return np.dtype(_DTYPES[scalar_type][1]) if scalar_type in _DTYPES else None

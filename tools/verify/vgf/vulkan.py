@@ -23,10 +23,10 @@ import numpy as np
 from tools.artifacts.program.program import Tensor, read
 from tools.quiet.console import UserError
 
-# As Vulkan calls the layers, the one that is on top first.
+# Vulkan's names of the layers, the topmost first.
 _LAYERS = {"VkLayer_Graph.json": "VK_LAYER_ML_Graph_Emulation", "VkLayer_Tensor.json": "VK_LAYER_ML_Tensor_Emulation"}
 
-# What the runtime logs of its way, which says nothing about an error.
+# The runtime logs these steps, which say nothing about an error.
 _PROGRESS = ("[VGFSetup.cpp", "[VGFBackend.cpp")
 
 
@@ -123,7 +123,7 @@ def _explain(result: subprocess.CompletedProcess[str]) -> str:
             "default release runs them: docs/build.md"
         )
     lines = [line for line in result.stderr.splitlines() if line.strip() and not line.startswith(_PROGRESS)]
-    # Of a traceback only the error.
+    # Keeps only the error of a traceback.
     said = [line for line in lines if line.startswith("[") or not line.startswith((" ", "Traceback"))][-5:]
     if result.returncode < 0:
         said.append(f"the runtime ended by {signal.Signals(-result.returncode).name}")
