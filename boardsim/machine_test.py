@@ -1,4 +1,4 @@
-"""The simulated chip by itself, as a debugger sees it; the images that run on it are tested in //firmware/tests."""
+"""Tests the simulated chip by itself, as a debugger sees it; //firmware/tests has tests of images that run on it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The simulated RP2350 by itself, as a debugger sees it; the images that run on it are tested in //firmware/tests."""
+"""Tests the simulated RP2350 by itself, as a debugger sees it; //firmware/tests has tests of images that run on it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _CLOCKS, _RESETS, _XOSC, _PLL, _UART = 0x40010000, 0x40020000, 0x40048000, 0x400
 _IO, _PADS, _WATCHDOG, _TICKS, _PSM = 0x40028000, 0x40038000, 0x400D8000, 0x40108000, 0x40018000
 _SET, _CLEAR = 0x2000, 0x3000
 _IO_BANK0, _PADS_BANK0, _PLL_SYS, _UART0 = 6, 9, 14, 26
-# What the boot ROM starts: a secure Arm executable, with its vector table at the start of flash.
+# The boot ROM starts this: a secure Arm executable, with its vector table at the start of flash.
 _IMAGE_BLOCK = struct.pack("<5I", 0xFFFFDED3, 0x10210142, 0x000001FF, 0, 0xAB123579)
 
 
@@ -55,7 +55,7 @@ def _start_crystal(machine: Machine) -> None:
 
 
 def _start_pll(machine: Machine) -> bool:
-    """12 MHz * 125 / 5 / 2; returns whether it locks."""
+    """Locks the PLL at 12 MHz * 125 / 5 / 2; returns whether it locks."""
     _release(machine, _PLL_SYS)
     _write(machine, _PLL, 1)
     _write(machine, _PLL + 8, 125)
@@ -186,7 +186,7 @@ def test_a_core_whose_clock_stands_still_stops(machine: Machine) -> None:
 
 
 def _start_uart(machine: Machine, divisor: int) -> None:
-    """On the crystal's 12 MHz; a divisor in 64ths."""
+    """Starts UART0 on the crystal's 12 MHz with a divisor in 64ths."""
     _start_crystal(machine)
     _write(machine, _CLOCKS + 0x48, 1 << 11 | 4 << 5)
     _release(machine, _UART0, _IO_BANK0, _PADS_BANK0)

@@ -67,7 +67,7 @@ class Timer(RpPeripheral):
     def _time(self, offset: int) -> int:
         if not self._hz():
             self.machine.note(f"{self.register_name(offset)} was read, but no ticks are made ({self._ticks})")
-        # As if the ticks had been as fast all the time.
+        # The ticks count as if they had always been as fast.
         return int((self.machine.clock.nanoseconds - self._start) * self._hz() / 1e9)
 
     def read(self, offset: int) -> int:

@@ -1,5 +1,5 @@
-"""RP2040, by its datasheet: what is where ("Address Map"), and how the boot ROM starts an image ("Processor Controlled
-Boot Sequence"). One Cortex-M0+ runs; the other waits in the boot ROM.
+"""Models the RP2040 by its datasheet: its addresses ("Address Map"), and how the boot ROM starts an image ("Processor
+Controlled Boot Sequence"). One Cortex-M0+ runs; the other waits in the boot ROM.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class Rp2040:
         self.usb = Rp2040Usb(machine, resets, clocks, dpram)
         self.sio = Sio(machine, "SIO", 0xD0000000, 0x1000)
         blocks: list[Peripheral] = [self.ssi, resets, xosc, pll_sys, pll_usb, pads, io, uart0, psm, watchdog, timer]
-        # The clocks come last in a reset: what they are made of is reset by then.
+        # The clocks are reset last, after what they are made of.
         for peripheral in [*blocks, self.usb, self.sio, clocks]:
             machine.add_peripheral(peripheral)
 
@@ -121,7 +121,7 @@ class Rp2040:
         return False
 
     def boot(self) -> tuple[int, int] | None:
-        """What the boot ROM does: copies the second stage to SRAM, checks and enters it."""
+        """Does what the boot ROM does: copies the second stage to SRAM, checks and enters it."""
         self.boot_rom.reset()
         self.ssi.reset()
         self._guard_flash()

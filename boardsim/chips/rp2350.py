@@ -1,5 +1,5 @@
-"""RP2350, by its datasheet: what is where ("Address Map"), and how the boot ROM starts an image ("Bootrom"). One
-Cortex-M33 runs, in secure state; the other waits in the boot ROM.
+"""Models the RP2350 by its datasheet: its addresses ("Address Map"), and how the boot ROM starts an image ("Bootrom").
+One Cortex-M33 runs, in secure state; the other waits in the boot ROM.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class Rp2350:
             io=self.io,
             interrupt=33,
         )
-        # The clocks come last in a reset: what they are made of is reset by then.
+        # The clocks are reset last, after what they are made of.
         for peripheral in (self.resets, self.xosc, self.pll_sys, self.pll_usb, self.pads, self.io, uart0, self.clocks):
             machine.add_peripheral(peripheral)
         dpram = machine.add_memory("USB DPRAM", 0x50100000, 0x1000)
@@ -144,7 +144,7 @@ class Rp2350:
         return self.boot_rom.coprocessor(first, second)
 
     def boot(self) -> tuple[int, int] | None:
-        """What the boot ROM does: finds the image block, checks it, enters the image by its vector table."""
+        """Does what the boot ROM does: finds the image block, checks it, enters the image by its vector table."""
         self.boot_rom.reset()
         problem = self._check_image()
         if problem:
@@ -172,7 +172,7 @@ class Rp2350:
         return problem
 
     def _check_block(self, words: list[int], start: int) -> str | None:
-        """What is wrong with the block that begins at a word; None if it describes an image for this core."""
+        """Returns what is wrong with the block that begins at a word; None if it describes an image for this core."""
         where = f"the block at {4 * start:#x}"
         index = start + 1
         image_type = None

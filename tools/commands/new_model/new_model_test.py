@@ -4,6 +4,7 @@ import ast
 import re
 import resource
 import shutil
+import sys
 import tempfile
 from pathlib import Path
 
@@ -323,6 +324,26 @@ def test_a_shape_that_does_not_fit_leaves_nothing(
     assert main([str(tmp_path / "whole.pth"), "--shape", shape]) == 1
     assert "internal error" not in capfd.readouterr().err
     assert not [*tmp_path.glob("whole*/"), *tmp_path.glob("*.py")]
+
+
+def test_a_terminal_is_asked_for_what_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _save_all(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    known = ["--known", "nucleo_wb55rg,pico2_w,pico", "--output", str(tmp_path / "new")]
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: False, raising=False)
+    with pytest.raises(SystemExit):
+        main(known)
+    answers = [str(tmp_path / "weights.pt"), "net.a.Net", "1,4", "pico", "y"]
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
+    monkeypatch.setattr("builtins.input", lambda _: answers.pop(0))
+    assert main(known) == 0
+    build = (tmp_path / "new" / "BUILD.bazel").read_text(encoding="utf-8")
+    assert 'name = "pico"' in build and "nucleo" not in build and 'backend = "cortex_m"' in build
+    with pytest.raises(SystemExit):
+        main([*known, "--boards", "picoo", str(tmp_path / "weights.py")])
+    assert "there is no board picoo; it can be nucleo_wb55rg, pico, pico2_w" in capsys.readouterr().err
 
 
 def test_the_log_is_private_and_kept_only_for_an_error(

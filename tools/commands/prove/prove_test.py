@@ -42,7 +42,7 @@ def test_a_simulated_board_is_proven(board: str, tmp_path: Path) -> None:
     assert found["golden inputs"] == "5 of 5 samples equal PyTorch to the bit"
     assert 0 < report.stack_used < report.stack_size
     assert sum(layer.measured for layer in report.layers) == pytest.approx(report.inference, rel=0.01)
-    # On the simulator a cycle is an instruction, however the image came into flash.
+    # A cycle is an instruction on the simulator, however the image came into flash.
     counted = [layer.instructions for layer in report.layers]
     assert [layer.measured for layer in report.layers] == pytest.approx(counted, abs=2)
 
@@ -107,7 +107,7 @@ class _Lost(MachineChannel):
         return data
 
 
-# Hello, a description of the input and of the output, then input and execution of each sample.
+# The frames are hello, a description of the input and of the output, then input and execution of each sample.
 _SECOND_SAMPLE = 6
 
 

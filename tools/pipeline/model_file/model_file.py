@@ -166,9 +166,12 @@ class ModelFile:
         """Advises on a missing function where the file describes several models, or has a module alone."""
         if not callable(getattr(self.module, "entries", None)):
             # An entry of several models is no module.
-            found = [each for each in getattr(self.module, "__dict__", {}).values() if isinstance(each, type)]
-            modules = [each for each in found if issubclass(each, torch.nn.Module)]
-            kinds = [each.__name__ for each in modules if each.__module__ == self.module.__name__]
+            kinds = [
+                name
+                for name, value in getattr(self.module, "__dict__", {}).items()
+                if isinstance(value, type)
+                if issubclass(value, torch.nn.Module) and value.__module__ == getattr(self.module, "__name__", "")
+            ]
             if kinds and function == "model":
                 return f" For the class {kinds[-1]} it is `def model(): return {kinds[-1]}().eval()`: docs/models.md."
             return ""

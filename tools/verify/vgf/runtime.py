@@ -11,13 +11,13 @@ import sys
 import numpy as np
 import torch
 
-# What executorch.runtime wraps, without the exporter, whose import takes seconds; and kernels of quantized operators.
+# executorch.runtime wraps this, without the exporter, whose import takes seconds; and kernels of quantized operators.
 from executorch.extension.pybindings.portable_lib import _load_for_executorch
 from executorch.kernels import quantized as _quantized  # noqa: F401
 
 
 def _tensor(array: np.ndarray, order: list[int]) -> torch.Tensor:
-    """The array as a tensor that lies in memory in this order."""
+    """Returns the array as a tensor with this order in memory."""
     return torch.from_numpy(np.asarray(array.transpose(order), order="C")).permute(np.argsort(order).tolist())
 
 
