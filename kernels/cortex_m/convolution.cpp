@@ -324,8 +324,6 @@ void convolve(
 
 #if defined(__ARM_FEATURE_DSP) && !defined(__ARM_FEATURE_MVE)
 
-/// Outputs of a channel that are computed at a time.
-constexpr int32_t kLanes = 4;
 /// Inputs of an output that are expanded at a time, a multiple of four: nine elements of a kernel
 /// with eight channels each.
 constexpr int32_t kExpanded = 72;
