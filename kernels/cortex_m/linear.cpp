@@ -91,8 +91,7 @@ void multiply_vectors(
 
 #elif defined(__ARM_FEATURE_DSP)
 
-/// Rows of the left matrix that are multiplied at a time, and how long they may be.
-constexpr int32_t kLanes = 4;
+/// The longest rows of the left matrix that are multiplied kLanes at a time.
 constexpr int32_t kMaxInner = 64;
 
 /// The last one to three of `count` bytes in a word, and zeros.

@@ -12,7 +12,7 @@ namespace executor {
 namespace native {
 namespace cortex_m {
 
-/// Output pixels of a convolution that are computed at a time without MVE.
+/// Outputs of a channel, or tiles of winograd.cpp, that are computed at a time without MVE.
 constexpr int32_t kLanes = 4;
 
 /// A channel's way from a sum to an output saturated to int8, for layers that are not wide. Sums

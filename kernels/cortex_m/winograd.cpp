@@ -13,8 +13,6 @@ namespace cortex_m {
 
 namespace {
 
-/// Tiles that are multiplied at a time.
-constexpr int32_t kLanes = 4;
 /// The rows and columns of a tile's window, and of transformed tiles and kernels.
 constexpr int32_t kSide = 4;
 constexpr int32_t kPlaces = kSide * kSide;
