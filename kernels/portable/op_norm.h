@@ -54,7 +54,7 @@ bool check_parameters(
     const std::optional<Tensor>& bias,
     size_t count);
 
-/// The same for a statistic.
+/// Does the same for a statistic.
 bool check_statistic(
     KernelRuntimeContext& ctx,
     const Tensor& self,

@@ -40,7 +40,7 @@ void load_frame(const Frames& frames, const T* signal, int32_t frame) {
   while (i < frames.size) {
     const int32_t at = start + i;
     if (at >= 0 && at <= last) {
-      // Up to the end of the signal.
+      // It goes up to the end of the signal.
       const int32_t end = last - start < frames.size ? last - start + 1 : frames.size;
       const T* from = signal + at;
       if (window == nullptr) {

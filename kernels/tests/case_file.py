@@ -4,7 +4,7 @@ Little-endian. A case file is a count (u32) and that many cases: name (u32 lengt
 arguments. An argument is a kind and its value: `n` none, `i` i64, `d` f64, `b` u8, `s` string, `I`, `T` and `O` lists
 of integers, tensors, and tensors or none (u32 count, arguments), `t` and `o` (an output) tensors: dtype (u8), whether
 its shape is dynamic (u8), number of dims (u8), sizes (i32 each), dim order (u8 each), size in bytes (u32), elements
-in memory order; `m` is a tensor that lies over others, with its place in their block (u32) after it. A result is an
+in memory order; `m` is a tensor that overlaps others, with its offset in their block (u32) after it. A result is an
 error (u32), the last argument if it is a number (`i` and i64, or `d` and f64), number of outputs (u32), and per output
 its dims (u8), sizes, bytes (u32), elements.
 """

@@ -109,7 +109,7 @@ def triangle_cases() -> Iterator[Case]:
 
 
 def creation_cases() -> Iterator[Case]:
-    """All of these."""
+    """Returns all of these."""
     return itertools.chain(fill_cases(), sequence_cases(), random_cases(), whole_copy_cases(), triangle_cases())
 
 

@@ -67,7 +67,7 @@ def parameter_cases(
         x = channels_last(values((2, 3, 4, 5), dtypes[0]))
         expected = function(x)
         yield case(name, x, *parameters, expected=expected)
-        # Another dim order than the input's.
+        # The dim order differs from the input's.
         yield Case(name, [x, *parameters, Out(expected.dtype, (2, 3, 4, 5))], [expected])
         x = values((2, 3), dtypes[0])
         yield Case(name, [x, *parameters, Out(expected.dtype, (4, 5), is_dynamic=True)], [function(x)])

@@ -47,7 +47,7 @@ def zero_point() -> int:
 
 
 def activation() -> tuple[int, int]:
-    """An output's range."""
+    """Returns an output's range."""
     low, high = sorted(random.choices(range(-128, 128), k=2))
     return random.choice([(-128, 127), (-128, 127), (low, high)])
 
@@ -144,7 +144,7 @@ def elementwise_cases(count: int) -> Iterator[Case]:
 
 
 def _window(size: int) -> tuple[int, int, int, int]:
-    """Kernel, stride, padding and dilation that fit on a dim."""
+    """Returns kernel, stride, padding and dilation that fit on a dim."""
     while True:
         kernel, stride = random.choice([1, 2, 3, 3, 4, 5, 10]), random.choice([1, 1, 2, 3])
         padding, dilation = random.choice([0, 0, 1, 1, 2, 5]), random.choice([1, 1, 1, 2, 3])
@@ -298,7 +298,7 @@ def pool_cases(count: int) -> Iterator[Case]:
 
 
 def softmax_cases(count: int) -> Iterator[Case]:
-    """No result is so near a half that rounding depends on the last bit of an exponential."""
+    """Keeps results away from halves, where rounding depends on the last bit of an exponential."""
     while count > 0:
         shape = random.choice([(12,), (1, 12), (3, 5), (2, 3, 4), (1, 1), (1, 256), (1, 6, 3, 5)])
         x = integers(shape)

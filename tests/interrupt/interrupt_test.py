@@ -24,6 +24,7 @@ _COMMANDS = (
     "new_model",
     "plot",
     "profile",
+    "prove",
     "verify",
 )
 _MODULES = [f"tools.commands.{command}" for command in _COMMANDS] + [
