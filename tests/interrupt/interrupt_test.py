@@ -31,6 +31,8 @@ _MODULES = [f"tools.commands.{command}" for command in _COMMANDS] + [
     "boardsim",
     "docs.rules_page",
     "runtime.fuzz",
+    "third_party.audit",
+    "third_party.packages",
     "third_party.python.update_lock",
     "tools.artifacts.board.table",
     "tools.verify.emulate",

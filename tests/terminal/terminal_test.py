@@ -24,6 +24,8 @@ _MISTAKES = {
     "boardsim.boardsim": "--board BAD --elf BAD",
     "docs.rules_page": "BAD --output page.md",
     "runtime.fuzz.__main__": "--replay BAD",
+    "third_party.audit": "--lock BAD --npm {}",
+    "third_party.packages": "--lock BAD --npm {}",
     "third_party.python.update_lock": "--directory BAD",
     "tools.artifacts.board.table": "BAD --brief README.md",
     "tools.commands.benchmark.benchmark": "--index BAD --qemu qemu",
