@@ -40,7 +40,7 @@ def _chromium(*arguments: str) -> str:
 
 
 def _after(tmp_path: Path, actions: str) -> Any:
-    """What a script's actions find on the page, which must have had no errors and no requests."""
+    """Returns what a script's actions find on the page, which must have had no errors and no requests."""
     text = _PAGE.read_text(encoding="utf-8")
     page = tmp_path / "page.html"
     text = text.replace("<body>", "<body>" + _ERRORS).replace("</body>", _SCRIPT.format(actions=actions) + "</body>")

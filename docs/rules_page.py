@@ -70,7 +70,7 @@ class Message:
             self._fields[field].append(value)
 
     def text(self, field: int) -> str:
-        """A string; empty where there is none."""
+        """Returns a string; empty where there is none."""
         return (self.texts(field) or [""])[-1]
 
     def texts(self, field: int) -> list[str]:
@@ -78,7 +78,7 @@ class Message:
         return [value.decode("utf-8") for value in self._fields.get(field, []) if isinstance(value, bytes)]
 
     def number(self, field: int) -> int:
-        """A number, enumerator or bool; 0 where there is none."""
+        """Returns a number, enumerator or bool; 0 where there is none."""
         values = [value for value in self._fields.get(field, []) if isinstance(value, int)]
         return values[-1] if values else 0
 
@@ -155,7 +155,7 @@ def page(modules: Sequence[Module]) -> str:
 
 
 def _module(module: Module) -> Iterator[str]:
-    """The parts of a file: a macro comes before the rule that it wraps, and providers last."""
+    """Yields the parts of a file: a macro comes before the rule that it wraps, and providers last."""
     name = module.file.partition(":")[2]
     yield f"### {name.removesuffix('.bzl')}\n"
     yield f"[rules/{name}](../rules/{name}): {module.doc}\n"
@@ -222,7 +222,7 @@ def _cell(text: str) -> str:
 
 
 def _paragraphs(text: str) -> str:
-    """A doc string; its paragraphs are lines, and what is indented stays as it is."""
+    """Returns a doc string; its paragraphs are lines, and what is indented stays as it is."""
     blocks = re.split(r"\n\s*\n", text.strip())
     return "\n\n".join(block if block.startswith("    ") else _flat(block) for block in blocks) + "\n"
 

@@ -16,7 +16,7 @@ IMAGES = {
 
 
 def instructions(elf: Path) -> int:
-    """How many instructions an image has.
+    """Returns how many instructions an image has.
 
     Its mapping symbols say what is code and what is data ($t, $d; AAELF32, "Mapping symbols"). Instructions of 32 bits
     begin with 0b11101, 0b11110 or 0b11111 (Armv7-M Architecture Reference Manual, A5.1).

@@ -71,7 +71,7 @@ class Measured:
 
     @property
     def is_over(self) -> bool:
-        """Whether it is over its limit."""
+        """Returns whether it is over its limit."""
         return not self.kind and self.bytes > LIMIT
 
 
@@ -135,7 +135,7 @@ class Image:
 
 
 def read_image(path: Path) -> Image:
-    """What an image takes.
+    """Returns what an image takes.
 
     Raises:
       UserError: the file is missing or no ELF file.
@@ -177,13 +177,13 @@ def _is_shared(source: str) -> bool:
 
 
 def kind_of(operator: str) -> str:
-    """The kind of operators that may take more than the limit; empty for others."""
+    """Returns the kind of operators that may take more than the limit; empty for others."""
     base = operator.partition("::")[2].partition(".")[0]
     return next((kind for kind, pattern in _KINDS.items() if re.fullmatch(pattern, base)), "")
 
 
 def measure(images: Path, selections: Path) -> tuple[list[Measured], list[str]]:
-    """What each operator adds, largest first, and those of which no call is known."""
+    """Returns what each operator adds, largest first, and those of which no call is known."""
     paths: dict[str, str] = json.loads(images.read_text(encoding="utf-8"))
     chosen: dict[str, str | None] = json.loads(selections.read_text(encoding="utf-8"))
     found = {
@@ -204,7 +204,7 @@ def measure(images: Path, selections: Path) -> tuple[list[Measured], list[str]]:
 
 
 def lines_of(measured: Sequence[Measured], missing: Sequence[str]) -> Iterator[str]:
-    """The table, and what it says."""
+    """Yields the table, and what it says."""
     width = max((len(entry.operator) for entry in measured), default=8)
     yield f"{'operator':{width}}    own  total  limit        selected"
     for entry in measured:

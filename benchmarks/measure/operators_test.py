@@ -25,7 +25,7 @@ INSTRUCTIONS = {"add": 5, "mul": 5, "relu": 5, "sigmoid": 47, "softmax": 45, "la
 
 
 def flash(operator: str) -> Memory:
-    """What takes the flash of an operator's image."""
+    """Returns what takes the flash of an operator's image."""
     return read_size_report(IMAGES[operator].report).flash
 
 

@@ -14,7 +14,7 @@ from kernels.tests.case_values import FLOATINGS, case, channels_last, out_like, 
 
 
 def several(operator: str, *arguments: Any, expected: tuple[Tensor, ...]) -> Case:
-    """A call with as many outputs as results."""
+    """Returns a call with as many outputs as results."""
     return Case(operator, [*arguments, *map(out_like, expected)], list(expected))
 
 

@@ -69,7 +69,7 @@ _BACKENDS = [Backend("SomeBackend", 4, 16), Backend("OtherBackend", 0, 0)]
 
 
 def fill(shape: tuple[int, ...]) -> torch.Tensor:
-    """The input that the tests run an exported model on; runtime/tests/program_runner.cpp makes the same."""
+    """Returns the input that the tests run an exported model on; runtime/tests/program_runner.cpp makes the same."""
     count = torch.Size(shape).numel()
     return ((torch.arange(count) % 7) * 0.25 - 0.5).to(torch.float32).reshape(shape)
 

@@ -113,7 +113,7 @@ FILES = {
 
 
 def linked(**files: Path | None) -> Callable[[Path], None]:
-    """The step that links a program, with one of its files in the place of None."""
+    """Returns the step that links a program, with one of its files in the place of None."""
     given = FILES | files
     options = [
         *("--program", given["program"], "--core", "host"),

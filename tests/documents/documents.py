@@ -45,14 +45,14 @@ class Tree:
 
     @property
     def tops(self) -> list[str]:
-        """The folders of the root."""
+        """Returns the folders of the root."""
         return sorted(folder for folder in self.folders if folder != "." and "/" not in folder)
 
     def has_path(self, path: str) -> bool:
         return _matches(path, self.files | self.folders)
 
     def has_label(self, package: str, target: str | None) -> bool:
-        """Whether there is a target; without one, the package or the target that is named like it."""
+        """Returns whether there is a target; without one, the package or the target that is named like it."""
         if package == "..." or package.endswith("/..."):
             return (package.removesuffix("...").rstrip("/") or ".") in self.folders
         if target in ("all", "*", "..."):
@@ -71,13 +71,13 @@ def _matches(name: str, names: frozenset[str]) -> bool:
 
 
 def anchors(text: str) -> set[str]:
-    """What links to the headings of a document end in, by the rule of the sites that show it."""
+    """Returns what links to the headings of a document end in, by the rule of the sites that show it."""
     headings = _HEADING.findall(_FENCED.sub("", text))
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 def missing(document: str, texts: dict[str, str], tree: Tree) -> Iterator[str]:
-    """What a document names and the tree does not have.
+    """Yields what a document names and the tree does not have.
 
     Args:
         document: its path from the root.

@@ -38,7 +38,7 @@ def processor_seconds(pid: int) -> float:
 
 
 def stored(folder: Path) -> int:
-    """The bytes of a folder's files."""
+    """Returns the bytes of a folder's files."""
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 

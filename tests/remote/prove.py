@@ -73,7 +73,7 @@ class Proof:
 
     @contextlib.contextmanager
     def farm(self, workers: int, targets: list[str]) -> Iterator[Farm]:
-        """A farm whose storage has Python and those of its packages that the targets need."""
+        """Yields a farm whose storage has Python and those of its packages that the targets need."""
         self._count += 1
         folder = self._directory / f"farm{self._count}"
         folder.mkdir()
@@ -107,13 +107,13 @@ class Proof:
         return build
 
     def _packages(self, targets: list[str]) -> list[Path]:
-        """The directories of Python and of the packages that actions use, in the workspace's output base."""
+        """Returns the directories of Python and of the packages that actions use, in the workspace's output base."""
         needed = self._workspace.repositories(targets)
         found = [path for path in fetched(self._workspace) if path.name in needed]
         return [path / name for path in found for name in ("python", "site-packages") if (path / name).is_dir()]
 
     def _copy(self, name: str) -> Checkout:
-        """A copy of the workspace's files, at a path of its own."""
+        """Returns a copy of the workspace's files, at a path of its own."""
         source = self._workspace.root
         target = self._directory / name
         for file in _files(source):
@@ -216,7 +216,7 @@ def _say(text: str) -> None:
 
 
 def of_models(labels: list[str], count: int) -> list[str]:
-    """The labels //PACKAGE:MODEL_test_... of the first `count` models."""
+    """Returns the labels //PACKAGE:MODEL_test_... of the first `count` models."""
     models = sorted({label.partition("_test_")[0] for label in labels})[:count]
     return [label for label in labels if label.partition("_test_")[0] in models]
 
@@ -226,7 +226,7 @@ def _command(targets: list[str]) -> str:
 
 
 def _package(name: str) -> Path:
-    """The folder of an installed package."""
+    """Returns the folder of an installed package."""
     spec = importlib.util.find_spec(name)
     if spec is None or spec.origin is None:
         raise FarmError(f"the package {name} is missing.")

@@ -103,7 +103,7 @@ class Programs:
     bwrap: Path
 
     def environment(self) -> dict[str, str]:
-        """The environment in which they find each other."""
+        """Returns the environment in which they find each other."""
         return dict(os.environ, PATH=f"{self.bwrap}:{self.buildbox}:/usr/bin:/bin")
 
 
@@ -173,11 +173,11 @@ class Farm:
         self._start(name, command)
 
     def stored(self) -> int:
-        """The bytes of all files in BuildGrid's storage: inputs, outputs and what describes actions."""
+        """Returns the bytes of all files in BuildGrid's storage: inputs, outputs and what describes actions."""
         return sum(path.stat().st_size for path in (self._directory / "files").rglob("*") if path.is_file())
 
     def journal(self, name: str) -> Path:
-        """The file in which a worker writes what it ran, a line of JSON for each action."""
+        """Returns the file in which a worker writes what it ran, a line of JSON for each action."""
         return self._directory / name / "journal.jsonl"
 
     def kill_worker(self, name: str) -> None:

@@ -52,7 +52,7 @@ class Inputs:
         self._known: dict[str, tuple[int, int]] = {}
 
     def size(self, root: Digest) -> tuple[int, int]:
-        """The files and the bytes of a tree."""
+        """Returns the files and the bytes of a tree."""
         if root.hash not in self._known:
             directory = Directory()
             directory.ParseFromString(self.read(root))
@@ -62,7 +62,7 @@ class Inputs:
         return self._known[root.hash]
 
     def read(self, digest: Digest) -> bytes:
-        """A small blob."""
+        """Returns a small blob."""
         if digest.size_bytes == 0:
             return b""
         [response] = self._storage.BatchReadBlobs(BatchReadBlobsRequest(digests=[digest])).responses

@@ -72,7 +72,7 @@ def _descriptors(to: int) -> Iterator[None]:
 
 
 def _in_terminal(run: Callable[[], int]) -> tuple[int, str]:
-    """The exit status, and what a terminal of 80 columns shows."""
+    """Returns the exit status, and what a terminal of 80 columns shows."""
     screen, terminal = os.openpty()
     with os.fdopen(screen, "rb", buffering=0) as reader:
         try:
