@@ -26,7 +26,7 @@ begin with `@torch_fusion`. How they are used is told in [own_model.md](own_mode
 [firmware.md](firmware.md).
 """
 
-# What rules of any project are loaded from.
+# Rules of any project are loaded from these.
 _PUBLIC = "//rules:defs.bzl"
 
 _TYPES = {
@@ -101,11 +101,11 @@ def _varint(data: bytes, place: int) -> tuple[int, int]:
 
 @dataclass(frozen=True)
 class Module:
-    """What a .bzl file documents.
+    """The documentation of a .bzl file.
 
     Attributes:
         file: its label.
-        doc: what it says of itself.
+        doc: its own doc string.
         parts: Markdown of each of its macros, rules and providers, by name.
     """
 
@@ -131,7 +131,7 @@ def read_module(path: Path) -> Module:
 
 
 def page(modules: Sequence[Module]) -> str:
-    """The page: what //rules:defs.bzl has, what its own targets load from other files besides, and providers."""
+    """Returns the page: the contents of //rules:defs.bzl, further ones that its own targets load, and providers."""
     by_file = {module.file: module for module in modules}
     if _PUBLIC not in by_file:
         raise UserError(f"there is no documentation of {_PUBLIC} among {', '.join(sorted(by_file))}")

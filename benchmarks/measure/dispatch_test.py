@@ -1,4 +1,4 @@
-"""What calling an operator takes on a Cortex-M4, without what its kernel does: images that differ in nothing else."""
+"""Measures the call of an operator on a Cortex-M4, without its kernel: images that differ in nothing else."""
 
 from __future__ import annotations
 

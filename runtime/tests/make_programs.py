@@ -291,7 +291,7 @@ def _made() -> dict[str, Callable[[], bytes]]:
     ]
     increment = [KernelCall(INCREMENT, [0, 1, 1])]
     constant = _tensor([2], None, constant=1)
-    # For a view: values 3 to 5, a number, the size made of it, and the tensor that becomes the view.
+    # These are for a view: values 3 to 5, a number, the size made of it, and the tensor that becomes the view.
     view = [Int(2), IntList([3]), _tensor([2], 32)]
 
     def with_constant(instructions: list[object], *values: object, outputs: list[int] | None = None) -> bytes:
