@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-# What the scripts use of a base system; nothing here fetches or installs.
+# The scripts use these of a base system; nothing here fetches or installs.
 BASE = ["awk", "bash", "cat", "df", "dirname", "env", "find", "flock", "grep", "head", "ls", "mkdir", "mv", "perl"]
 BASE += ["readlink", "rm", "sed", "sh", "sha256sum", "sleep", "tail", "touch", "tr"]
 

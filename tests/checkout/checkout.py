@@ -24,7 +24,7 @@ class CheckoutError(UserError):
 
 @dataclass(frozen=True)
 class Build:
-    """What a build did.
+    """The result of a build.
 
     Attributes:
       seconds: its duration.
@@ -109,7 +109,7 @@ class Checkout:
         return {names.get(name, name) for name in found}
 
     def output_base(self) -> Path:
-        """Bazel's output base."""
+        """Returns Bazel's output base."""
         return Path(self._bazel(["info", "--noshow_progress", "output_base"], "info").strip())
 
     def server(self) -> int:
@@ -122,7 +122,7 @@ class Checkout:
 
     def _bazel(self, arguments: list[str], what: str) -> str:
         command = [str(self.root / "bazelw"), *self._startup, *arguments]
-        # What `bazel run` and the launcher put into the environment would make repositories be fetched again.
+        # Variables that `bazel run` and the launcher put into the environment would make repositories be fetched again.
         environment = {name: value for name, value in os.environ.items() if name.startswith(_ENVIRONMENT)}
         result = subprocess.run(command, cwd=self.root, env=environment, capture_output=True, text=True, check=False)
         if result.returncode != 0:

@@ -67,7 +67,7 @@ def _python(file: str, text: str) -> Iterator[str]:
         elif isinstance(node, ast.ImportFrom):
             module = node.module or ""
             names = [module, *(f"{module}.{alias.name}".lstrip(".") for alias in node.names)]
-            # A model file imports what lies beside it by its name alone.
+            # A model file imports files beside it by their names alone.
             bases = [folder.joinpath(*[".."] * (node.level - 1))] if node.level else [PurePosixPath(), folder]
         else:
             continue

@@ -33,13 +33,13 @@ from tests.remote.servers import Farm, FarmError, Programs
 from tools.quiet.console import UserError
 from tools.quiet.tool import run_tool
 
-# A compiler, an archiver, a linker and a tool in Python. Not PyTorch, whose files take a minute.
+# These are a compiler, an archiver, a linker and a tool in Python. PyTorch is left out: its files take a minute.
 _SHORT = ["//runtime:program_reader", "//toolchains/arm_gnu/tests:sample_cortex_m4"]
 _IMAGE = ["//firmware:nucleo_wb55rg"]
-# Of 20 models on 4 boards each, or more.
+# The tests of 20 models on 4 boards each, or more.
 _TESTS = "tests(//tests/remote:models_test)"
 
-# Flags of Bazel's commands. What is no test is to be built, too.
+# Flags of Bazel's commands. Targets that are no tests are to be built, too.
 _FLAGS: dict[str, list[str]] = {"build": [], "test": ["--nobuild_tests_only"]}
 
 
@@ -178,7 +178,7 @@ def _kill_when_busy(farm: Farm, worker: str) -> None:
 
 
 def _say_staged(journals: list[Path]) -> None:
-    """What the actions of each kind had as inputs, and how long they took with staging."""
+    """Prints the inputs of the actions of each kind, and how long they took with staging."""
     kinds: dict[str, list[dict[str, float]]] = defaultdict(list)
     for journal in journals:
         for line in journal.read_text().splitlines() if journal.exists() else []:
@@ -192,7 +192,9 @@ def _say_staged(journals: list[Path]) -> None:
 
 
 def _files(root: Path) -> list[Path]:
-    """The files of a checkout that git knows or would, or of a folder without git all: Bazel's are behind links."""
+    """Returns the files of a checkout that git knows or would, or all of a folder without git: Bazel's are behind
+    links.
+    """
     if not (root / ".git").exists():
         return [Path(name, file).relative_to(root) for name, _, files in os.walk(root) for file in files]
     listed = ["git", "-C", str(root), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]

@@ -28,7 +28,7 @@ from tools.quiet.console import UserError
 # error.
 _RPC_THREADS = 400
 
-# How much one message may hold: gRPC's limit is 4 MiB.
+# The limit of one message: gRPC's is 4 MiB.
 _BATCH_BYTES = 3 << 20
 _BATCH_FILES = 2000
 
@@ -90,7 +90,7 @@ class FarmError(UserError):
 
 @dataclass(frozen=True)
 class Programs:
-    """Where the servers' programs are.
+    """The folders of the servers' programs.
 
     Attributes:
       buildbox: the folder of buildbox-casd, buildbox-run and buildbox-fuse.
@@ -272,10 +272,10 @@ class Farm:
             time.sleep(0.1)
 
 
-# How long a server may take to start. Seconds.
+# Seconds that a server may take to start.
 _START_SECONDS = 120.0
 
-# BuildGrid's command line.
+# Runs BuildGrid's command line.
 _BGD = [sys.executable, "-c", "from buildgrid.server.app import cli; cli()"]
 
 
