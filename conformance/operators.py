@@ -33,7 +33,7 @@ DTYPES = (
 )
 
 
-# Of our own operators these take PyTorch's tensors; conformance/cortex_m has the packed int8 layers.
+# These of our own operators take PyTorch's tensors; conformance/cortex_m has the packed int8 layers.
 _OWN = ("torch_fusion::gru.out", "torch_fusion::lstm.out", "torch_fusion::max_pool2d.out")
 
 

@@ -15,7 +15,7 @@ load("//third_party/qemu:repository.bzl", "qemu")
 load("//toolchains/python:exec_tools.bzl", "python_exec_tools")
 
 # The sets of Python packages, each with those that it builds on; third_party/python/requirements has a lock for each.
-_PYPI_SETS = {
+PYPI_SETS = {
     "tools": [],
     "torch": ["tools"],
     "export": ["tools", "torch"],
@@ -98,7 +98,7 @@ _NO_BYTE_CODE = {
 _SUITE = "@debian_bookworm//:mirror.txt"
 
 # What tools/pipeline/page puts into pages: docs/page.md says why these. Name of the repository -> arguments of npm_library.
-_NPM_LIBRARIES = {
+NPM_LIBRARIES = {
     "npm_d3": {
         "file": "dist/d3.min.js",
         "package": "d3",
@@ -128,7 +128,7 @@ def _third_party_impl(mctx):
     arm_gnu_libstdcxx(name = "arm_gnu_libstdcxx", suite = _SUITE, toolchain = "@arm_gnu_toolchain//:BUILD.bazel")
     arm_gnu_softfp(name = "arm_gnu_softfp", suite = _SUITE, toolchain = "@arm_gnu_toolchain//:BUILD.bazel")
     python3_11(name = "python3_11", suite = _SUITE)
-    for name in _PYPI_SETS:
+    for name in PYPI_SETS:
         pypi_set(
             name = "pypi_" + name,
             content = "python-" + name,
@@ -140,7 +140,7 @@ def _third_party_impl(mctx):
         )
     pypi(
         name = "pypi",
-        sets = {name: ["pypi_" + other for other in others + [name]] for name, others in _PYPI_SETS.items()},
+        sets = {name: ["pypi_" + other for other in others + [name]] for name, others in PYPI_SETS.items()},
     )
     executorch(
         name = "executorch",
@@ -151,7 +151,7 @@ def _third_party_impl(mctx):
     cmake(name = "cmake", suite = _SUITE)
     qemu(name = "qemu", suite = _SUITE)
     lavapipe(name = "lavapipe", suite = _SUITE)
-    for name, library in _NPM_LIBRARIES.items():
+    for name, library in NPM_LIBRARIES.items():
         npm_library(name = name, **library)
     qemu_user(name = "qemu_user", suite = _SUITE)
     host_clang(name = "host_clang", suite = _SUITE)
@@ -169,7 +169,7 @@ def _third_party_impl(mctx):
                 name = tag.name,
                 lock = tag.lock,
                 # What exporting and training run with.
-                provided = [lock_of(release, name) for name in _PYPI_SETS["export"] + ["export"]],
+                provided = [lock_of(release, name) for name in PYPI_SETS["export"] + ["export"]],
                 python = "@python3_11//:BUILD.bazel",
             )
 

@@ -132,7 +132,7 @@ def activation_cases() -> Iterator[Case]:
 def pair_cases(
     operator: str, function: Callable[[Any, Any], Tensor], dtypes: list[torch.dtype], *parameters: Any, zeros: bool
 ) -> Iterator[Case]:
-    """An elementwise operator of two tensors; `zeros` says whether the second may have integer zeros."""
+    """Yields an elementwise operator of two tensors; `zeros` says whether the second may have integer zeros."""
 
     def second(shape: tuple[int, ...], dtype: torch.dtype, special: bool = False) -> Tensor:
         tensor = values(shape, dtype, special)

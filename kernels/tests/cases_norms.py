@@ -14,7 +14,7 @@ from kernels.tests.case_values import FLOATINGS, case, channels_last, out_like, 
 
 
 def several(operator: str, *arguments: Any, expected: tuple[Tensor, ...]) -> Case:
-    """A call with as many outputs as results."""
+    """Returns a call with as many outputs as results."""
     return Case(operator, [*arguments, *map(out_like, expected)], list(expected))
 
 
@@ -89,7 +89,7 @@ def batch_norm_cases(dtype: torch.dtype) -> Iterator[Case]:
         variance = values(channels, dtype).abs() + 1
         for parameters in [(weight, bias), (None, None)]:
             expected = torch.ops.aten._native_batch_norm_legit_no_training(x, *parameters, mean, variance, 0.1, 1e-5)
-            # Nothing is saved, whatever shape a backend gives to nothing.
+            # Nothing is saved; backends differ in the shape of nothing.
             outs = [out_like(expected[0]), Out(dtype, (0,)), Out(dtype, (0,))]
             yield Case(
                 "aten::_native_batch_norm_legit_no_training.out",

@@ -24,7 +24,7 @@ def dynamic(operator: str, *arguments: Any, expected: Tensor) -> Case:
 
 
 def list_case(operator: str, *arguments: Any, expected: tuple[Tensor, ...]) -> Case:
-    """A call with a list of outputs."""
+    """Returns a call with a list of outputs."""
     results = [part.contiguous() for part in expected]
     return Case(operator, [*arguments, tuple(out_like(part) for part in results)], [*results])
 

@@ -30,12 +30,12 @@ def integers(shape: tuple[int, ...], low: int = -128, high: int = 127) -> Tensor
 
 
 def image(*shape: int) -> Tensor:
-    """An image in the layout that the lowering gives them."""
+    """Returns an image in the layout that the lowering gives them."""
     return integers(shape).contiguous(memory_format=torch.channels_last)
 
 
 def factor(low: float = 1e-4, high: float = 1.5) -> Factor:
-    """A factor as the lowering makes one of a real number."""
+    """Returns a factor as the lowering makes one of a real number."""
     real = low * (high / low) ** random.random()
     chosen = random.choice([real, real, real, 2.0 ** -random.randint(0, 12)])
     multiplier, shift = passes_utils.quantize_multiplier_aot(chosen)
@@ -53,7 +53,7 @@ def activation() -> tuple[int, int]:
 
 
 def case(name: str, *arguments: Any, like: tuple[Any, ...] | None = None) -> Case:
-    """A call with its result from the dialect; lists are tuples.
+    """Returns a call with its result from the dialect; lists are tuples.
 
     Args:
       like: arguments that give the same result, where the dialect does not compute it from these.
@@ -166,7 +166,7 @@ def _per_channel(channels: int, taps: int) -> tuple[Tensor | None, Tensor, Tenso
 
 
 def _dilated(weight: Tensor, dim: int, dilation: tuple[int, int]) -> Tensor:
-    """A kernel with zeros between its elements: PyTorch has no dilated convolution of integers."""
+    """Returns a kernel with zeros between its elements: PyTorch has no dilated convolution of integers."""
     for offset, step in enumerate(dilation):
         shape = list(weight.shape)
         shape[dim + offset] = (shape[dim + offset] - 1) * step + 1
@@ -356,7 +356,7 @@ def masked_softmax_cases(count: int) -> Iterator[Case]:
 
 
 def _like_fused(name: str, *arguments: Any) -> Case:
-    """A call of an operator of our own with its result from Python."""
+    """Returns a call of an operator of our own with its result from Python."""
     ends = {"norm": norms, "softmax": softmax, "prelu": prelu}
     owner = next((module for end, module in ends.items() if name.endswith(end)), recurrent)
     results = getattr(owner, name)(*arguments)
@@ -657,7 +657,7 @@ def int4_cases(count: int, arrangement: int) -> Iterator[Case]:
 
 
 def _refused_int4_cases(arrangement: int) -> Iterator[Case]:
-    """A linear layer with int4 weights of 40 features to 5, with one argument wrong."""
+    """Yields a linear layer with int4 weights of 40 features to 5, with one argument wrong."""
     packed = int4.pack_int4(_int4_layer(int4.LINEAR_INT4, 5, 40, True), arrangement)
     assert packed is not None
     right = [integers((2, 40)), packed, 5, Out(torch.int8, (2, 5))]

@@ -20,7 +20,7 @@ from tools.commands.flash.testing import BoardUnderTest, nucleo, pico
 _BOARDS = {"nucleo_wb55rg": nucleo(), "pico2_w": pico()}
 # The test tries every eighth step of the flash controller; `power_every_step_test` tries all.
 _EVERY = int(os.environ["EVERY"])
-# Flash that the small images use, and some behind it.
+# The small images use this much flash, and some more.
 _WINDOW = 4 * 4096
 
 
