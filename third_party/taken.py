@@ -33,7 +33,7 @@ def listing(files: dict[str, Path]) -> str:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Command line entry point."""
+    """Runs the command line."""
     parser = argparse.ArgumentParser(prog="taken", description=__doc__)
     parser.add_argument("--output", type=Path, help="file to write instead of standard output")
     arguments = parser.parse_args(argv)

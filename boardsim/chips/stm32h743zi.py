@@ -74,15 +74,15 @@ class Stm32h743:
             machine.add_peripheral(peripheral)
 
     def flash_written(self, memory: Memory, offset: int, size: int, value: int) -> None:
-        """A store to flash goes through the controller."""
+        """Hands a store to flash to the controller."""
         self.flash.written(offset, size, value)
 
     def power_lost(self) -> None:
-        """Power is gone."""
+        """Handles the loss of power."""
         self.flash.power_lost()
 
     def coprocessor(self, first: int, second: int) -> bool:
-        """The chip has no coprocessor but the FPU."""
+        """Executes nothing: the chip has no coprocessor but the FPU."""
         return False
 
     def boot(self) -> tuple[int, int] | None:

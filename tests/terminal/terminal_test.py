@@ -50,7 +50,7 @@ _MISTAKES = {
 
 @contextlib.contextmanager
 def _descriptors(to: int) -> Iterator[None]:
-    """Output and errors go elsewhere, those of programs that are started, too."""
+    """Sends output and errors elsewhere, those of programs that are started, too."""
     sys.stdout.flush()
     sys.stderr.flush()
     kept = [os.dup(1), os.dup(2)]

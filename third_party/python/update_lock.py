@@ -233,7 +233,7 @@ def update_release(directory: Path) -> dict[Path, int]:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Command line entry point."""
+    """Runs the command line."""
     parser = argparse.ArgumentParser(prog="update_lock", description=__doc__)
     workspace = os.environ.get("BUILD_WORKSPACE_DIRECTORY")
     default = Path(workspace) / _HERE if workspace else None
