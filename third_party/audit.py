@@ -132,7 +132,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Command line entry point."""
+    """Runs the command line."""
     parser = argparse.ArgumentParser(prog="audit", description=__doc__)
     add_locks(parser)
     return run_tool("audit", _run, parser.parse_args(argv))

@@ -25,7 +25,7 @@ _APT = (
 
 
 def distribution(folder: Path, name: str, version: str, *lines: str) -> Distribution:
-    """A package that is installed, with lines of its metadata."""
+    """Returns a package that is installed, with lines of its metadata."""
     (folder / name).mkdir()
     text = "\n".join(["Metadata-Version: 2.4", f"Name: {name}", f"Version: {version}", *lines])
     (folder / name / "METADATA").write_text(text + "\n")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-# What the scripts use of a base system; nothing here fetches or installs.
+# The scripts use these of a base system; nothing here fetches or installs.
 BASE = ["awk", "bash", "cat", "df", "dirname", "env", "find", "flock", "grep", "head", "ls", "mkdir", "mv", "perl"]
 BASE += ["readlink", "rm", "sed", "sh", "sha256sum", "sleep", "tail", "touch", "tr"]
 
@@ -21,7 +21,7 @@ Program = Callable[[str, str], None]
 
 @pytest.fixture
 def machine(tmp_path: Path) -> Path:
-    """A directory with the programs of a base system (bin), a home, and a checkout whose path has a space."""
+    """Returns a directory with the programs of a base system (bin), a home, and a checkout whose path has a space."""
     for directory in ["bin", "home", "a checkout"]:
         (tmp_path / directory).mkdir()
     for name in BASE:
@@ -58,7 +58,7 @@ def debian(program: Program) -> None:
 
 
 def apt_get(*mirrors: str, update: str = "echo 'E: no route'; exit 100") -> str:
-    """The lines of an apt-get whose sources are these mirrors, and which does no more than `update`."""
+    """Returns the lines of an apt-get whose sources are these mirrors, and which does no more than `update`."""
     addresses = [f"'{mirror}/dists/some/main/binary-amd64/Packages.xz' mirror_Packages 0" for mirror in mirrors]
     listing = "\n".join(f'echo "{address}"' for address in addresses)
     return f'case "$*" in *--print-uris*)\n{listing}\n;;\n*) {update};; esac'

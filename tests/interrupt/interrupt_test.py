@@ -72,7 +72,7 @@ def test_an_interrupt_is_one_line(module: str, moment: str, tmp_path: Path) -> N
         text=True,
         timeout=60,
         check=False,
-        # As the launcher does, until there is something that handles it.
+        # The launcher does so, until there is something that handles it.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN),
     )
     assert (result.returncode, result.stdout, result.stderr) == (130, "", "\ncommand: interrupted\n")
