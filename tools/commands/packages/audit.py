@@ -19,7 +19,7 @@ from http.client import HTTPException
 
 from pip._internal.commands import create_command
 
-from third_party.packages import DEBIAN, PYPI, Package, add_locks, packages
+from tools.commands.packages.packages import DEBIAN, PYPI, Package, add_locks, packages
 from tools.quiet.console import printable
 from tools.quiet.tool import run_tool
 
