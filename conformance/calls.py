@@ -71,7 +71,7 @@ class Call:
 
     @property
     def dtype(self) -> torch.dtype:
-        """Returns the dtype that the call counts for: that of its first tensor (not of a condition), or of its result."""
+        """Returns the dtype that the call counts for: its first tensor's (not a condition's), or its result's."""
         return next(iter([*_counted(self.arguments), *self.expected])).dtype
 
     def signature(self) -> tuple[Any, ...]:

@@ -78,7 +78,7 @@ def mobilenet_v2() -> nn.Module:
 
 @_trained
 def mobilenet_v2_spread() -> nn.Module:
-    """Returns the same, whose channels are of several sizes, as years of weight decay leave those of published weights."""
+    """Returns the same with channels of several sizes, as years of weight decay leave those of published weights."""
     net = mobilenet_v2()
     for norm in (module for module in net.modules() if isinstance(module, nn.BatchNorm2d)):
         norm.weight.data = 0.5 * torch.randn_like(norm.weight).exp()
