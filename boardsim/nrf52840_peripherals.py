@@ -202,7 +202,7 @@ class Uart(Nrf):
 
     @property
     def baud(self) -> float:
-        """BAUDRATE is in units of 16 MHz / 2^32; it is as exact as the oscillator."""
+        """Returns the rate of BAUDRATE, in units of 16 MHz / 2^32; it is as exact as the oscillator."""
         rate = self.values.get(0x524, 0) * 16e6 / 2**32
         return rate if self._clock.crystal else rate * _INTERNAL_ERROR
 

@@ -38,7 +38,7 @@ _OWN = ("torch_fusion::gru.out", "torch_fusion::lstm.out", "torch_fusion::max_po
 
 
 def dtype_text(dtype: torch.dtype) -> str:
-    """PyTorch's name of a dtype without its scope."""
+    """Returns PyTorch's name of a dtype without its scope."""
     return str(dtype).removeprefix("torch.")
 
 
@@ -72,7 +72,7 @@ def _listed(path: Path) -> Iterable[str]:
 
 
 def listed_operators(catalogs: Sequence[Path], symbols: Iterable[str]) -> list[Operator]:
-    """All operators of the list, by group and name.
+    """Returns all operators of the list, by group and name.
 
     Args:
       symbols: the operators on numbers.

@@ -74,7 +74,7 @@ class Message:
         return (self.texts(field) or [""])[-1]
 
     def texts(self, field: int) -> list[str]:
-        """All of a repeated string."""
+        """Returns all of a repeated string."""
         return [value.decode("utf-8") for value in self._fields.get(field, []) if isinstance(value, bytes)]
 
     def number(self, field: int) -> int:
@@ -83,7 +83,7 @@ class Message:
         return values[-1] if values else 0
 
     def messages(self, field: int) -> list[Message]:
-        """All of a repeated field."""
+        """Returns all of a repeated field."""
         return [Message(value) for value in self._fields.get(field, []) if isinstance(value, bytes)]
 
 

@@ -287,7 +287,7 @@ class Windows:
 
     @property
     def taps(self) -> tuple[int, int]:
-        """Height and width of the kernel without dilation."""
+        """Returns height and width of the kernel without dilation."""
         return (self.kernel_height - 1) // self.dilation_y + 1, (self.kernel_width - 1) // self.dilation_x + 1
 
     @property

@@ -47,7 +47,7 @@ def over_dims(x: Tensor, dim: tuple[int, ...] | None) -> tuple[int, ...]:
 
 
 def reduction_cases() -> Iterator[Case]:
-    """All reductions, over one, several and all dims."""
+    """Yields all reductions, over one, several and all dims."""
     yield from _sums()
     yield from _extremes()
     yield from _truths()

@@ -30,7 +30,7 @@ def list_case(operator: str, *arguments: Any, expected: tuple[Tensor, ...]) -> C
 
 
 def view_cases() -> Iterator[Case]:
-    """All operators on elements of every size, in memory in their own order and channels last."""
+    """Yields all operators on elements of every size, in memory in their own order and channels last."""
     for dtype, is_last in itertools.product(SIZES, (False, True)):
         x = values(SHAPE, dtype)
         if is_last:

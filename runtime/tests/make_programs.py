@@ -222,7 +222,7 @@ def _serialize(
 
 
 def _x_and_y() -> list[object]:
-    """Input and output of most programs: two planned vectors of 2 elements."""
+    """Returns input and output of most programs: two planned vectors of 2 elements."""
     return [_tensor([2], 0), _tensor([2], 16)]
 
 

@@ -64,7 +64,7 @@ class Checkout:
         return Build(seconds, _runners(events), executed(events))
 
     def actions(self, target: str) -> set[tuple[str, tuple[str, ...]]]:
-        """Kind and outputs of the actions below a target, without those that Bazel does itself."""
+        """Returns kind and outputs of the actions below a target, without those that Bazel does itself."""
         options = ["--noshow_progress", "--output=jsonproto", "--include_commandline=false", *self._flags]
         # A server that has analysed the target in other configurations, too, such as a profile's, would count those. A
         # value that no build has makes it forget them.
@@ -166,7 +166,7 @@ def executed(events: Sequence[dict[str, Any]]) -> Counter[str]:
 
 
 def actions_of(graph: dict[str, Any]) -> set[tuple[str, tuple[str, ...]]]:
-    """Kind and outputs of the actions of an action graph that Bazel doesn't do itself."""
+    """Returns kind and outputs of the actions of an action graph that Bazel doesn't do itself."""
     fragments = {fragment["id"]: fragment for fragment in graph["pathFragments"]}
 
     def path(index: int) -> str:

@@ -123,7 +123,7 @@ class Proof:
 
 
 def prove(proof: Proof, targets: list[str], short: bool) -> None:
-    """One worker builds what was built locally, and a second checkout finds all of it; says what came out.
+    """Lets one worker build what was built locally, and a second checkout find all of it; prints the results.
 
     Args:
       short: whether to do without the second checkout.
@@ -137,7 +137,7 @@ def prove(proof: Proof, targets: list[str], short: bool) -> None:
 
 
 def prove_workers(proof: Proof, image: list[str], tests: list[str]) -> None:
-    """One worker and two workers build an image; two, one of which is killed, build and run tests of many models."""
+    """Lets one and two workers build an image; two, one of which is killed, build and run tests of many models."""
     expected = proof.build_locally(image)
     with proof.farm(1, image) as farm:
         one = proof.build_remotely(farm, "one worker", image, expected)

@@ -135,7 +135,7 @@ class Farm:
         self.stop()
 
     def flags(self) -> list[str]:
-        """Bazel's flags for this farm: what a user writes into user.bazelrc."""
+        """Returns Bazel's flags for this farm: what a user writes into user.bazelrc."""
         return ["--config=remote", f"--remote_executor=grpc://127.0.0.1:{self.port}"]
 
     def seed(self, directories: list[Path]) -> int:

@@ -24,8 +24,6 @@ _MISTAKES = {
     "boardsim.boardsim": "--board BAD --elf BAD",
     "docs.rules_page": "BAD --output page.md",
     "runtime.fuzz.__main__": "--replay BAD",
-    "third_party.audit": "--lock BAD --npm {}",
-    "third_party.packages": "--lock BAD --npm {}",
     "third_party.python.update_lock": "--directory BAD",
     "tools.artifacts.board.table": "BAD --brief README.md",
     "tools.commands.benchmark.benchmark": "--index BAD --qemu qemu",
@@ -37,6 +35,8 @@ _MISTAKES = {
     "tools.commands.new_board.new_board": "--name my_board --core cortex-m4 --clock-hz 1 --flash-length 1M "
     "--ram-length 8K --output BAD",
     "tools.commands.new_model.new_model": "BAD --checkout BAD --output x",
+    "tools.commands.packages.audit": "--lock BAD --npm {}",
+    "tools.commands.packages.packages": "--lock BAD --npm {}",
     "tools.commands.plot.plot": "--elf BAD --board BAD --simulate",
     "tools.commands.profile.profile": "--index BAD --qemu qemu",
     "tools.commands.prove.prove": "--hex BAD --board BAD --golden BAD --manifest BAD --program BAD "
@@ -50,7 +50,7 @@ _MISTAKES = {
 
 @contextlib.contextmanager
 def _descriptors(to: int) -> Iterator[None]:
-    """Output and errors go elsewhere, those of programs that are started, too."""
+    """Sends output and errors elsewhere, those of programs that are started, too."""
     sys.stdout.flush()
     sys.stderr.flush()
     kept = [os.dup(1), os.dup(2)]
