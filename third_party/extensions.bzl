@@ -27,8 +27,9 @@ PYPI_SETS = {
     "test": ["tools"],
 }
 
-# What nothing here needs of the packages. A fifth of torch's size: what building C++ against it needs, and programs. Importing it
-# looks for torch_shm_manager. A quarter of what exports: programs and static libraries of tosa-tools, and GPU kernels.
+# Nothing here needs these parts of the packages. They are a fifth of torch's size: files to build C++ against it, and
+# programs. Importing it looks for torch_shm_manager. And a quarter of the packages for exports: programs and static
+# libraries of tosa-tools, and GPU kernels.
 _EXCLUDE = {
     "torch": [
         "torch/bin/[!t]*",
@@ -37,7 +38,7 @@ _EXCLUDE = {
         "torch/share",
         "torch/test",
     ],
-    # What tosa-tools and torchao have beside their own packages hides folders of models that are called so.
+    # Folders that tosa-tools and torchao have beside their own packages hide folders of models with the same names.
     "export": [
         "bin",
         "checker",
@@ -59,7 +60,8 @@ _EXCLUDE = {
     ],
 }
 
-# What neither training nor exporting imports, or few models: a fifth of all byte code, whose making is most of what fetching takes.
+# Neither training nor exporting imports these, or few models: a fifth of all byte code, whose making is most of the
+# time of fetching.
 _NO_BYTE_CODE = {
     "torch": [
         "fsspec",
@@ -97,7 +99,8 @@ _NO_BYTE_CODE = {
 
 _SUITE = "@debian_bookworm//:mirror.txt"
 
-# What tools/pipeline/page puts into pages: docs/page.md says why these. Name of the repository -> arguments of npm_library.
+# tools/pipeline/page puts these into pages: docs/page.md says why. They are repository names -> arguments of
+# npm_library.
 NPM_LIBRARIES = {
     "npm_d3": {
         "file": "dist/d3.min.js",
@@ -159,7 +162,7 @@ def _third_party_impl(mctx):
         name = "host_compiler",
         clang = "@host_clang//:BUILD.bazel",
         suite = _SUITE,
-        # Where another workspace depends on this module, what compiles for its machine is its own choice.
+        # If another workspace depends on this module, it chooses the compiler for its machine itself.
         toolchain = is_root,
     )
     python_exec_tools(name = "python_exec_tools")
@@ -168,7 +171,7 @@ def _third_party_impl(mctx):
             python_packages(
                 name = tag.name,
                 lock = tag.lock,
-                # What exporting and training run with.
+                # Exporting and training run with these.
                 provided = [lock_of(release, name) for name in PYPI_SETS["export"] + ["export"]],
                 python = "@python3_11//:BUILD.bazel",
             )

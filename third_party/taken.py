@@ -17,7 +17,7 @@ def bazel_packages(environment: dict[str, str]) -> Path:
 
 def taken_files(environment: dict[str, str]) -> dict[str, Path]:
     """Returns the lists of what was taken, by the repositories that they are of."""
-    # Repositories' files lie in directories of their canonical names, such as _main~third_party~qemu.
+    # Repositories' files are in directories of their canonical names, such as _main~third_party~qemu.
     files = {
         path.parent.name.replace("+", "~").split("~")[-1]: path
         for path in map(Path, environment.get("TAKEN", "").split())
@@ -33,7 +33,7 @@ def listing(files: dict[str, Path]) -> str:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Command line entry point."""
+    """Runs the command line."""
     parser = argparse.ArgumentParser(prog="taken", description=__doc__)
     parser.add_argument("--output", type=Path, help="file to write instead of standard output")
     arguments = parser.parse_args(argv)

@@ -490,7 +490,7 @@ class LaneConvolution final {
       int8_t* outs[kLanes];
       for (int32_t lane = 0; lane < kLanes; ++lane) {
         if (y == rows.count) {
-          // With less than four, the last one is computed again.
+          // If there are fewer than four, the last one is computed again.
           for (int32_t tap = 0; tap < taps_; ++tap) {
             inputs_[tap][lane] = inputs_[tap][lane - 1];
           }

@@ -98,7 +98,7 @@ T integer_remainder(T a, T b) {
   }
   if constexpr (std::is_signed_v<T>) {
     if (b == T(-1)) {
-      return T(0); // Also for the lowest number, which has no quotient.
+      return T(0); // This also holds for the lowest number, which has no quotient.
     }
   }
   return static_cast<T>(a % b);

@@ -274,7 +274,7 @@ void batch_norm(
          check_statistic(ctx, input, running->variance, channels)))) {
     return;
   }
-  // Without the batch's statistics, none are written.
+  // If the batch's statistics are not used, none are written.
   const SizesType saved = by_batch ? sizes[1] : 0;
   if ((by_batch || S::has(Variant::DynamicShape)) &&
       !start_statistics<S>(

@@ -151,7 +151,7 @@ std::tuple<Tensor&, Tensor&> spectrogram_out(
   return {out, work};
 }
 
-/// Returns whether the bands of a filter bank lie within `bins` frequencies and have `weights` in
+/// Returns whether the bands of a filter bank are within `bins` frequencies and have `weights` in
 /// all; fails the context (InvalidArgument) if not.
 bool check_bands(
     KernelRuntimeContext& ctx,

@@ -17,7 +17,7 @@ struct Frames {
   // The length of a frame, and the distance between two frames.
   int32_t size;
   int32_t hop;
-  // Samples before the signal, and as many behind it, that frames reach into; then come zeros.
+  // Samples before the signal, and as many after it, that frames reach into; then come zeros.
   int32_t pad;
   // They are the signal's, mirrored at its first and last sample; else zeros.
   bool reflect;

@@ -67,7 +67,7 @@ class Case:
     value: float | None = None
 
     def outs(self) -> list[Out]:
-        """The outputs, also those in lists."""
+        """Returns the outputs, also those in lists."""
         items = [item for a in self.arguments for item in (a if isinstance(a, tuple) else (a,))]
         return [item for item in items if isinstance(item, Out)]
 
@@ -90,12 +90,12 @@ class Result:
 
 
 def dim_order(tensor: torch.Tensor) -> tuple[int, ...]:
-    """The dim order of a dense tensor, as ExecuTorch defines it."""
+    """Returns the dim order of a dense tensor, as ExecuTorch defines it."""
     return tuple(range(tensor.dim())) if tensor.is_contiguous() else tuple(tensor.dim_order())
 
 
 def memory_bytes(tensor: torch.Tensor) -> bytes:
-    """The elements of a dense tensor in memory order."""
+    """Returns the elements of a dense tensor in memory order."""
     ordered = tensor.permute(dim_order(tensor)) if tensor.dim() else tensor
     # NumPy has no bfloat16.
     return ordered.contiguous().flatten().view(torch.uint8).numpy().tobytes()
@@ -193,7 +193,7 @@ def read_results(data: bytes, count: int) -> list[Result]:
 
 
 def output_tensor(out: Out, sizes: tuple[int, ...], data: bytes) -> torch.Tensor:
-    """An output as a tensor of its shape."""
+    """Returns an output as a tensor of its shape."""
     order = out.dim_order or tuple(range(len(sizes)))
     stored = torch.frombuffer(bytearray(data), dtype=out.dtype) if data else torch.empty(0, dtype=out.dtype)
     stored = stored.reshape([sizes[dim] for dim in order])

@@ -20,7 +20,7 @@ from tools.commands.flash.testing import BoardUnderTest, nucleo, pico
 _BOARDS = {"nucleo_wb55rg": nucleo(), "pico2_w": pico()}
 # The test tries every eighth step of the flash controller; `power_every_step_test` tries all.
 _EVERY = int(os.environ["EVERY"])
-# Flash that the small images use, and some behind it.
+# The small images use this much flash, and some more.
 _WINDOW = 4 * 4096
 
 
@@ -139,7 +139,7 @@ def test_a_run_that_was_interrupted_anywhere_is_repaired_by_the_next(
 
 
 def _small_images(board: BoardUnderTest, folder: Path) -> tuple[Path, Path]:
-    """Two images of two sectors, both of which differ, with a few double words in each."""
+    """Returns two images of two sectors, both of which differ, with a few double words in each."""
     return board.small(folder, 1, sectors=1, used=48), board.small(folder, 2, sectors=1, used=48)
 
 

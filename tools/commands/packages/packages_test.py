@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from third_party import packages
-from third_party.audit import debian_findings, python_findings
-from third_party.packages import DEBIAN, PYPI, Package, licence, merged, python_packages, taken_packages
+from tools.commands.packages import packages
+from tools.commands.packages.audit import debian_findings, python_findings
+from tools.commands.packages.packages import DEBIAN, PYPI, Package, licence, merged, python_packages, taken_packages
 
 _DIGEST = "0123456789abcdef" * 4
 _OLD = Package("libssl3", "3.0.20-1~deb12u2", "NOASSERTION", "", DEBIAN, ("python3_11",), (_DIGEST,))
@@ -25,7 +25,7 @@ _APT = (
 
 
 def distribution(folder: Path, name: str, version: str, *lines: str) -> Distribution:
-    """A package that is installed, with lines of its metadata."""
+    """Returns a package that is installed, with lines of its metadata."""
     (folder / name).mkdir()
     text = "\n".join(["Metadata-Version: 2.4", f"Name: {name}", f"Version: {version}", *lines])
     (folder / name / "METADATA").write_text(text + "\n")

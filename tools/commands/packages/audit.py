@@ -19,7 +19,7 @@ from http.client import HTTPException
 
 from pip._internal.commands import create_command
 
-from third_party.packages import DEBIAN, PYPI, Package, add_locks, packages
+from tools.commands.packages.packages import DEBIAN, PYPI, Package, add_locks, packages
 from tools.quiet.console import printable
 from tools.quiet.tool import run_tool
 
@@ -132,7 +132,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Command line entry point."""
+    """Runs the command line."""
     parser = argparse.ArgumentParser(prog="audit", description=__doc__)
     add_locks(parser)
     return run_tool("audit", _run, parser.parse_args(argv))

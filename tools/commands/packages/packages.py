@@ -194,7 +194,7 @@ def _run(arguments: argparse.Namespace) -> None:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Command line entry point."""
+    """Runs the command line."""
     parser = argparse.ArgumentParser(prog="list", description=__doc__)
     add_locks(parser)
     form = parser.add_mutually_exclusive_group()
