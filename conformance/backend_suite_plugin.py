@@ -32,7 +32,7 @@ from tools.verify.run_pte.values import encode
 
 _RUNNER = Runner(Path(os.environ["SUITE_RUNNER"]).absolute(), None, Path("qemu-system-arm"))
 
-# What ExecuTorch's portable library has; the suite exports other operators, too, which its own runtime does not run.
+# ExecuTorch's portable library has these; the suite exports other operators, too, which its own runtime does not run.
 _PORTABLE = {operator.name for operator in listed_operators([], []) if operator.group == "portable"}
 # The suite skips what ExecuTorch's own runtime does not run. Ours has these.
 _SUPPORTED = {"aten::_adaptive_avg_pool2d"}
@@ -90,7 +90,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def _reason(error: BaseException) -> str:
-    """The error that the others came of, in a line."""
+    """Returns the error that the others came of, in a line."""
     while error.__cause__ is not None:
         error = error.__cause__
     text = " ".join(str(error).split())

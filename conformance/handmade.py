@@ -91,7 +91,7 @@ def portable_calls() -> Iterator[tuple[str, Arguments]]:
 
 
 def _norm_calls() -> Iterator[tuple[str, Arguments]]:
-    # Of 16 bits an input may have weights of float32.
+    # An input of 16 bits may have weights of float32.
     half = _image().half()
     for weight, bias in ((_numbers(3), _numbers(3)), (_numbers(3), None), (_numbers(3).half(), _numbers(3).half())):
         parameters = {"input": half, "weight": weight, "bias": bias}

@@ -13,7 +13,7 @@ from tools.quiet.console import UserError
 from tools.quiet.files import replace_text
 from tools.quiet.tool import run_tool
 
-_HEAD = """# What ran on boards
+_HEAD = """# Runs on real boards
 
 `bazel run //docs:update_proven` writes this page from the reports in `firmware/boards/*/proofs/`, which
 [`.prove`](firmware.md#on-the-board) wrote on real boards. Reports of the simulator don't count.
@@ -53,7 +53,7 @@ def _row(path: Path, report: BoardReport) -> str:
         f"{report.inference:,} {report.unit}, {milliseconds:.3g} ms",
         f"{report.stack_used:,} of {report.stack_size:,} bytes",
     ]
-    # What others wrote ends no cell and begins no markup.
+    # Texts of others must neither end a cell nor begin markup.
     return "| " + " | ".join([cells[0], *(cell.replace("|", "/").replace("<", "&lt;") for cell in cells[1:])]) + " |\n"
 
 

@@ -51,7 +51,7 @@ def _import_folders(ctx):
     for target in ctx.attr.deps:
         roots = {file.root.path: None for file in target[PyInfo].transitive_sources.to_list()} | {"": None}
         for entry in target[PyInfo].imports.to_list():
-            # As in runfiles, the repository's name comes first.
+            # The repository's name comes first, as in runfiles.
             repository, _, folder = entry.partition("/")
             is_main = repository == ctx.workspace_name
             path = folder if is_main else "external/" + entry

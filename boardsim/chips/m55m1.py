@@ -1,6 +1,6 @@
 """Nuvoton M55M1: its Technical Reference Manual, "System Memory Map".
 
-Unicorn has no Cortex-M55. What is here is the chip around it, for images of the same board that are compiled for a
+Unicorn has no Cortex-M55. This is the chip around it, for images of the same board that are compiled for a
 Cortex-M33: start-up, clocks, console and the NPU are those of the chip, instructions are not.
 """
 
@@ -66,7 +66,7 @@ class M55M1:
         return False
 
     def boot(self) -> tuple[int, int] | None:
-        """Initial stack pointer and entry: the first two words of the application's flash."""
+        """Returns the initial stack pointer and the entry, the first two words of the application's flash."""
         start = self._flash_memory.vectors()
         if start is None:
             self._machine.note("flash is empty at 0x00100000: there is nothing to start")

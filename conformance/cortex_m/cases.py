@@ -1,4 +1,4 @@
-"""What ExecuTorch's Cortex-M tests run: programs, inputs, and outputs that are expected."""
+"""The cases of ExecuTorch's Cortex-M tests: programs, inputs, and expected outputs."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ def mobilenet_v2_spread() -> nn.Module:
 
 @_trained
 def mobilenet_v2_relu() -> nn.Module:
-    """The same with relu."""
+    """Returns the same with relu."""
     blocks = [_Inverted(8, 8, nn.ReLU), _Inverted(8, 16, nn.ReLU, 2), _Inverted(16, 16, nn.ReLU)]
     return nn.Sequential(*_stem(8, nn.ReLU), *blocks, *_head(16))
 
@@ -121,7 +121,7 @@ def perceptron() -> nn.Module:
 
 @_trained
 def rows() -> nn.Module:
-    """A transformer whose tokens are the rows of the image."""
+    """Returns a transformer whose tokens are the rows of the image."""
     layer = nn.TransformerEncoderLayer(16, 2, 32, dropout=0.0, batch_first=True)
     return nn.Sequential(
         nn.Flatten(1, 2), nn.Linear(8, 16), nn.TransformerEncoder(layer, 2, enable_nested_tensor=False), nn.Flatten(),
@@ -130,7 +130,7 @@ def rows() -> nn.Module:
 
 
 def entries() -> dict[str, SimpleNamespace]:
-    """The models of this file, by name."""
+    """Returns the models of this file, by name."""
     random = {name: _random(network) for name, network in NETWORKS.items()}
     return random | {name: _of_digits(make) for name, make in TRAINED.items()}
 

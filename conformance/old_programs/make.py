@@ -57,7 +57,9 @@ def models() -> Iterator[tuple[str, nn.Module, tuple[torch.Tensor, ...], Any]]:
 
 
 def configurations() -> Iterator[tuple[str, ExecutorchBackendConfig]]:
-    """Where constants lie: the release's default, and inside or outside of the program where there is the choice."""
+    """Yields configurations by the place of constants: the release's default, and inside or outside of the program if
+    there is the choice.
+    """
     yield "", ExecutorchBackendConfig()
     for name, value in (("inline", False), ("segment", True)):
         try:

@@ -17,7 +17,7 @@ namespace {
 constexpr size_t kNameSize = 16;
 constexpr size_t kHeaderSize = 32;
 
-/// What the lowest byte of a word for the driver says.
+/// The meaning of the lowest byte of a word for the driver.
 constexpr uint32_t kConfiguration = 1;
 constexpr uint32_t kCommandStream = 2;
 constexpr uint32_t kNothing = 5;

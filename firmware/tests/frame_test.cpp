@@ -18,7 +18,7 @@ std::string input;
 size_t input_position;
 int failures = 0;
 
-/// Where to go at the end of the input, as frame_receive() waits for good.
+/// The target of the jump at the end of the input, as frame_receive() waits for good.
 std::jmp_buf end_of_input;
 std::vector<uint8_t> buffer;
 std::vector<std::string> payloads;
@@ -120,7 +120,7 @@ int main() {
           frame[at] = static_cast<char>(random());
       }
     }
-    // Shorter than the frame, too.
+    // This one is also shorter than the frame.
     const auto found = received(frame + good, 4 + random() % 40);
     for (const std::string& one : found) {
       expect("nothing but what was sent is received", one == payload || one == "good");

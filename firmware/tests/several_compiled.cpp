@@ -16,7 +16,7 @@ using executorch::aten::ScalarType;
 using executorch::aten::Tensor;
 using executorch::aten::TensorImpl;
 
-// In the order of the image's `models`, and of the methods of each.
+// These are in the order of the image's `models`, and of the methods of each.
 enum {
   kCodec,
   kCodecEncode,
@@ -30,7 +30,7 @@ enum {
 };
 
 static_assert(model_programs::kCount == kSine + 1);
-// What keeps no state shares memory; what does lies behind it.
+// Models without state share memory; those with state follow it.
 static_assert(model_programs::kInstanceOffsets[kCodecDecode] == 0);
 static_assert(model_programs::kInstanceOffsets[kCompanderEncode] == 0);
 static_assert(model_programs::kInstanceOffsets[kDynamic] == 0);

@@ -1,4 +1,4 @@
-"""What pages about images are made of."""
+"""Attributes and actions of rules that write pages about images."""
 
 visibility(["//rules/..."])
 

@@ -159,7 +159,7 @@ def _npu_device_tests():
             ethos_u(accelerator = "ethos-u55-128", axi1 = flash, **common),
             "{0x40003000, 13, 0x2, 2, {%s}, 1, 4000000, 500, 0x0, 0};" % axi,
         ),
-        # Everything behind the first one.
+        # These follow the first one.
         (
             "u65_sram_only_non_secure",
             ethos_u(accelerator = "ethos-u65-256", axi1 = sram, memory_mode = "sram_only", privileged = False, secure = False, **common),

@@ -28,7 +28,8 @@ def test_the_first_command_fetches_the_recorded_repositories() -> None:
     fetched, recorded = (set(Path(os.environ[name]).read_text().split()) for name in ("FETCHED", "RECORDED"))
     assert fetched == recorded, (
         f"The README's first command fetches {sorted(fetched - recorded)} more and "
-        f"{sorted(recorded - fetched)} less than is recorded. If that is meant: ./bazelw build //tests/hermetic:fetched && "
+        f"{sorted(recorded - fetched)} less than is recorded. "
+        "If that is meant: ./bazelw build //tests/hermetic:fetched && "
         "cp -f bazel-bin/tests/hermetic/fetched.txt tests/hermetic/first_command.txt"
     )
 

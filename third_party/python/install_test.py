@@ -45,7 +45,7 @@ def wheel(directory: Path, name: str, version: str, text: str = "") -> str:
 
 @pytest.fixture(autouse=True)
 def user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A user whose pip knows one folder of wheels and no index."""
+    """Returns a user whose pip knows one folder of wheels and no index."""
     for name in [name for name in os.environ if name.startswith("PIP_")]:
         monkeypatch.delenv(name)
     folder = tmp_path / "wheels"
@@ -59,7 +59,7 @@ def user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def index(tmp_path: Path) -> Iterator[str]:
-    """The address of an index on this machine, which has what is below `tmp_path / "index"`."""
+    """Yields the address of an index on this machine, which has what is below `tmp_path / "index"`."""
     root = tmp_path / "index"
     root.mkdir()
 

@@ -42,7 +42,7 @@ class Layer:
 
 @dataclass(frozen=True)
 class BoardReport:
-    """What an image did on a board.
+    """The result of running an image on a board.
 
     Attributes:
       board, description: of the board.

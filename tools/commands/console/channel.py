@@ -187,7 +187,8 @@ class MachineChannel:
             if self.machine.cpu.locked_up:
                 raise ChannelClosed(f"the core locked up: {self.machine.explain()}")
             if stop.name != "INSTRUCTIONS":
-                # Nothing will come by itself. Who waits for something else, such as Ctrl-C, does not wait busily.
+                # Nothing will come by itself. A caller that waits for something else, such as Ctrl-C, does not wait
+                # busily.
                 time.sleep(min(0.01, timeout))
                 break
             if time.monotonic() >= end:

@@ -31,7 +31,7 @@ class OwnTarget(Protocol):
         """Explains the algorithm's return value; empty if it is not one of its own."""
 
     def made(self, flash: object) -> bool:
-        """Whether a flash of pyOCD's is this target's: it can also verify, by verify(address, data)."""
+        """Returns whether a flash of pyOCD's is this target's: it can also verify, by verify(address, data)."""
 
 
 @dataclass(frozen=True)

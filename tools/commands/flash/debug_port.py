@@ -38,7 +38,7 @@ def component(base: int, part: int, designer: int, component_class: int, archite
 
 
 def entries(table: int, components: Iterable[int]) -> dict[int, int]:
-    """A ROM table's entries: components that are present, by 32-bit offsets."""
+    """Returns a ROM table's entries: components that are present, by 32-bit offsets."""
     return {table + 4 * index: base - table & 0xFFFFF000 | 3 for index, base in enumerate(components)}
 
 

@@ -65,7 +65,7 @@ class ProgressBar:
 
 
 def openocd_command(image: Path, board: Board, probe_id: str | None) -> list[str]:
-    """The command line that programs, verifies and resets through OpenOCD.
+    """Returns the command line that programs, verifies and resets through OpenOCD.
 
     Raises:
         UserError: the board's definition names no configuration.

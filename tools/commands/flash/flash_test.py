@@ -346,7 +346,7 @@ def test_no_or_several_uf2_drives(uf2_image: Path, tmp_path: Path) -> None:
 def test_the_drive_of_another_board(uf2_image: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"another board's: .*a \(RPI-RP2\), the image is for an RP2350"):
         copy_uf2(uf2_image, _drives(tmp_path, "a", board_id="RPI-RP2"))
-    # Beside the right one it does not matter.
+    # It does not matter beside the right one.
     (tmp_path / "mounts").unlink()
     mounts = _drives(tmp_path, "b")
     mounts.write_text(f"/dev/sda {tmp_path / 'a'} vfat\n" + mounts.read_text(encoding="utf-8"), encoding="utf-8")

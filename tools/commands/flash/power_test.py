@@ -36,7 +36,7 @@ def board(request: pytest.FixtureRequest) -> BoardUnderTest:
 
 
 def _programmed(board: BoardUnderTest, image: Path) -> tuple[Machine, SimulatedProbe]:
-    """A board with an image in it, and a probe on it."""
+    """Returns a board with an image in it, and a probe on it."""
     simulated_probe.disconnect_all()
     machine = board.machine()
     board.put(machine, image)
@@ -104,7 +104,7 @@ def test_a_run_of_a_larger_image_that_was_cut_anywhere_is_repaired_by_the_next(
 def _interrupt_and_repair(
     board: BoardUnderTest, old: Path, new: Path, after: int, capsys: pytest.CaptureFixture[str]
 ) -> bool:
-    """Like _cut_and_repair(), with Ctrl-C, after which the command cleans up with the probe."""
+    """Does as _cut_and_repair(), with Ctrl-C, after which the command cleans up with the probe."""
     machine, probe = _programmed(board, old)
 
     def interrupt(probe: SimulatedProbe) -> None:
@@ -130,7 +130,7 @@ def test_a_run_that_was_interrupted_anywhere_is_repaired_by_the_next(
     _, probe = _programmed(board, old)
     assert board.run(image=new) == 0
     total = probe.accesses
-    # More by hand: INTERRUPTIONS=200.
+    # INTERRUPTIONS=200 tests more by hand.
     count = int(os.environ.get("INTERRUPTIONS", "3"))
     points = random.Random(1).sample(range(1, total), count)
     capsys.readouterr()

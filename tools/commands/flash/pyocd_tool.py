@@ -61,7 +61,7 @@ class Programmed:
 
 
 def list_probes() -> list[str]:
-    """The connected probes, unique id and description of each.
+    """Returns the connected probes, unique id and description of each.
 
     Raises:
         UserError: there is none.
@@ -75,7 +75,7 @@ def list_probes() -> list[str]:
 
 
 def choose_probe(probes: Sequence[DebugProbe], wanted: str | None, *, uf2: bool = False) -> DebugProbe:
-    """The probe to use.
+    """Returns the probe to use.
 
     Args:
         probes: the connected probes.
@@ -98,7 +98,7 @@ def choose_probe(probes: Sequence[DebugProbe], wanted: str | None, *, uf2: bool 
 
 
 def target_name(board: Board) -> str:
-    """The board's name among pyOCD's targets.
+    """Returns the board's name among pyOCD's targets.
 
     Raises:
         UserError: it has none.
@@ -117,7 +117,7 @@ def own_target(name: str) -> OwnTarget | None:
 
 @contextlib.contextmanager
 def open_session(board: Board, selection: Selection) -> Iterator[Session]:
-    """A session with the board's core, halted.
+    """Yields a session with the board's core, halted.
 
     Raises:
         UserError: no probe, no or another target, or the connection breaks in the session.
@@ -176,7 +176,7 @@ def open_session(board: Board, selection: Selection) -> Iterator[Session]:
 
 
 def _is_about(error: BaseException | None, kind: type[BaseException]) -> bool:
-    """Whether an exception or one that it was made of is of a kind."""
+    """Returns whether an exception or one that it was made of is of a kind."""
     while error is not None:
         if isinstance(error, kind):
             return True
@@ -303,7 +303,7 @@ def _erase_all_sectors(flash: Flash, board: Board, progress: Callable[[float], N
 
 
 def verify_on_device(flash: Flash, chunks: Chunks) -> None:
-    """Like verify(), comparing on the device."""
+    """Does as verify(), comparing on the device."""
     for address, data in chunks:
         for at in range(0, len(data), _VERIFY_SIZE):
             part = data[at : at + _VERIFY_SIZE]

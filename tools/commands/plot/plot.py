@@ -90,7 +90,7 @@ def text_plot(curves: Curves, width: int, height: int) -> str:
 
 
 def _figure(curves: Curves) -> Figure:
-    """The plot as matplotlib has it."""
+    """Returns the plot as matplotlib has it."""
     import matplotlib
     from matplotlib.figure import Figure
 
@@ -127,7 +127,7 @@ def save_plot(curves: Curves, path: Path) -> None:
 
 
 def svg_plot(curves: Curves) -> bytes:
-    """The plot as SVG."""
+    """Returns the plot as SVG."""
     with io.BytesIO() as file:
         _figure(curves).savefig(file, format="svg", metadata={"Date": None})
         return file.getvalue()

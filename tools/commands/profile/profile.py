@@ -92,7 +92,7 @@ def parse(console: str, manifest: Path, board: str) -> Profile:
 
 
 def table(profile: Profile) -> str:
-    """A line per operator call, and the total."""
+    """Returns a line per operator call, and the total."""
     unit = profile.unit
     lines = [["#", "operator", "module", unit, "share", "MACs", f"{unit}/MAC"]]
     macs = sum(row.macs for row in profile.rows)

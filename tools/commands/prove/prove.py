@@ -48,9 +48,9 @@ _INFERENCE = re.compile(r"^execute: (\d+) (\w+),", re.MULTILINE)
 _STACK = re.compile(r"^stack: (\d+) of (\d+)$", re.MULTILINE)
 # The tolerance of firmware_test, for programs that compute in floating point.
 _TOLERANCE = 1e-5
-# What a count of instructions may differ by from the instructions of the recorded blocks.
+# The instructions of recorded blocks may differ from a count by so many.
 _TOLERATED_INSTRUCTIONS = 1
-# What firmware/application.h reads from the console at the most (kMaxConsoleInput).
+# firmware/application.h reads at most so much from the console (kMaxConsoleInput).
 _MOST_INPUT = 32768
 
 
@@ -199,7 +199,7 @@ def prove(arguments: argparse.Namespace, board: Board) -> BoardReport:
     golden = golden.part(spread(golden.samples, arguments.samples))
     channel, programmed = program_with_console(arguments, board)
     if isinstance(channel, MachineChannel):
-        # What is wrong with a board that has no image yet.
+        # The notes are about a board that has no image yet.
         channel.machine.notes.clear()
     items = [Item("flash", True, programmed.summary)]
     with closing(channel):

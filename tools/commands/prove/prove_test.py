@@ -46,13 +46,13 @@ def test_a_simulated_board_is_proven(board: str, tmp_path: Path) -> None:
     assert found["golden inputs"] == "5 of 5 samples equal PyTorch to the bit"
     assert 0 < report.stack_used < report.stack_size
     assert sum(layer.measured for layer in report.layers) == pytest.approx(report.inference, rel=0.01)
-    # On the simulator a cycle is an instruction, however the image came into flash.
     assert data["proof"]["image"] == report.image and data["proof"]["place"] == "simulator"
     rows = [[layer.instructions, layer.estimate, layer.measured] for layer in report.layers]
     assert data["images"][0]["rows"] == rows
+    # A cycle is an instruction on the simulator, however the image came into flash.
     counted = [layer.instructions for layer in report.layers]
     assert [layer.measured for layer in report.layers] == pytest.approx(counted, abs=2)
-    # Of Cortex-M33 and M7 the manuals have no cycles.
+    # The manuals of Cortex-M33 and M7 have no cycles.
     is_estimated = not re.search("Cortex-M(33|7)", report.description)
     assert [layer.estimate is not None for layer in report.layers] == [is_estimated] * len(counted)
     assert not is_estimated or all(
@@ -81,7 +81,7 @@ def _prove(tmp_path: Path, *more: str) -> int:
         "--golden": _file("MODEL", ".golden.npz"),
         "--manifest": _file("MODEL", ".manifest.json"),
         "--program": _file("MODEL", ".pte"),
-        # What is read only when all has run.
+        # These are only read when all has run.
         "--objdump": "objdump",
         "--sizes": "sizes",
         "--graph": "graph",
@@ -124,7 +124,7 @@ class _Lost(MachineChannel):
         return data
 
 
-# Hello, a description of the input and of the output, then input and execution of each sample.
+# The frames are hello, a description of the input and of the output, then input and execution of each sample.
 _SECOND_SAMPLE = 6
 
 

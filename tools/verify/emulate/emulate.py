@@ -81,7 +81,7 @@ class HostedImage:
     kind: str = "emulated"
 
     def run_example(self) -> Run:
-        """See Environment.run_example()."""
+        """Runs the example, see Environment.run_example()."""
         result = self.environment.run(self.elf, timeout=self.timeout, model=self.model)
         # Without an embedded example there are no measurements.
         if not result.report.samples:

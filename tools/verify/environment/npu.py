@@ -162,7 +162,7 @@ class _Attached(threading.Thread):
 
 @contextmanager
 def attached_npu(image: Path, board: Board, counts: bool = False) -> Iterator[tuple[_Attached, list[str]]]:
-    """A model of a board's NPU, and the options by which QEMU, started with them, runs an image with it.
+    """Yields a model of a board's NPU, and the options by which QEMU, started with them, runs an image with it.
 
     Args:
         counts: see QemuWithNpu.

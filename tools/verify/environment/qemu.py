@@ -17,7 +17,7 @@ _NANOSECONDS_PER_INSTRUCTION = 1 << _ICOUNT_SHIFT
 
 
 def command_line(elf: Path, board: Board, qemu: Path, options: Sequence[str]) -> list[str]:
-    """The command line that runs an image on its board's machine.
+    """Returns the command line that runs an image on its board's machine.
 
     Args:
         elf: the image.

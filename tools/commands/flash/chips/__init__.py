@@ -17,5 +17,5 @@ def chips() -> tuple[Chip, ...]:
 
 
 def chip_of_target(target: str) -> Chip | None:
-    """The chip of a target of pyOCD; None if it is not known here."""
+    """Returns the chip of a target of pyOCD; None if it is not known here."""
     return next((chip for chip in chips() if chip.target == target), None)
