@@ -27,8 +27,8 @@ class Recorder:
         self._cpu, self._bus = machine.cpu, machine.bus
         self._bus.trace = True
         self._start, self._since = 0, self._cpu.instructions
-        # A key is a stretch of a block: the block's start, the instructions before the stretch and in it, and the address
-        # that was executed next, which is 0 for the rest of the same block.
+        # A key is a stretch of a block: the block's start, the instructions before the stretch and in it, and the
+        # address that was executed next, which is 0 for the rest of the same block.
         self._part: Counter[tuple[int, int, int, int]] = Counter()
         self._parts = [self._part]
         self._cpu.engine.hook_add(unicorn.UC_HOOK_BLOCK, self._begin)
