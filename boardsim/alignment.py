@@ -111,7 +111,7 @@ class AlignmentCheck:
         raw = bytes(memory.data[start : offset + size]) + bytes(2)
         halfwords = [int.from_bytes(raw[i : i + 2], "little") for i in range(0, len(raw), 2)]
         before = (offset - start) // 2
-        # It is not known before an instruction in an IT block whether it is executed.
+        # An instruction in an IT block may not be executed, which is known only then.
         if follows_it(halfwords[:before]):
             return None
         return base_register(halfwords[before], halfwords[before + 1])

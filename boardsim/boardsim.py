@@ -21,7 +21,7 @@ from tools.quiet.console import UserError
 from tools.verify.environment.environment import Run as EnvironmentRun
 from tools.verify.environment.environment import SampleRun, spread, verify_main
 
-# firmware/cortex_m/stack.c fills the stack with this byte.
+# firmware/cortex_m/stack.c fills the stack with this word.
 _STACK_PAINT = (0xC5A5C5A5).to_bytes(4, "little")
 # An image that runs for so many instructions counts as hung.
 _LIMIT = 1_000_000_000
@@ -140,7 +140,7 @@ class Simulation:
         )
 
     def set_example(self, inputs: Sequence[np.ndarray], model: str = "") -> None:
-        """Replaces the embedded example of one of several models in flash by other inputs of the same size."""
+        """Replaces the embedded example in flash by other inputs of the same size; `model` names one of several."""
         for index, array in enumerate(inputs):
             end = f"_pte_example_input_{index}"
             symbol = next(

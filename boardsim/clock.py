@@ -63,7 +63,7 @@ class Clock:
         self._events.clear()
 
     def end_at(self, instructions: float) -> None:
-        """The count of instructions at which emulation is to end; infinity where there is none."""
+        """Sets the count of instructions at which emulation is to end; infinity for no end."""
         self._end = instructions
         self._plan()
 

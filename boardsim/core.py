@@ -332,7 +332,7 @@ class _SysTick:
         self._flag_from = 0
 
     def _period(self) -> int:
-        """Core cycles per round."""
+        """Returns core cycles per round."""
         return (self._reload + 1) * (1 if self._control & 4 else 8)
 
     def read(self, offset: int) -> int:
@@ -429,7 +429,7 @@ class SystemControl:
     # FPU.
 
     def fpu_switched(self, on: bool) -> None:
-        """CPACR: the engine's FPU is always on, so its instructions are looked for while it should be off."""
+        """Looks for the FPU's instructions while CPACR has it off: the engine's FPU is always on."""
         if self.core.is_armv6:
             return
         if on and self._fpu_guard is not None:
@@ -667,7 +667,7 @@ class SystemControl:
 
     @property
     def debug_enabled(self) -> bool:
-        """DHCSR.C_DEBUGEN."""
+        """Returns DHCSR.C_DEBUGEN."""
         return bool(self.scs.values.get(0xDF0, 0) & 1)
 
     def _halts_after_reset(self) -> bool:

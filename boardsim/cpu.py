@@ -217,7 +217,7 @@ class Cpu:
 
 @contextlib.contextmanager
 def _interrupts_held(stop: Callable[[], None]) -> Iterator[None]:
-    """Ctrl-C calls `stop`, and takes effect when the body has ended.
+    """Lets Ctrl-C call `stop`, and take effect when the body has ended.
 
     The engine calls Python through ctypes, which prints an exception between its own lines and ours with a traceback,
     and loses it.

@@ -319,7 +319,7 @@ class Uart(Peripheral):
 
     @property
     def baud(self) -> float:
-        """BAUDM1 and BAUDM0: 0 divides by 16, 3 by nothing more."""
+        """Returns the rate by BAUDM1 and BAUDM0: 0 divides by 16, 3 by nothing more."""
         value = self.values[0x24]
         mode, divider = value >> 28 & 3, (value & 0xFFFF) + 2
         return self._clocks.uart0_hz / divider / {0: 16, 2: (value >> 24 & 0xF) + 1, 3: 1}.get(mode, 16)

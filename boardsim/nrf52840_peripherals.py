@@ -128,7 +128,7 @@ class Gpio(Nrf):
         super().__init__(machine, f"P{port}", 0x50000000 + 0x300 * port)
 
     def is_output(self, pin: int) -> bool:
-        """PIN_CNF.DIR, which DIR is another view of."""
+        """Sets PIN_CNF.DIR, which the register DIR shows, too."""
         return bool(self.values[0x700 + 4 * pin] & 1)
 
     def is_input(self, pin: int) -> bool:
@@ -202,7 +202,7 @@ class Uart(Nrf):
 
     @property
     def baud(self) -> float:
-        """BAUDRATE is in units of 16 MHz / 2^32; it is as exact as the oscillator."""
+        """Returns the rate of BAUDRATE, in units of 16 MHz / 2^32; it is as exact as the oscillator."""
         rate = self.values.get(0x524, 0) * 16e6 / 2**32
         return rate if self._clock.crystal else rate * _INTERNAL_ERROR
 

@@ -289,7 +289,7 @@ class Sio(Peripheral):
     NAMES = {0x000: "CPUID", 0x004: "GPIO_IN", 0x010: "GPIO_OUT", 0x020: "GPIO_OE"}
 
     def write(self, offset: int, value: int) -> None:
-        """GPIO_OUT and GPIO_OE have registers behind them that set, clear and toggle bits."""
+        """Writes a register; those after GPIO_OUT and GPIO_OE set, clear and toggle bits."""
         base, change = offset & ~0xF, offset >> 2 & 3
         if base in (0x10, 0x20):
             old = self.values.get(base, 0)

@@ -193,7 +193,7 @@ class BootRom:
         self._machine.cpu.set("r0", self.function(code, is_function=bool(mask & _RT_FLAG_FUNC_ARM_SEC)))
 
     def function(self, code: int, *, is_function: bool) -> int:
-        """Returns the address of a function by its two letters; 0, with a note, if there is none."""
+        """Returns the address of a function by its two letters; 0, with a note, for data and if there is none."""
         address = self._addresses.get(code, 0) if is_function else 0
         if not address:
             letters = code.to_bytes(4, "little").rstrip(b"\0").decode("latin-1")

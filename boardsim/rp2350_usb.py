@@ -173,7 +173,7 @@ class UsbHost:
     Attributes:
         device, configuration, strings: descriptors as the device gave them.
         address: the address given to the device; 0 until then.
-        line_coding: what the device answers to GET_LINE_CODING after SET_LINE_CODING.
+        line_coding: the device's answer to GET_LINE_CODING after SET_LINE_CODING.
         output: bytes received from the port.
         log: the steps done, a line each.
         error: the host's objection; it stops then.

@@ -61,7 +61,7 @@ class Timer(RpPeripheral):
     def reset(self) -> None:
         super().reset()
         self._start = self.machine.clock.nanoseconds
-        # An alarm that was armed again is another one.
+        # An alarm that is armed again counts as a new one.
         self._generations = [0] * _ALARMS
 
     def _time(self, offset: int) -> int:

@@ -1109,11 +1109,11 @@ class Stm32:
             self.flash.written(offset, size, value)
 
     def power_lost(self) -> None:
-        """Power is gone."""
+        """Handles the loss of power."""
         self.flash.reset()
 
     def coprocessor(self, first: int, second: int) -> bool:
-        """The chip has no coprocessor but the FPU."""
+        """Executes nothing: the chip has no coprocessor but the FPU."""
         return False
 
     def boot(self) -> tuple[int, int] | None:

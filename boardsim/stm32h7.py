@@ -229,7 +229,7 @@ class Power(Peripheral):
             super().write(offset, value)
 
     def overdrive(self, on: bool) -> None:
-        """SYSCFG_PWRCR.ODEN."""
+        """Handles a write of SYSCFG_PWRCR.ODEN."""
         if on and (self._scale != 1 or not self._chosen):
             self.machine.note('SYSCFG_PWRCR.ODEN was set before scale 1 was reached (RM0433, PWR, "VOS0 activation")')
             return

@@ -50,7 +50,7 @@ def _encode(value: Any) -> bytes:
 
 
 def run_artifact(stage: Serialize, inputs: Any) -> list[torch.Tensor]:
-    """Serialize.run_artifact with our runtime: runs the program of the stage and returns its outputs."""
+    """Replaces Serialize.run_artifact by our runtime: runs the program of the stage and returns its outputs."""
     values = [value for value in tree_flatten(inputs)[0] if value is not None]
     (result,) = run_cases(_RUNNER, [Case(stage.artifact, tuple(_encode(value) for value in values))], timeout=100)
     missing = re.findall(r"no kernel for operator (\S+):", result.text())

@@ -71,7 +71,7 @@ class Call:
 
     @property
     def dtype(self) -> torch.dtype:
-        """The dtype that the call counts for: that of its first tensor (not of a condition), or of its result."""
+        """Returns the dtype that the call counts for: its first tensor's (not a condition's), or its result's."""
         return next(iter([*_counted(self.arguments), *self.expected])).dtype
 
     def signature(self) -> tuple[Any, ...]:
@@ -121,7 +121,7 @@ def _reason(error: Exception) -> str:
 
 
 def _quantized_add(**arguments: Any) -> torch.Tensor:
-    """quantized_decomposed::add by its definition, of which PyTorch has the schema alone."""
+    """Computes quantized_decomposed::add by its definition, of which PyTorch has the schema alone."""
     scope = torch.ops.quantized_decomposed
 
     def affine(name: str) -> tuple[Any, ...]:
@@ -133,14 +133,14 @@ def _quantized_add(**arguments: Any) -> torch.Tensor:
 
 
 def _mixed_mm(**arguments: Any) -> torch.Tensor:
-    """quantized_decomposed::mixed_mm: weights are [inner, columns] with a scale per row; computed in float32."""
+    """Computes quantized_decomposed::mixed_mm in float32: weights are [inner, columns] with a scale per row."""
     x, scales = arguments["input"], arguments["weight_scales"]
     weights = arguments["weight"].float() * scales.float().unsqueeze(-1)
     return (x.float() @ weights).to(x.dtype)
 
 
 def _mixed_linear(**arguments: Any) -> torch.Tensor:
-    """quantized_decomposed::mixed_linear: as mixed_mm, with weights [out_features, in_features]."""
+    """Computes quantized_decomposed::mixed_linear: as mixed_mm, with weights [out_features, in_features]."""
     x, scales = arguments["input"], arguments["weight_scales"]
     weights = arguments["weight"].float() * scales.float().unsqueeze(-1)
     return (x.float() @ weights.t()).to(arguments["dtype"] or x.dtype)

@@ -33,12 +33,12 @@ DTYPES = (
 )
 
 
-# Of our own operators these take PyTorch's tensors; conformance/cortex_m has the packed int8 layers.
+# These of our own operators take PyTorch's tensors; conformance/cortex_m has the packed int8 layers.
 _OWN = ("torch_fusion::gru.out", "torch_fusion::lstm.out", "torch_fusion::max_pool2d.out")
 
 
 def dtype_text(dtype: torch.dtype) -> str:
-    """PyTorch's name of a dtype without its scope."""
+    """Returns PyTorch's name of a dtype without its scope."""
     return str(dtype).removeprefix("torch.")
 
 
@@ -72,7 +72,7 @@ def _listed(path: Path) -> Iterable[str]:
 
 
 def listed_operators(catalogs: Sequence[Path], symbols: Iterable[str]) -> list[Operator]:
-    """All operators of the list, by group and name.
+    """Returns all operators of the list, by group and name.
 
     Args:
       symbols: the operators on numbers.

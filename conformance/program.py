@@ -40,7 +40,7 @@ _DATA_DEPENDENT = ("aten::nonzero.out", "aten::masked_select.out", "aten::repeat
 
 
 def dim_order(tensor: torch.Tensor) -> list[int]:
-    """ExecuTorch's order of a dense tensor's dimensions."""
+    """Returns ExecuTorch's order of a dense tensor's dimensions."""
     if tensor.is_contiguous():
         return list(range(tensor.dim()))
     return [int(dim) for dim in tensor.dim_order()]

@@ -58,7 +58,7 @@ class Samples:
 
 
 def _entries(operators: Iterable[Operator]) -> list[OpInfo]:
-    """PyTorch's database, what is named as an operator of the list first."""
+    """Returns PyTorch's database, what is named as an operator of the list first."""
     bases = {operator.name.partition("::")[2].partition(".")[0].removesuffix("_copy") for operator in operators}
     kept = [entry for entry in op_db if not entry.name.startswith(_SKIPPED)]
     return sorted(kept, key=lambda entry: entry.name.rpartition(".")[2] not in bases)
@@ -183,7 +183,7 @@ def _add_handmade(samples: Samples, seen: dict[tuple[str, torch.dtype], set[Any]
 
 
 def _refuse_undefined(samples: Samples, name: str) -> None:
-    """The dtypes that an operator is not defined for."""
+    """Refuses the dtypes that an operator is not defined for."""
     given = [dtype_text(dtype) for dtype in DTYPES if samples.calls.get((name, dtype))]
     for dtype in DTYPES:
         if not samples.calls.get((name, dtype)):
@@ -191,7 +191,7 @@ def _refuse_undefined(samples: Samples, name: str) -> None:
 
 
 def _fill(samples: Samples, name: str, names: Names) -> None:
-    """Dtypes without calls: those of another dtype, cast, or eager's reason."""
+    """Fills dtypes without calls by those of another dtype, cast, or eager's reason."""
     given = {dtype: samples.calls[name, dtype] for dtype in DTYPES if samples.calls.get((name, dtype))}
     for dtype in DTYPES:
         if dtype in given:

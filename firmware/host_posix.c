@@ -1,6 +1,6 @@
-/// firmware/host.h, firmware/board.h and firmware/stack.h on a machine with files and a terminal,
-/// for running programs without an emulator. Nothing is measured there: instructions and stack
-/// would be another core's.
+/// Implements firmware/host.h, firmware/board.h and firmware/stack.h on a machine with files and a
+/// terminal, for running programs without an emulator. Nothing is measured there: instructions and
+/// stack would be another core's.
 
 #include <stdio.h>
 #include <stdlib.h>

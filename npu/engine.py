@@ -170,7 +170,7 @@ class Engine(ABC):
         length = sum(map(abs, ends)) + size
         missing = -shape[2] % _BRICK * size
         if fm.bricks and missing:
-            # The last brick ends with the last channel; the one before it may end behind it.
+            # The last brick ends with the last channel; the one before it may end after it.
             length -= max(min(missing, fm.stride_c), 0) if dimensions[1] > 1 else missing
         return self._base(fm.region) + base + lowest, length, -lowest
 
@@ -287,7 +287,7 @@ class Windows:
 
     @property
     def taps(self) -> tuple[int, int]:
-        """Height and width of the kernel without dilation."""
+        """Returns height and width of the kernel without dilation."""
         return (self.kernel_height - 1) // self.dilation_y + 1, (self.kernel_width - 1) // self.dilation_x + 1
 
     @property

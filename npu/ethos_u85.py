@@ -471,7 +471,7 @@ class EthosU85(Engine):
         self._finish(result << 16, scaled=False)
 
     def _steps(self, axis: str, count: int) -> tuple[Integers, Integers, int]:
-        """Returns for each output position the input position, the fraction behind it, and what the fraction is of."""
+        """Returns for each output position the input position, the fraction after it, and its denominator."""
         get = self._registers
         denominator = get[f"RESIZE_{axis}_SCALE_N_M1"] + 1
         offset = get[f"RESIZE_{axis}_OFFSET"] & 0xFFF

@@ -1,4 +1,4 @@
-"""What checkouts share is whole or not there, whoever writes, reads or deletes it meanwhile."""
+"""Tests that an entry shared by checkouts is whole or not there, whoever writes, reads or deletes it meanwhile."""
 
 import os
 import subprocess

@@ -55,14 +55,14 @@ class M55M1:
             machine.add_peripheral(peripheral)
 
     def flash_written(self, memory: Memory, offset: int, size: int, value: int) -> None:
-        """A store to flash does nothing: the controller programs it."""
+        """Ignores a store to flash: the controller programs it."""
         self._machine.note(f"flash was written at offset {offset:#x} as if it were RAM: nothing happened")
 
     def power_lost(self) -> None:
-        """Power is gone."""
+        """Handles the loss of power."""
 
     def coprocessor(self, first: int, second: int) -> bool:
-        """The chip has no coprocessor but the FPU."""
+        """Executes nothing: the chip has no coprocessor but the FPU."""
         return False
 
     def boot(self) -> tuple[int, int] | None:

@@ -43,15 +43,15 @@ class Nrf52840:
             machine.add_peripheral(peripheral)
 
     def flash_written(self, memory: Memory, offset: int, size: int, value: int) -> None:
-        """A store to flash goes through the controller."""
+        """Hands a store to flash to the controller."""
         self.nvmc.written(memory, offset, size, value)
 
     def power_lost(self) -> None:
-        """Power is gone."""
+        """Handles the loss of power."""
         self.nvmc.power_lost()
 
     def coprocessor(self, first: int, second: int) -> bool:
-        """The chip has no coprocessor but the FPU."""
+        """Executes nothing: the chip has no coprocessor but the FPU."""
         return False
 
     def boot(self) -> tuple[int, int] | None:

@@ -109,15 +109,15 @@ class Rp2040:
             machine.add_peripheral(peripheral)
 
     def flash_written(self, memory: Memory, offset: int, size: int, value: int) -> None:
-        """A store to flash or ROM does nothing: flash is programmed by the boot ROM's functions."""
+        """Ignores a store to flash or ROM: the boot ROM's functions program flash."""
         self._machine.note(f"{memory.name} was written at offset {offset:#x}: nothing happened")
 
     def power_lost(self) -> None:
-        """Power is gone."""
+        """Handles the loss of power."""
         self.flash.power_lost()
 
     def coprocessor(self, first: int, second: int) -> bool:
-        """The chip has no coprocessor."""
+        """Executes nothing: the chip has no coprocessor."""
         return False
 
     def boot(self) -> tuple[int, int] | None:

@@ -132,11 +132,11 @@ class Rp2350:
         machine.add_peripheral(_Sio(machine, "SIO", 0xD0000000, 0x1000))
 
     def flash_written(self, memory: Memory, offset: int, size: int, value: int) -> None:
-        """A store to flash or ROM does nothing: flash is programmed by the boot ROM's functions."""
+        """Ignores a store to flash or ROM: the boot ROM's functions program flash."""
         self._machine.note(f"{memory.name} was written at offset {offset:#x}: nothing happened")
 
     def power_lost(self) -> None:
-        """Power is gone."""
+        """Handles the loss of power."""
         self.flash.power_lost()
 
     def coprocessor(self, first: int, second: int) -> bool:

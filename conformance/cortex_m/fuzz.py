@@ -43,7 +43,7 @@ _STEPS = 9
 _MAX_ELEMENTS = 3000
 # Inputs that a program runs with; the last ones leave the range that calibration has seen.
 _SAMPLES = 3
-# Each layer may round in another place than the model before it was lowered: quantization steps, on average.
+# Each layer may round elsewhere than the model before it was lowered: the mean difference in units of the scale.
 _MAX_STEPS = 3
 
 

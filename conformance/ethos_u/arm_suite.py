@@ -96,7 +96,7 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Command line entry point."""
+    """Runs the command line."""
     parser = argparse.ArgumentParser(
         prog="arm_suite", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

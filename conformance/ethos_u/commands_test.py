@@ -40,12 +40,14 @@ def _programs() -> Iterator[tuple[str, Payload, int]]:
 
 @pytest.fixture(autouse=True)
 def _small_tensors(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A damaged stream may have tensors of any size; the model must not take long to find that they don't fit."""
+    """Keeps the model from taking long to find that tensors don't fit: a damaged stream may have any sizes."""
     monkeypatch.setattr(npu.engine, "_MOST_ELEMENTS", 1 << 20)
 
 
 def _damage(words: Sequence[int], generator: random.Random, sizes: Sequence[int]) -> list[int]:
-    """A stream with one word changed: a bit, or the value of a register of 32 bits to one about a region's size."""
+    """Returns a stream with one word changed: a bit, or the value of a register of 32 bits to one about a region's
+    size.
+    """
     damaged = list(words)
     at = generator.randrange(len(words))
     if at and damaged[at - 1] >> 14 & 3 == 1 and generator.random() < 0.5:

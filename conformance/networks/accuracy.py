@@ -85,7 +85,7 @@ def _read(path: Path) -> dict[str, Outcome]:
 
 
 def summary(ratios: Sequence[float]) -> str:
-    """Median, worst and number below what is usual."""
+    """Returns median, worst and number below what is usual."""
     below = sum(ratio < _USUAL for ratio in ratios)
     return (
         f"{len(ratios)} networks: median {statistics.median(ratios):.1f} dB, worst {min(ratios):.1f}, {below} < 30 dB"

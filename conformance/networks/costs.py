@@ -212,7 +212,7 @@ def fit(core: str, measured: Sequence[Measured]) -> dict[str, dict[str, list[flo
 
 
 def _text(factors: Any, indent: str = "") -> str:
-    """costs.json, a line for each kind of operator."""
+    """Returns costs.json, a line for each kind of operator."""
     if isinstance(factors, list):
         return json.dumps(factors)
     lines = (f"{indent} {json.dumps(name)}: {_text(below, indent + ' ')}" for name, below in factors.items())

@@ -157,7 +157,7 @@ def torchvision_swin_v2() -> nn.Module:
 
 @_named(1, 3, 64, 64)
 def torchvision_lraspp() -> nn.Module:
-    """Segmentation: every pixel's class."""
+    """Returns a network of segmentation: every pixel's class."""
     from torchvision.models import mobilenet_v3_small
     from torchvision.models._utils import IntermediateLayerGetter
     from torchvision.models.segmentation.lraspp import LRASPP
@@ -229,7 +229,7 @@ def _transformers(
     made_with: dict[str, Any] | None = None,
     **config: Any,
 ) -> None:
-    """A network of transformers: `<name><kind>` of a `<name>Config`, called with its input `given`."""
+    """Adds a network of transformers: `<name><kind>` of a `<name>Config`, called with its input `given`."""
 
     def make() -> nn.Module:
         import transformers

@@ -71,14 +71,14 @@ def _head(channels: int) -> list[nn.Module]:
 
 @_trained
 def mobilenet_v2() -> nn.Module:
-    """Inverted residuals with relu6, two of which are added to in a row."""
+    """Returns inverted residuals with relu6, two of which are added to in a row."""
     blocks = [_Inverted(8, 8), _Inverted(8, 8), _Inverted(8, 16, stride=2), _Inverted(16, 16), _Inverted(16, 16)]
     return nn.Sequential(*_stem(8, nn.ReLU6), *blocks, *_head(16))
 
 
 @_trained
 def mobilenet_v2_spread() -> nn.Module:
-    """The same, whose channels are of several sizes, as years of weight decay leave those of published weights."""
+    """Returns the same with channels of several sizes, as years of weight decay leave those of published weights."""
     net = mobilenet_v2()
     for norm in (module for module in net.modules() if isinstance(module, nn.BatchNorm2d)):
         norm.weight.data = 0.5 * torch.randn_like(norm.weight).exp()
@@ -94,7 +94,7 @@ def mobilenet_v2_relu() -> nn.Module:
 
 @_trained
 def mobilenet_v1() -> nn.Module:
-    """Depthwise and pointwise convolutions with relu6."""
+    """Returns depthwise and pointwise convolutions with relu6."""
 
     def block(inputs: int, outputs: int, stride: int) -> list[nn.Module]:
         return [
@@ -107,13 +107,13 @@ def mobilenet_v1() -> nn.Module:
 
 @_trained
 def res_net() -> nn.Module:
-    """Basic blocks."""
+    """Returns basic blocks."""
     return nn.Sequential(*_stem(8, nn.ReLU), _Residual(8), _Residual(8), nn.MaxPool2d(2), _Residual(8), *_head(8))
 
 
 @_trained
 def perceptron() -> nn.Module:
-    """Linear layers."""
+    """Returns linear layers."""
     return nn.Sequential(
         nn.Flatten(), nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 32), nn.ReLU(), nn.Linear(32, 10)
     )  # fmt: skip

@@ -181,7 +181,7 @@ def _speech(text: str, pitch: int) -> numpy.ndarray:
 
 @functools.cache
 def _stream(kind: str) -> tuple[list[Sample], numpy.ndarray]:
-    """Speech with pauses and noise, call by call, and whether there is speech in each."""
+    """Returns speech with pauses and noise, call by call, and whether there is speech in each."""
     random = numpy.random.default_rng(len(kind))
     parts = [numpy.zeros(_RATE // 2)]
     for text, pitch in _SAID[kind]:
@@ -398,7 +398,7 @@ def _pesto() -> nn.Module:
 
 
 def _spectra(seed: int, count: int) -> list[Sample]:
-    """Logarithmic spectra of tones, with the package's transform."""
+    """Returns logarithmic spectra of tones, with the package's transform."""
     # The package itself imports torchaudio.
     spec = importlib.util.find_spec("pesto")
     assert spec is not None

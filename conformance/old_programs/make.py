@@ -43,7 +43,7 @@ class Scale(nn.Module):
 
 
 def models() -> Iterator[tuple[str, nn.Module, tuple[torch.Tensor, ...], Any]]:
-    """Name, model, inputs and dynamic shapes of each."""
+    """Yields name, model, inputs and dynamic shapes of each."""
     torch.manual_seed(0)
     mlp = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
     cnn = nn.Sequential(nn.Conv2d(2, 3, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(12, 4))

@@ -26,8 +26,8 @@ struct Device {
   uint32_t memory[4];
   /// Attributes of the NPU's accesses: bits of Protection.
   uint32_t protection;
-  /// How often the driver looks for the end of a run before it gives up, calling ethos_u_wait()
-  /// each time. Bounds the time of a driver that polls.
+  /// The number of times that the driver looks for the end of a run before it gives up, calling
+  /// ethos_u_wait() each time. It bounds the time of a driver that polls.
   uint32_t wait_limit;
   /// Milliseconds of a run that the driver waits in ethos_u_wait(). Bounds the time of one that
   /// waits for the interrupt.

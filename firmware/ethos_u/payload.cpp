@@ -92,7 +92,7 @@ bool parse_commands(Span<const uint8_t> block, Payload& payload) {
 }
 
 bool parse_places(
-    [[maybe_unused]] const char* name, // Without a console nobody reads it.
+    [[maybe_unused]] const char* name, // Nobody reads it without a console.
     Span<const uint8_t> block,
     uint32_t scratch_size,
     Span<const TensorPlace>& places) {

@@ -42,7 +42,7 @@ std::string framed(const std::string& payload) {
 std::vector<std::string> received(const std::string& stream, size_t capacity) {
   input = stream;
   input_position = 0;
-  // Exactly as large, so that the sanitizer sees what is written behind it.
+  // It is exactly as large, so that the sanitizer sees writes after it.
   std::vector<uint8_t>(capacity).swap(buffer);
   payloads.clear();
   if (setjmp(end_of_input) == 0) {

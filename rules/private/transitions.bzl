@@ -108,8 +108,9 @@ def _library_transition_impl(settings, attr):
     return _core_settings(attr.library_core, settings) | {_PROFILE: "off", _BUILD_ID: ""}
 
 library_transition = transition(
-    # Does as core_transition, for parts that neither an NPU nor profiling changes: kernels and runtime. The rule has an
-    # attribute `library_core`. The second build of an image (reproducibility_test) shares those of the first.
+    # Does the same as core_transition, for parts that neither an NPU nor profiling changes: kernels and runtime. The
+    # rule has an attribute `library_core`. The second build of an image (reproducibility_test) shares those of the
+    # first.
     implementation = _library_transition_impl,
     inputs = [_PLATFORMS, _NPU],
     outputs = [_PLATFORMS, _NPU, _PROFILE, _BUILD_ID],

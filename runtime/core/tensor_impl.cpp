@@ -78,7 +78,7 @@ Error TensorImpl::internal_resize_contiguous(ArrayRef<SizesType> new_sizes) {
       "a tensor of %zd dimensions cannot become one of %zu",
       dim_,
       new_sizes.size());
-  // As in TensorParser, a size of 0 counts as 1, because kernels use the strides of the others,
+  // A size of 0 counts as 1, as in TensorParser, because kernels use the strides of the others,
   // too. A negative size is too large.
   bool is_equal = true;
   bool is_empty = false;

@@ -1,6 +1,6 @@
 /// Runs a compiled model on a file of inputs: `run_model INPUTS OUTPUTS COUNT`, raw samples one
 /// after the other: those of one instance, then those of another one that a second thread runs on
-/// the same samples meanwhile. Before that it holds what the C interface says of wrong calls.
+/// the same samples meanwhile. Before that it checks the C interface's statuses for wrong calls.
 
 #include <cstddef>
 #include <cstdint>
@@ -82,7 +82,7 @@ void hold_refusals() {
 
 } // namespace
 
-/// What the model is compiled to call before each layer, and with a null name after the last one.
+/// The compiled model calls this before each layer, and with a null name after the last one.
 extern "C" void on_layer(const void* instance, int layer, const char* name) {
   if (instance != running || layer < 0) {
     std::printf("the hook is called for another instance, or layer %d\n", layer);

@@ -14,7 +14,7 @@ def actions() -> list[Action]:
 
 
 def test_the_graph_holds_the_whole_build(actions: list[Action]) -> None:
-    # What the other tests assert must not hold because there is nothing to assert it of.
+    # The other tests must not pass because the graph is empty.
     mnemonics = {action.mnemonic for action in actions}
     assert {"CppCompile", "CppLink", "CompileProgram", "TorchExport"} <= mnemonics
 

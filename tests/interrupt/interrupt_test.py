@@ -33,6 +33,8 @@ _MODULES = [f"tools.commands.{command}" for command in _COMMANDS] + [
     "runtime.fuzz",
     "third_party.python.update_lock",
     "tools.artifacts.board.table",
+    "tools.commands.packages.audit",
+    "tools.commands.packages.packages",
     "tools.verify.emulate",
     "tools.verify.reproducibility.hashes",
     "tools.verify.run_pte",
@@ -70,7 +72,7 @@ def test_an_interrupt_is_one_line(module: str, moment: str, tmp_path: Path) -> N
         text=True,
         timeout=60,
         check=False,
-        # As the launcher does, until there is something that handles it.
+        # The launcher does so, until there is something that handles it.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN),
     )
     assert (result.returncode, result.stdout, result.stderr) == (130, "", "\ncommand: interrupted\n")

@@ -169,7 +169,7 @@ def test_an_index_that_answers_with_an_error_is_no_reason_to_stop(
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
 def test_a_full_disk_is_called_that(tmp_path: Path, number: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    # What pip prints when writing fails, whatever it was writing.
+    # pip prints this when writing fails, whatever it was writing.
     program = f"import os, sys; sys.exit(f'ERROR: {{OSError({number}, os.strerror({number}))}}')"
     failing = partial(subprocess.run, [sys.executable, "-c", program], capture_output=True, text=True, check=False)
     monkeypatch.setattr(install, "_run_pip", lambda *_: failing())

@@ -138,7 +138,7 @@ def failures(rows: Sequence[Row | NpuRow | Failed]) -> list[str]:
 
 
 def documented(text: str) -> set[tuple[str, str, str]]:
-    """Model, variant and board of the rows that a document has."""
+    """Returns model, variant and board of the rows that a document has."""
     return {(found[1], found[2], found[3]) for found in _ROW.finditer(text)}
 
 

@@ -72,7 +72,7 @@ def _printed(tool: Callable[[Sequence[str]], int], arguments: Sequence[str]) -> 
 
 
 def capture_flash(image: Sequence[str]) -> str:
-    """Flashing an empty board, and its console."""
+    """Returns the output of flashing an empty board, and its console."""
     try:
         return _printed(flash.main, [*image, "--simulate", "--follow"])
     finally:

@@ -17,7 +17,7 @@ ROM_CLASS, CORESIGHT_CLASS, GENERIC_CLASS = 1, 9, 0xE
 
 
 def component(base: int, part: int, designer: int, component_class: int, architecture: int = 0) -> dict[int, int]:
-    """CoreSight identification registers (IHI 0031C D1.2) of a component: address -> word.
+    """Returns CoreSight identification registers (IHI 0031C D1.2) of a component: address -> word.
 
     Args:
         designer: JEP106 code with its continuation count in bits 11:8.

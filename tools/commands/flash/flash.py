@@ -75,7 +75,7 @@ def openocd_command(image: Path, board: Board, probe_id: str | None) -> list[str
 
 
 def openocd_base(board: Board, probe_id: str | None) -> list[str]:
-    """OpenOCD with the board's configuration files, which blanks separate, and the probe.
+    """Returns OpenOCD with the board's configuration files, which blanks separate, and the probe.
 
     Raises:
         UserError: the board's definition names no configuration.

@@ -42,7 +42,7 @@ def image(tmp_path: Path) -> Path:
 
 @pytest.fixture(autouse=True)
 def _no_probe(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The machine's own probes are none of a test's business."""
+    """Hides the machine's own probes, which are none of a test's business."""
     from pyocd.core.helpers import ConnectHelper
 
     monkeypatch.setattr(ConnectHelper, "get_all_connected_probes", lambda **_: [])

@@ -20,7 +20,7 @@ from tools.commands.flash.testing import BoardUnderTest, nucleo, pico
 _BOARDS = {"nucleo_wb55rg": nucleo(), "pico2_w": pico()}
 # The test tries every eighth step of the flash controller; `power_every_step_test` tries all.
 _EVERY = int(os.environ["EVERY"])
-# Flash that the small images use, and some behind it.
+# The small images use this much flash, and some more.
 _WINDOW = 4 * 4096
 
 
@@ -104,7 +104,7 @@ def test_a_run_of_a_larger_image_that_was_cut_anywhere_is_repaired_by_the_next(
 def _interrupt_and_repair(
     board: BoardUnderTest, old: Path, new: Path, after: int, capsys: pytest.CaptureFixture[str]
 ) -> bool:
-    """Does as _cut_and_repair(), with Ctrl-C, after which the command cleans up with the probe."""
+    """Does the same as _cut_and_repair(), with Ctrl-C, after which the command cleans up with the probe."""
     machine, probe = _programmed(board, old)
 
     def interrupt(probe: SimulatedProbe) -> None:
@@ -139,7 +139,7 @@ def test_a_run_that_was_interrupted_anywhere_is_repaired_by_the_next(
 
 
 def _small_images(board: BoardUnderTest, folder: Path) -> tuple[Path, Path]:
-    """Two images of two sectors, both of which differ, with a few double words in each."""
+    """Returns two images of two sectors, both of which differ, with a few double words in each."""
     return board.small(folder, 1, sectors=1, used=48), board.small(folder, 2, sectors=1, used=48)
 
 

@@ -303,7 +303,7 @@ def _erase_all_sectors(flash: Flash, board: Board, progress: Callable[[float], N
 
 
 def verify_on_device(flash: Flash, chunks: Chunks) -> None:
-    """Does as verify(), comparing on the device."""
+    """Does the same as verify(), comparing on the device."""
     for address, data in chunks:
         for at in range(0, len(data), _VERIFY_SIZE):
             part = data[at : at + _VERIFY_SIZE]

@@ -42,7 +42,7 @@ class BoardUnderTest:
 
     @property
     def definition(self) -> Path:
-        """board.json."""
+        """Returns board.json."""
         return _file("BOARDS", f"{self.name}/board.json")
 
     @property
@@ -100,7 +100,7 @@ class BoardUnderTest:
 
 
 def nucleo() -> BoardUnderTest:
-    """NUCLEO-WB55RG, on this project's flash algorithm."""
+    """Describes the NUCLEO-WB55RG, on this project's flash algorithm."""
     return BoardUnderTest(
         "nucleo_wb55rg", 0x08000000, 4096, 4096, 127, ("--algorithm", str(_file("ALGORITHM", ".elf")))
     )
@@ -112,7 +112,7 @@ def pico() -> BoardUnderTest:
 
 
 def first_pico() -> BoardUnderTest:
-    """Pico, on pyOCD's built-in target; its debug port shares the wire with others."""
+    """Describes the Pico, on pyOCD's built-in target; its debug port shares the wire with others."""
     return BoardUnderTest("pico", 0x10000000, 4096, 256, 511, ("--tool", "pyocd"))
 
 

@@ -108,7 +108,7 @@ def openocd_server(board: Board, probe_id: str | None, port: int) -> list[str]:
 
 
 def debug_with_openocd(arguments: argparse.Namespace, board: Board, gdb: str | None) -> None:
-    """Does as debug_with_pyocd(), with OpenOCD.
+    """Does the same as debug_with_pyocd(), with OpenOCD.
 
     Raises:
         UserError: OpenOCD is not installed, or it ended.

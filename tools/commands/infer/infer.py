@@ -144,7 +144,9 @@ def run_input(client: Client, path: Path, output: Path | None) -> None:
 
 
 def run_dataset(client: Client, path: Path, limit: int | None) -> None:
-    """Every sample of a file: prints accuracy and confusion matrix, or the largest difference from expected outputs."""
+    """Runs every sample of a file: prints accuracy and confusion matrix, or the largest difference from expected
+    outputs.
+    """
     device = client.device
     arrays, inputs, count = load_samples(path, device)
     expected, labels = numbered(arrays, "output"), arrays.get("labels")

@@ -30,7 +30,7 @@ _HELLO, _DESCRIBE, _WRITE, _EXECUTE, _READ, _BYE = range(1, 7)
 _HEADER = struct.Struct("<BBH")
 _STATUS = {1: "malformed request", 2: "outside the tensors"}
 
-# How often a model's name is sent, because a noisy line may lose some.
+# A model's name is sent so often, because a noisy line may lose some.
 _CHOICES = 3
 
 # Seconds until a request is sent again are doubled each time, up to this.

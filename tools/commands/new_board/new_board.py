@@ -177,7 +177,7 @@ def files(arguments: argparse.Namespace, prefix: str) -> dict[str, str]:
 
 
 def listed(text: str, name: str) -> str:
-    """boards.bzl with a line for a board, behind those that are there; unchanged if it has one.
+    """Returns boards.bzl with a line for a board, behind those that are there; unchanged if it has one.
 
     Raises:
         UserError: the file has no such list.

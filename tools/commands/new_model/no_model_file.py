@@ -125,7 +125,7 @@ def _body(path: Path, module: str | None) -> tuple[str | None, bool]:
 
 
 def _weights(path: Path) -> str:
-    """Returns the expression that loads the state dict of a checkpoint, which may lie beside an optimizer's."""
+    """Returns the expression that loads the state dict of a checkpoint, which may be stored with an optimizer's."""
     # Costs seconds, and Python files don't need it.
     import torch
 

@@ -61,7 +61,7 @@ class Profile:
 
     @property
     def cycles(self) -> int | None:
-        """Estimated cycles of all."""
+        """Returns none| Estimated cycles of all."""
         cycles = [row.cycles for row in self.rows if row.cycles is not None]
         return sum(cycles) if cycles else None
 

@@ -62,7 +62,7 @@ def test_a_simulated_board_is_proven(board: str, tmp_path: Path) -> None:
 
 @pytest.fixture(autouse=True)
 def _own_probes(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The machine's own probes are none of a test's business."""
+    """Hides the machine's own probes, which are none of a test's business."""
     from pyocd.core.helpers import ConnectHelper
 
     find = simulated_probe.SimulatedProbe.get_all_connected_probes

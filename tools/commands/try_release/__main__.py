@@ -65,7 +65,7 @@ def lost_headers(sources: Path, headers: Path) -> list[Finding]:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Command line entry point."""
+    """Runs the command line."""
     parser = argparse.ArgumentParser(prog="try_release", description=__doc__)
     parser.add_argument("release", help="version of ExecuTorch, or `newest`")
     parser.add_argument("packages", nargs="*", metavar="NAME==VERSION", help="further packages, such as torchao")

@@ -116,7 +116,7 @@ def find_board(text: str) -> Board:
 
 
 def _add_options(parser: argparse.ArgumentParser) -> None:
-    """The options of all environments."""
+    """Adds the options of all environments."""
     image = parser.add_mutually_exclusive_group(required=True)
     image.add_argument("image", nargs="?", type=user_path, metavar="ELF", help="the image")
     image.add_argument("--elf", type=user_path, help="the same")

@@ -117,7 +117,7 @@ def run_hosted(
     timeout: float,
     model: str,
 ) -> Result:
-    """Hosted.run() of an environment that starts its images by a command line.
+    """Runs Hosted.run() of an environment that starts its images by a command line.
 
     Args:
         environment: the environment.
@@ -243,5 +243,5 @@ def join_inputs(inputs: Sequence[np.ndarray]) -> bytes:
 
 
 def pad(data: bytes) -> bytes:
-    """Data with zeros up to the next multiple of 16 bytes, as firmware/host.h wants inputs."""
+    """Returns data with zeros up to the next multiple of 16 bytes, as firmware/host.h wants inputs."""
     return data + bytes(-len(data) % 16)

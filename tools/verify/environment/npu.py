@@ -189,7 +189,7 @@ class QemuWithNpu(Qemu):
     runs: list[list[Operation]] = field(default_factory=list, compare=False)
 
     def run(self, image: Path, inputs: bytes | None = None, timeout: float = 120, model: str = "") -> Result:
-        """See Hosted.run(); the NPU's errors are part of the error."""
+        """Runs an image, see Hosted.run(); the NPU's errors are part of the error."""
         with attached_npu(image, self.board, self.counts) as (attached, debugger):
 
             def command(options: Sequence[str]) -> list[str]:

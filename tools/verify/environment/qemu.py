@@ -58,7 +58,7 @@ class Qemu:
     qemu: Path
 
     def run(self, image: Path, inputs: bytes | None = None, timeout: float = 120, model: str = "") -> Result:
-        """See Hosted.run()."""
+        """Runs an image, see Hosted.run()."""
         return run_hosted(
             self, image, lambda options: command_line(image, self.board, self.qemu, options), inputs, timeout, model
         )

@@ -49,7 +49,7 @@ class Runners:
 
 
 def read_runners() -> Runners:
-    """Reads the index of the runner images from the runfiles that this file lies in; run_pte_vgf has none there."""
+    """Reads the index of the runner images from the runfiles that hold this file; run_pte_vgf has none there."""
     root = Path(__file__).parents[len(Path(_FOLDER).parts)]
     found = [root / _FOLDER / name for name in _INDEXES if (root / _FOLDER / name).exists()]
     if not found:

@@ -1,7 +1,7 @@
 """Runs a program with the runtime in ExecuTorch's wheel: `runtime.py FILE.pte INPUTS.npz OUTPUTS.npz`.
 
 Both files have arrays `<sample>_<index>` in the shapes of the program. INPUTS.npz also has `samples`, how many there
-are, and `order_<index>`, in which order the dimensions of an input lie in memory.
+are, and `order_<index>`, the order of an input's dimensions in memory.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from tools.commands.flash.chip import Chip
 
 @cache
 def chips() -> tuple[Chip, ...]:
-    """All chips, by the names of their modules."""
+    """Returns all chips, by the names of their modules."""
     names = sorted(module.name for module in pkgutil.iter_modules(__path__))
     return tuple(importlib.import_module(f"{__name__}.{name}").CHIP for name in names)
 
