@@ -1,4 +1,4 @@
-"""What link.sh says of a link that failed."""
+"""Tests the messages of link.sh for links that failed."""
 
 from __future__ import annotations
 
