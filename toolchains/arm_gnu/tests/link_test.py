@@ -1,7 +1,5 @@
 """What link.sh says of a link that failed."""
 
-from __future__ import annotations
-
 import os
 import resource
 import subprocess
