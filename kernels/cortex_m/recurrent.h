@@ -2,10 +2,7 @@
 
 #include <cstdint>
 
-namespace torch {
-namespace executor {
-namespace native {
-namespace cortex_m {
+namespace torch::executor::native::cortex_m {
 
 /**
  * One layer of a recurrent network in one direction, with int8 input, output and weights.
@@ -66,7 +63,4 @@ void quantized_lstm(const QuantizedRecurrentLayer& layer);
 /// A GRU's layer; see gru() of kernels/portable/recurrent.h. Gates are reset, update and new.
 void quantized_gru(const QuantizedRecurrentLayer& layer);
 
-} // namespace cortex_m
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native::cortex_m

@@ -1,7 +1,5 @@
 """Tests the messages of link.sh for links that failed."""
 
-from __future__ import annotations
-
 import os
 import resource
 import subprocess
