@@ -1,7 +1,5 @@
 """Records what a simulated core executes, from which tools/verify/cycles estimates cycles."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping
 

@@ -1,7 +1,5 @@
 """Writes docs/proven.md from the reports in firmware/boards/*/proofs/."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys

@@ -1,7 +1,5 @@
 """docs/proven.md is what the boards' reports say."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Tests output of commands in a terminal of 80 columns and in a file: paths are whole, and a file gets text alone."""
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import importlib
