@@ -14,10 +14,7 @@
 #include "kernels/cortex_m/packed_scalar.h"
 #endif
 
-namespace torch {
-namespace executor {
-namespace native {
-namespace cortex_m {
+namespace torch::executor::native::cortex_m {
 
 namespace {
 
@@ -1141,7 +1138,4 @@ void packed_grouped_convolution(
   packed_grouped_convolution(image_parts(packed, LayerKind::Grouped), images, in, scratch, out);
 }
 
-} // namespace cortex_m
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native::cortex_m

@@ -7,10 +7,7 @@
 #include <arm_mve.h>
 #endif
 
-namespace torch {
-namespace executor {
-namespace native {
-namespace cortex_m {
+namespace torch::executor::native::cortex_m {
 
 /// Outputs of a channel, or tiles of winograd.cpp, that are computed at a time without MVE.
 constexpr int32_t kLanes = 4;
@@ -125,7 +122,4 @@ scaled(const PackedParts& parts, int32_t sum, int32_t channel, uint32_t needs = 
   return Scale{parts.multipliers[at], parts.shifts[at], addend_of(layer)}.apply(sum);
 }
 
-} // namespace cortex_m
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native::cortex_m
