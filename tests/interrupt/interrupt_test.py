@@ -1,7 +1,5 @@
 """Ctrl-C while a command's modules are imported, and when it begins to work: one line, status 130, no traceback."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """Tests output of commands in a terminal of 80 columns and in a file: paths are whole, and a file gets text alone."""
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import importlib
@@ -40,7 +38,7 @@ _MISTAKES = {
     "tools.commands.plot.plot": "--elf BAD --board BAD --simulate",
     "tools.commands.profile.profile": "--index BAD --qemu qemu",
     "tools.commands.prove.prove": "--hex BAD --board BAD --golden BAD --manifest BAD --program BAD "
-    "--spdx BAD --simulate",
+    "--spdx BAD --objdump BAD --sizes BAD --graph BAD --simulate",
     "tools.commands.verify.verify": "--file a.elf BAD",
     "tools.verify.emulate.emulate": "--elf BAD --board BAD --qemu qemu",
     "tools.verify.reproducibility.hashes": "--recorded BAD --update-command x //m:a portable BAD",

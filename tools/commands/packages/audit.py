@@ -4,8 +4,6 @@ Of Python's packages the package index that pip uses here is asked, as far as it
 security suite of the mirror that apt uses here.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import lzma

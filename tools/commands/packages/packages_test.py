@@ -1,7 +1,5 @@
 """The list of what builds fetch has each package once; an audit finds advisories, or says what was not asked."""
 
-from __future__ import annotations
-
 import json
 import lzma
 from email.message import Message

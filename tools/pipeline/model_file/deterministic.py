@@ -15,8 +15,6 @@ each); this module fixes the rest:
 docs/models.md says what is guaranteed and what isn't.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import random

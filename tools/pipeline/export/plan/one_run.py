@@ -1,7 +1,5 @@
 """Runs an exported program once in ExecuTorch's own runtime, as a check."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch
