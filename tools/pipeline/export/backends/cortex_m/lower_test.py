@@ -1145,6 +1145,14 @@ def test_layers_of_another_format_stay_in_it(tmp_path: Path, dtype: str) -> None
     assert decibels(result.golden["eager_0"], result.golden["output_0"]) > 25
 
 
+def test_an_operator_without_a_kernel_is_refused_by_its_line(tmp_path: Path) -> None:
+    # ExecuTorch has a variant of it for programs, but no kernel.
+    with pytest.raises(
+        UserError, match=r"no kernel for what the model does here:\n  my_model.py:\d+ \(`return torch.mode"
+    ):
+        exported(tmp_path, "return torch.mode(self.a(x), 1)[0]", "(torch.randn(2, 8),)", "self.a = nn.Linear(8, 4)")
+
+
 def test_a_pooling_whose_places_are_asked_for_stays_in_floating_point_alone(tmp_path: Path) -> None:
     init = "self.a, self.b, self.c = (nn.Conv2d(4, 4, 3, padding=1) for _ in range(3))"
     forward = "F = torch.nn.functional\ny, places = F.max_pool2d(self.a(x).relu(), 2, return_indices=True)\n"
