@@ -1,13 +1,10 @@
 import functools
 import math
-import os
 import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 import pytest
 import torch
-import yaml
 from torch import Tensor, nn
 from torch._ops import HigherOrderOperator
 
@@ -15,11 +12,11 @@ from tools.pipeline.export.backends.portable import to_edge
 from tools.pipeline.export.capture.capture import capture
 from tools.pipeline.export.plan.emission import emit
 from tools.pipeline.export.rewrite.decompositions.decompositions import decompose
+from tools.pipeline.registry.catalog import read_catalog
 
 _F = nn.functional
 # Recorded before any test runs.
 _COMPILER_IS_IMPORTED = "torch._inductor.lowering" in sys.modules
-_KERNELS = {entry["op"] for path in os.environ["CATALOGS"].split() for entry in yaml.safe_load(Path(path).read_text())}
 _NAN = float("nan")
 
 
@@ -275,7 +272,7 @@ def test_decompositions_give_what_eager_gives_by_operators_that_there_are(topic:
     results, operators = _lowered(topic)
     for name, result, expected in zip(_CALLS[topic], results, Calls(functions)(*inputs), strict=True):
         torch.testing.assert_close(result, expected, equal_nan=True, msg=lambda text, name=name: f"{name}: {text}")
-    assert operators <= _KERNELS
+    assert operators <= set(read_catalog())
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
