@@ -37,8 +37,9 @@ OUTPUT_BASE = 0x4010
 
 def _commands(image: bytes) -> int:
     """Returns where the program's data for the driver begins."""
-    # The next word begins with the kind of what follows, 1 for a configuration. Code has such bytes, too, unaligned.
-    (start,) = [found.start() for found in re.finditer(rb"COP1\x01", image) if found.start() % 16 == 0]
+    # The next word is that of a configuration in Vela's programs. Code that checks the first word has it before another
+    # one, and debug information has both, unaligned.
+    (start,) = [found.start() for found in re.finditer(rb"COP1\x01\x00\x10\x00", image) if found.start() % 16 == 0]
     return start
 
 
