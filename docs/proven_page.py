@@ -13,8 +13,8 @@ from tools.quiet.tool import run_tool
 
 _HEAD = """# Runs on real boards
 
-`bazel run //docs:update_proven` writes this page from the reports in `firmware/boards/*/proofs/`, which
-[`.prove`](firmware.md#on-the-board) wrote on real boards. Reports of the simulator don't count.
+`bazel run //docs:update_proven` writes this page from the reports in the folder `proofs` of each board in
+`firmware/boards`, which [`.prove`](firmware.md#on-the-board) wrote on real boards. Those of the simulator don't count.
 
 """
 
@@ -31,7 +31,7 @@ _SEND = """
 Connect the board, NUCLEO-WB55RG here, and open a pull request with what these lines make:
 
     ./bazelw run //firmware:nucleo_wb55rg.prove --//firmware:model=//models/digits:digits_int8
-    install -D -m 644 board_report.json firmware/boards/nucleo_wb55rg/proofs/digits_int8.json
+    install -D -m 644 board_report.json firmware/boards/nucleo_wb55rg/proofs/my_digits_int8.json
     ./bazelw run //docs:update_proven
 
 A report with failures is as welcome. It has no serial numbers and no paths.
