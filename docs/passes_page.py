@@ -2,16 +2,14 @@
 
 import argparse
 import ast
-import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from docs.update_page import update_page
 from tools.pipeline.export.ir.passes import Pass, Property
 from tools.pipeline.export.pipelines import PIPELINES
 from tools.pipeline.export.upstream.gaps import GAPS
-from tools.quiet.files import replace_text
-from tools.quiet.tool import run_tool
 
 _ROOM = "tools/pipeline/export"
 
@@ -76,14 +74,9 @@ def page() -> str:
     return "".join(parts)
 
 
-def _run(arguments: argparse.Namespace) -> None:
-    replace_text(Path(os.environ.get("BUILD_WORKSPACE_DIRECTORY", "."), arguments.output), page())
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="update_passes", description="Writes the page of the export's passes.")
-    parser.add_argument("--output", required=True, help="the page, from the root of the workspace")
-    return run_tool("update_passes", _run, parser.parse_args(argv))
+    return update_page(parser, lambda _: page(), argv)
 
 
 if __name__ == "__main__":

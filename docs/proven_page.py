@@ -1,15 +1,13 @@
 """Writes docs/proven.md from the reports in firmware/boards/*/proofs/."""
 
 import argparse
-import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from docs.update_page import update_page
 from tools.artifacts.board_report.board_report import BoardReport, read_board_report
 from tools.quiet.console import UserError
-from tools.quiet.files import replace_text
-from tools.quiet.tool import run_tool
 
 _HEAD = """# Runs on real boards
 
@@ -75,14 +73,9 @@ def page(root: Path = Path()) -> str:
     return _HEAD + (_TABLE + "".join(rows) if rows else _NONE) + _SEND
 
 
-def _run(arguments: argparse.Namespace) -> None:
-    replace_text(Path(os.environ.get("BUILD_WORKSPACE_DIRECTORY", "."), arguments.output), page())
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="update_proven", description="Writes the page of what ran on boards.")
-    parser.add_argument("--output", required=True, help="the page, from the root of the workspace")
-    return run_tool("update_proven", _run, parser.parse_args(argv))
+    return update_page(parser, lambda _: page(), argv)
 
 
 if __name__ == "__main__":

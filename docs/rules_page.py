@@ -7,7 +7,6 @@ of stardoc_output.proto; its messages are read here by their fields' numbers.
 from __future__ import annotations
 
 import argparse
-import os
 import re
 import sys
 from collections import defaultdict
@@ -15,9 +14,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from docs.update_page import update_page
 from tools.quiet.console import UserError
-from tools.quiet.files import replace_text
-from tools.quiet.tool import run_tool
 
 _HEAD = """# Rules, macros and providers
 
@@ -227,17 +225,10 @@ def _paragraphs(text: str) -> str:
     return "\n\n".join(block if block.startswith("    ") else _flat(block) for block in blocks) + "\n"
 
 
-def _run(arguments: argparse.Namespace) -> None:
-    text = page([read_module(path) for path in arguments.modules])
-    # `bazel run` says where the workspace is.
-    replace_text(Path(os.environ.get("BUILD_WORKSPACE_DIRECTORY", "."), arguments.output), text)
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="update_rules", description="Writes the page of the public rules.")
     parser.add_argument("modules", type=Path, nargs="+", help="what starlark_doc_extract wrote of each .bzl file")
-    parser.add_argument("--output", required=True, help="the page, from the root of the workspace")
-    return run_tool("update_rules", _run, parser.parse_args(argv))
+    return update_page(parser, lambda arguments: page([read_module(path) for path in arguments.modules]), argv)
 
 
 if __name__ == "__main__":

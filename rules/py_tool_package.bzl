@@ -3,7 +3,7 @@
 load("@rules_python//python:py_library.bzl", "py_library")
 load(":py_tool.bzl", "py_tool", "py_tool_test")
 
-def py_tool_package(name, data = [], deps = [], test_data = [], test_deps = [], test_env = {}, test_size = "small"):
+def py_tool_package(name, args = [], data = [], deps = [], test_data = [], test_deps = [], test_env = {}, test_size = "small"):
     """Declares the targets of a folder of Python files.
 
     Creates the `py_library` `lib` of all files besides tests, the `py_tool` `<name>` if there is a `__main__.py`, and
@@ -11,6 +11,7 @@ def py_tool_package(name, data = [], deps = [], test_data = [], test_deps = [], 
 
     Args:
       name: the folder's name.
+      args: arguments that the tool is started with, before the user's.
       data: files that the library reads at run time.
       deps: dependencies of the library.
       test_data: files that the tests read.
@@ -25,7 +26,7 @@ def py_tool_package(name, data = [], deps = [], test_data = [], test_deps = [], 
         deps = deps,
     )
     if native.glob(["__main__.py"], allow_empty = True):
-        py_tool(name = name, deps = [":lib"])
+        py_tool(name = name, args = args, deps = [":lib"])
     py_tool_test(
         name = name + "_test",
         size = test_size,

@@ -1,18 +1,19 @@
 """Attributes and actions of rules that write pages about images."""
 
-visibility(["//rules/..."])
+visibility([
+    "//rules/...",
+    "//tools/commands/explore",
+])
 
-# The tool that describes a program's graph, and the scripts that the page includes, with their licences.
+# The scripts that pages include, and their licences.
+PAGE_LIBRARIES = ["@npm_d3//:dist/d3.min.js", "@npm_plot//:dist/plot.umd.min.js", "@npm_dagre//:dist/dagre.min.js"]
+PAGE_LICENCES = ["@npm_d3//:LICENSE", "@npm_plot//:LICENSE", "@npm_dagre//:LICENSE"]
+
+# The tool that describes a program's graph, and those scripts.
 PAGE_ATTRS = {
     "_graph": attr.label(default = "//tools/pipeline/graph", executable = True, cfg = "exec"),
-    "_libraries": attr.label_list(
-        default = ["@npm_d3//:dist/d3.min.js", "@npm_plot//:dist/plot.umd.min.js", "@npm_dagre//:dist/dagre.min.js"],
-        allow_files = True,
-    ),
-    "_licences": attr.label_list(
-        default = ["@npm_d3//:LICENSE", "@npm_plot//:LICENSE", "@npm_dagre//:LICENSE"],
-        allow_files = True,
-    ),
+    "_libraries": attr.label_list(default = PAGE_LIBRARIES, allow_files = True),
+    "_licences": attr.label_list(default = PAGE_LICENCES, allow_files = True),
 }
 
 def describe_graph(ctx, firmware, folder):

@@ -44,6 +44,11 @@ def alone(requirements: str) -> list[str]:
     return re.findall(r"^#alone (\S+==\S+)$", requirements, re.MULTILINE)
 
 
+def required(requirements: str) -> list[Requirement]:
+    """Returns the requirements in lines of their own."""
+    return [Requirement(line) for line in requirements.splitlines() if line and line[0] not in "#-"]
+
+
 def included(requirements: str) -> list[str]:
     """Returns the files that `-r FILE` lines name."""
     return re.findall(r"^-r (\S+)$", requirements, re.MULTILINE)
@@ -57,8 +62,7 @@ def needed(requirements: str, installed: dict[str, dict[str, Any]]) -> list[str]
       installed: From canonical name to the entry of pip's installation report.
     """
     without = exclusions(requirements)
-    lines = [line for line in requirements.splitlines() if line and line[0] not in "#-"]
-    pending = [Requirement(line) for line in lines]
+    pending = required(requirements)
     found: set[tuple[str, str]] = set()
     while pending:
         requirement = pending.pop()

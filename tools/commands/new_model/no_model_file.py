@@ -2,6 +2,7 @@
 
 import pickletools
 import re
+import textwrap
 import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -52,13 +53,10 @@ def model_file_text(path: Path, module: str | None, shapes: Sequence[str]) -> st
         tensors = ", ".join(_input(shape) for shape in shapes or ["1,3,32,32"])
         inputs = f"return ({tensors},)" + ("" if shapes else "  # what one call takes")
     missing = ["--module PACKAGE.CLASS"] * needs_module + ["--shape SIZES"] * (not shapes and not _is_exported(path))
-    indented = inputs.replace("\n", "\n  ")
     text = f"import torch\n\n\ndef model():\n{body}\n\n\ndef example_inputs():\n    {inputs}\n"
     if not missing:
         return text
-    shown = (
-        f"  import torch\n  def model():\n{body.replace('    ', '      ')}\n  def example_inputs():\n      {indented}\n"
-    )
+    shown = textwrap.indent(text.replace("\n\n\n", "\n"), "  ")
     given = f"Give {' and '.join(missing)} for a model file around it, or write {path.stem}.py beside it, with\n"
     raise UserError(f"{wanted}. {given}{shown}and give that: docs/models.md")
 

@@ -21,7 +21,7 @@ from packaging.licenses import InvalidLicenseExpression, canonicalize_license_ex
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from third_party.python.update_lock import alone, previous_hashes
+from third_party.python.update_lock import alone, previous_hashes, required
 from third_party.taken import taken_files
 from tools.pipeline.image_files.sbom import TOOLCHAIN_LICENCES, Component, spdx_json
 from tools.quiet.table import text_table
@@ -86,8 +86,7 @@ def python_packages(
     found = []
     for name, lock in locks.items():
         text = requirements.get(name, "")
-        lines = [line for line in text.splitlines() if line and line[0] not in "#-"] + alone(text)
-        wanted = {canonicalize_name(Requirement(line).name) for line in lines}
+        wanted = {canonicalize_name(each.name) for each in [*required(text), *map(Requirement, alone(text))]}
         for pin, hashes in previous_hashes(lock).items():
             package, version = pin.split("==")
             known = metadata.get((canonicalize_name(package), version))

@@ -111,7 +111,7 @@ CORTEX_M = Pipeline(
         _assemble,
         Pass("rewrite.numbers:write_numbers", needs=_FUNCTIONAL),
         Pass("rewrite.products:write_products", needs=_FUNCTIONAL),
-        Pass("rewrite.unbatched:add_batch_on_cores", needs=_FUNCTIONAL),
+        Pass("rewrite.unbatched:add_batch", needs=_FUNCTIONAL),
         Pass("rewrite.written_norms:find_norms", needs=_FUNCTIONAL),
         Pass("backends.cortex_m.recurrent:make_layers_of_cells", needs=_FUNCTIONAL),
         _keep_recurrent_layers,

@@ -108,10 +108,8 @@ class QemuWithCycles(Qemu):
                     result = run_hosted(self, image, command, inputs, timeout, model)
                 finally:
                     os.close(writer)
-                content, log_content = disassemble(image, self.objdump), executed.result()
-                self._parts[:] = [
-                    sum_blocks(_blocks(log_content, part), content, self.timing) for part in log_content.parts
-                ]
+                instructions, logged = disassemble(image, self.objdump), executed.result()
+                self._parts[:] = [sum_blocks(_blocks(logged, part), instructions, self.timing) for part in logged.parts]
         return result
 
     def estimate(self, counts: Sequence[int]) -> list[int]:

@@ -4,10 +4,9 @@ from collections.abc import Sequence
 
 import torch
 from executorch.exir.schema import DelegateCall, ExecutionPlan, KernelCall
-from executorch.extension.pybindings.portable_lib import _get_operator_names
 
 from tools.pipeline.export.plan.plan_passes import is_random
-from tools.pipeline.export.upstream.loaded_program import LoadedProgram
+from tools.pipeline.export.upstream.loaded_program import LoadedProgram, without_kernel
 
 # The limit for a run in multiply-accumulates: ExecuTorch's kernels on the host are plain loops.
 _MOST_WORK = 30_000_000
@@ -29,8 +28,7 @@ def check_run(
     elements in another order than PyTorch and a device's kernel.
     """
     calls = [instruction.instr_args for instruction in plan.chains[0].instructions]
-    names = {f"{each.name}.{each.overload}" if each.overload else each.name for each in plan.operators}
-    if macs > _MOST_WORK or "aten::topk.values" in names or not names <= set(_get_operator_names()):
+    if macs > _MOST_WORK or any(each.name == "aten::topk" for each in plan.operators) or without_kernel(plan):
         return
     if any(isinstance(call, DelegateCall) for call in calls) or any(
         is_random(plan, each)

@@ -502,7 +502,8 @@ def _cost_in_float(node: Node, work: Work | None, costs: Costs) -> float:
     value = node.meta.get("val")
     if work is None or not isinstance(value, torch.Tensor) or value.dim() != 4:
         return costs.float32(work)
-    if work.kind in _SLOW_CHANNELS_LAST:
+    # An image of one channel is in both orders.
+    if work.kind in _SLOW_CHANNELS_LAST and not value.shape[1] == _shape(node.args[0])[1] == 1:
         return math.inf
     return max(costs.float32(work), costs.int8(work)) if work.kind in _ROW_BY_ROW else costs.float32(work)
 

@@ -37,39 +37,22 @@ _LAYERS: dict[Any, int] = {
     **dict.fromkeys((_aten.conv3d.default, _aten.conv3d.padding), 4),
 }  # fmt: skip
 
-_AVERAGES = (_aten.avg_pool1d.default, _aten.avg_pool2d.default)
-
 # Operators that work on the last dimensions of their operand.
 _UNCHANGED = (_aten.linear.default, _aten.layer_norm.default, _aten.rms_norm.default)
 
 
-def add_batch(program: ExportedProgram, has_narrow_averages: bool = True) -> None:
+def add_batch(program: ExportedProgram) -> None:
     """Rewrites layers without a batch, and the operators that follow them, in place.
 
     Args:
       program: functional; nodes without known shapes stay unchanged.
-      has_narrow_averages: whether average poolings of one channel are among the layers.
     """
-
-    def begins(node: Node) -> bool:
-        if _LAYERS.get(node.target) != _dims(node):
-            return False
-        return has_narrow_averages or node.target not in _AVERAGES or node.all_input_nodes[0].meta["val"].shape[0] > 1
-
     AddedDimension(
         place=0,
-        begins=begins,
+        begins=lambda node: _LAYERS.get(node.target) == _dims(node),
         goes_on=lambda node: node.target in _UNCHANGED,
         writes=_WRITES,
     ).add(program)
-
-
-def add_batch_on_cores(program: ExportedProgram) -> None:
-    """Rewrites layers without a batch, and the operators that follow them, in place, but for averages of one channel.
-
-    Sums over neighbouring channels are written as such averages, and take fewer instructions in floating point.
-    """
-    add_batch(program, has_narrow_averages=False)
 
 
 def _dims(node: Node) -> int:

@@ -1,10 +1,17 @@
-"""Runs a program in ExecuTorch's own runtime."""
+"""Runs a program in the runtime of ExecuTorch's wheel."""
 
 from collections.abc import Sequence
 
 import executorch.kernels.quantized  # noqa: F401
 import torch
-from executorch.extension.pybindings.portable_lib import _load_for_executorch_from_buffer
+from executorch.exir.schema import ExecutionPlan
+from executorch.extension.pybindings.portable_lib import _get_operator_names, _load_for_executorch_from_buffer
+
+
+def without_kernel(plan: ExecutionPlan) -> list[str]:
+    """Lists the operators of a method that the runtime lacks kernels for."""
+    names = {f"{each.name}.{each.overload}".rstrip(".") for each in plan.operators}
+    return sorted(names.difference(_get_operator_names()))
 
 
 class LoadedProgram:

@@ -14,6 +14,7 @@ from tools.pipeline.export.plan.manifest import Quantization
 from tools.pipeline.export.quantize import quantize
 from tools.pipeline.export.quantize.quantization_report import quantization_report
 from tools.pipeline.export.quantize.source import capture_source, prepare
+from tools.pipeline.export.upstream.loaded_program import without_kernel
 from tools.pipeline.export.upstream.retracing import known_results
 from tools.quiet.console import UserError
 
@@ -51,7 +52,7 @@ def lower_model(asked: LoweringRequest) -> LoweredModel:
         samples = [delegates.CAPTURED_BORDER.quantize_sample(sample, border.inputs) for sample in samples]
         outputs = delegates.run(edge, lowered.compiled, samples)
     emitted = delegates.emit(lowered.manager)
-    missing = lower.without_kernel(emitted.program)
+    missing = without_kernel(emitted.program.execution_plan[0])
     if missing:
         console.say(
             f"export: note: {path}: ExecuTorch's runtime has no kernels of {', '.join(missing)}: vgf_test and run_pte "
