@@ -68,6 +68,10 @@ CAPTURE = Pipeline(
     ),
 )
 
+# ---- after capturing, for backends whose graphs have neither conditions nor loops ----
+
+STRAIGHT = Pipeline("cortex_m, ethos_u and vgf, captured", (Pass("rewrite.branches:write_branches"),))
+
 # ---- portable: the model's own dtypes ----
 
 PORTABLE = Pipeline(
@@ -245,6 +249,7 @@ VGF_FORMS = Pipeline(
 
 PIPELINES = (
     CAPTURE,
+    STRAIGHT,
     PORTABLE,
     PORTABLE_EDGE,
     CORTEX_M,
