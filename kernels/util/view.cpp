@@ -103,6 +103,39 @@ copy_run(const char* from, int32_t from_stride, char* to, int32_t to_stride, siz
   } while (--count > 0);
 }
 
+#if !defined(__thumb__) || defined(__ARM_FEATURE_UNALIGNED)
+/// Whether words may lie anywhere.
+constexpr bool kHasWordsAnywhere = true;
+#else
+constexpr bool kHasWordsAnywhere = false;
+#endif
+
+/// Copies rows of `count` bytes, kBytesAtOnce rows at a time, where bytes of neighbouring rows are
+/// side by side, as in a transposition; returns how many rows it copied.
+size_t transpose_rows(
+    const char* from,
+    int32_t stride,
+    char* to,
+    int32_t row,
+    size_t count,
+    size_t rows) {
+  for (size_t fours = rows / kBytesAtOnce; fours > 0; --fours) {
+    const char* column = from;
+    char* place = to;
+    for (size_t i = count; i > 0; --i, column += stride, ++place) {
+      uint32_t word;
+      std::memcpy(&word, column, sizeof(word));
+      place[0] = static_cast<char>(word);
+      place[row] = static_cast<char>(word >> 8);
+      place[2 * row] = static_cast<char>(word >> 16);
+      place[3 * row] = static_cast<char>(word >> 24);
+    }
+    from += kBytesAtOnce;
+    to += static_cast<int32_t>(kBytesAtOnce) * row;
+  }
+  return rows & ~(kBytesAtOnce - 1);
+}
+
 /// Copies rows of `count` elements each; neither is 0.
 void copy_rows(
     const char* from,
@@ -112,7 +145,13 @@ void copy_rows(
     size_t count,
     size_t rows,
     int32_t element_size) {
-  do {
+  if (kHasWordsAnywhere && element_size == 1 && source.row == 1 && target.stride == 1) {
+    const size_t done = transpose_rows(from, source.stride, to, target.row, count, rows);
+    from += done;
+    to += static_cast<int32_t>(done) * target.row;
+    rows -= done;
+  }
+  for (; rows > 0; --rows) {
     if (element_size == sizeof(uint32_t)) {
       copy_run<uint32_t>(from, source.stride, to, target.stride, count);
     } else if (element_size == sizeof(uint8_t)) {
@@ -124,32 +163,56 @@ void copy_rows(
     }
     from += source.row;
     to += target.row;
-  } while (--rows > 0);
+  }
 }
 
 /// Rows up to this long, as those of an image's pixels, are copied without a call.
 constexpr size_t kShortBytes = 64;
 
-ET_INLINE void copy_short(const char* from, char* to, size_t bytes) {
-  const char* const end = from + bytes;
-  const char* const words_end = end - bytes % sizeof(uint32_t);
-  while (from != words_end) {
-    uint32_t word;
-    std::memcpy(&word, from, sizeof(word));
-    std::memcpy(to, &word, sizeof(word));
-    from += sizeof(word);
-    to += sizeof(word);
+/// Copies rows, at least one, of at least a byte.
+__attribute__((noinline)) void copy_short(
+    const char* from,
+    int32_t from_row,
+    char* to,
+    int32_t to_row,
+    size_t bytes,
+    size_t rows) {
+  if (bytes == sizeof(uint32_t)) {
+    // As the pixels of an image of four channels.
+    for (; rows > 0; --rows) {
+      uint32_t word;
+      std::memcpy(&word, from, sizeof(word));
+      std::memcpy(to, &word, sizeof(word));
+      from += from_row;
+      to += to_row;
+    }
+    return;
   }
-  while (from != end) {
-    *to++ = *from++;
-  }
+  const size_t words = bytes / sizeof(uint32_t);
+  const size_t rest = bytes % sizeof(uint32_t);
+  from_row -= static_cast<int32_t>(bytes);
+  to_row -= static_cast<int32_t>(bytes);
+  do {
+    for (size_t i = words; i > 0; --i) {
+      uint32_t word;
+      std::memcpy(&word, from, sizeof(word));
+      std::memcpy(to, &word, sizeof(word));
+      from += sizeof(word);
+      to += sizeof(word);
+    }
+    for (size_t i = rest; i > 0; --i) {
+      *to++ = *from++;
+    }
+    from += from_row;
+    to += to_row;
+  } while (--rows > 0);
 }
 
 } // namespace
 
 void copy_bytes(const char* from, char* to, size_t bytes) {
   if (bytes <= kShortBytes) {
-    copy_short(from, to, bytes);
+    copy_short(from, 0, to, 0, bytes, 1);
   } else {
     std::memmove(to, from, bytes);
   }
@@ -209,12 +272,12 @@ void copy_view(const View& from, const View& to, CopyOrder order) {
       copy_rows(first, source, out, target, nest.size(), nest.rows(), size);
       continue;
     }
+    if (bytes <= kShortBytes) {
+      copy_short(first, source.row, out, target.row, bytes, nest.rows());
+      continue;
+    }
     for (size_t row = nest.rows(); row > 0; --row, first += source.row, out += target.row) {
-      if (bytes <= kShortBytes) {
-        copy_short(first, out, bytes);
-      } else {
-        std::memmove(out, first, bytes);
-      }
+      std::memmove(out, first, bytes);
     }
   } while (nest.next_rows());
 }
