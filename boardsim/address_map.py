@@ -1,11 +1,11 @@
-"""What is at addresses of a chip that its model does not have: an access is a fault, which says what is missing."""
+"""Reports accesses to addresses of a chip that its model does not have: a fault, which says what is missing."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-# Where Cortex-M cores have their devices (DDI 0403E B3.1).
+# Cortex-M cores have their devices there (DDI 0403E B3.1).
 _DEVICES = range(0x40000000, 0x60000000)
 
 
@@ -14,7 +14,7 @@ class AddressMap:
     """The peripherals of a chip.
 
     Attributes:
-        place: the document and the section that has all of them.
+        place: the document and the section that list them all.
         size: the most bytes that the registers of one take.
         blocks: name -> first address.
     """
@@ -24,7 +24,7 @@ class AddressMap:
     blocks: Mapping[str, int] = field(default_factory=dict)
 
     def missing(self, address: int) -> str:
-        """What the model lacks there, in half a sentence; empty where there are no peripherals."""
+        """Returns what the model lacks there, in half a sentence; empty where there are no peripherals."""
         if address not in _DEVICES:
             return ""
         for name, base in self.blocks.items():
@@ -36,7 +36,7 @@ class AddressMap:
 
 
 def _every(step: int, names: str, first: int = 0x40000000) -> dict[str, int]:
-    """Peripherals that follow one another; `-` is a gap."""
+    """Returns the addresses of peripherals that follow one another; `-` is a gap."""
     return {name: first + step * index for index, name in enumerate(names.split()) if name != "-"}
 
 

@@ -1,4 +1,4 @@
-"""Alignment, which the engine does not check.
+"""Checks alignment, which the engine does not check.
 
 Armv7-M Architecture Reference Manual (DDI 0403E), A3.2.1, "Alignment behavior", and for Armv8-M DDI 0553B: LDM, STM,
 LDRD, STRD, LDREX, STREX, VLDR, VSTR, VLDM and VSTM fault unless their address is aligned, whatever CCR.UNALIGN_TRP
@@ -14,21 +14,21 @@ import unicorn
 from boardsim.cpu import Cpu
 from boardsim.memory import Memories
 
-# Instructions of a machine's life that are looked at: the first ones, and from then on so many of every so many.
+# The first instructions of a machine's life are looked at, and from then on so many of every so many.
 _FIRST = 200_000
 _SOME, _EVERY = 5_000, 500_000
-# What the engine's exceptions call an access that is aborted.
+# The engine raises this exception for an aborted access.
 _DATA_ABORT = 4
 
 
 def base_register(first: int, second: int) -> tuple[int, int] | None:
-    """The register with the address that an instruction needs aligned, and the bits of it that must be zero.
+    """Returns the register with the address that an instruction needs aligned, and the bits of it that must be zero.
 
-    Encodings: DDI 0403E A5.2.6, A5.3.5 to A5.3.6 and A6.5. What is pushed and popped is not among them: the stack
+    Encodings: DDI 0403E A5.2.6, A5.3.5 to A5.3.6 and A6.5. Pushes and pops are not among them: the stack
     pointer is always aligned.
 
     Args:
-        first, second: the instruction's half-words; the second is of no matter where there is one.
+        first, second: the instruction's half-words; the second does not matter for instructions of one.
     """
     if first & 0xF000 == 0xC000:
         # LDM and STM of 16 bits.
@@ -38,37 +38,37 @@ def base_register(first: int, second: int) -> tuple[int, int] | None:
         size = second >> 4 & 3 if second >> 6 & 3 else 0
         return (first & 0xF, (1 << size) - 1) if size else None
     if first & 0xFE00 == 0xE800 or first & 0xFE00 == 0xEC00 and second & 0x0E00 == 0x0A00 and first & 0xFFE0 != 0xEC40:
-        # Multiple, dual and exclusive; of the FPU, but not the moves of two core registers.
+        # These are multiple, dual and exclusive accesses, and the FPU's, but not its moves of two core registers.
         return first & 0xF, 3
     return None
 
 
 def follows_it(halfwords: list[int]) -> bool:
-    """Whether one of the four half-words before an instruction may be the IT that decides if it is executed."""
+    """Returns whether one of the four half-words before an instruction may be the IT that decides if it is executed."""
     return any(halfword & 0xFF00 == 0xBF00 and halfword & 0xF for halfword in halfwords)
 
 
 class AlignmentCheck:
-    """Makes instructions in flash or ROM fault that need an aligned address and have another.
+    """Makes instructions in flash or ROM fault if they need an aligned address and have an unaligned one.
 
     Args:
         cpu: the core.
-        memories: what it executes; all must be there.
+        memories: the memories that it executes from; all must be there.
     """
 
     def __init__(self, cpu: Cpu, memories: Memories) -> None:
         self._cpu = cpu
         self._memories = memories
         self._hooks: list[int] = []
-        # Address -> what base_register() says, None also where nothing is to be checked.
+        # Maps an address to what base_register() returns; None also where nothing is to be checked.
         self._known: dict[int, tuple[int, int] | None] = {}
 
     def forget(self) -> None:
-        """Code has changed."""
+        """Forgets what it knows of the code, which has changed."""
         self._known.clear()
 
     def update(self) -> int:
-        """Begins or ends looking. Returns the number of instructions until this is to be called again."""
+        """Begins or ends looking; returns the number of instructions until this is to be called again."""
         count = self._cpu.instructions
         if count < _FIRST:
             on, ahead = True, _FIRST - count
@@ -111,7 +111,7 @@ class AlignmentCheck:
         raw = bytes(memory.data[start : offset + size]) + bytes(2)
         halfwords = [int.from_bytes(raw[i : i + 2], "little") for i in range(0, len(raw), 2)]
         before = (offset - start) // 2
-        # Whether an instruction in an IT block is executed is not known before it is.
+        # An instruction in an IT block may not be executed, which is known only then.
         if follows_it(halfwords[:before]):
             return None
         return base_register(halfwords[before], halfwords[before + 1])

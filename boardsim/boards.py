@@ -1,4 +1,4 @@
-"""The machine that simulates a board: that of the chip which the board's definition names."""
+"""Builds the machine that simulates a board, with the chip that the board's definition names."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from tools.quiet.console import UserError
 
 
 def simulated(board: Board) -> Machine:
-    """A machine with the chip of a board (`simulator` in its definition), as its power is switched on with empty flash.
+    """Returns a machine with the chip of a board (`simulator` in its definition), as its power is switched on with
+    empty flash.
 
     Raises:
         UserError: there is no model of the board's chip.

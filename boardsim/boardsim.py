@@ -21,28 +21,28 @@ from tools.quiet.console import UserError
 from tools.verify.environment.environment import Run as EnvironmentRun
 from tools.verify.environment.environment import SampleRun, spread, verify_main
 
-# What firmware/cortex_m/stack.c fills the stack with.
+# firmware/cortex_m/stack.c fills the stack with this word.
 _STACK_PAINT = (0xC5A5C5A5).to_bytes(4, "little")
-# Instructions after which an image counts as hung.
+# An image that runs for so many instructions counts as hung.
 _LIMIT = 1_000_000_000
-# Instructions after which no further sample of a golden file is started.
+# After so many instructions no further sample of a golden file is started.
 _SAMPLES_BUDGET = 50_000_000
-# Samples of a golden file that are run where nothing is said.
+# So many samples of a golden file are run by default.
 _SAMPLES = 20
 
 
 @dataclass(frozen=True)
 class Run:
-    """What one run of an image was like.
+    """The result of one run of an image.
 
     Attributes:
         stop: why it ended.
         console: what the terminal received.
         instructions, cycles, milliseconds: from reset to the end.
-        stack_used, stack_size: bytes at the deepest point, of those there are.
+        stack_used, stack_size: bytes at the deepest point, and all that there are.
         status: the image's exit status (firmware/host.h) where it ended, None where it did not.
         outputs: the program's outputs, read from memory like a debugger does; empty without a program.
-        notes: what the simulated hardware has to say against what the firmware did.
+        notes: mistakes of the firmware that the simulated hardware noticed.
         accesses: every access to a peripheral, if asked for.
     """
 
@@ -60,13 +60,13 @@ class Run:
 
     @property
     def passed(self) -> bool:
-        """Whether the image ended well: with PASS on its console, or with status 0 where it prints nothing."""
+        """Returns whether the image ended well: with PASS on its console, or with status 0 where it prints nothing."""
         return "\nPASS\n" in self.console if self.console else self.status == ExitStatus.PASS
 
 
 @dataclass(frozen=True)
 class Outputs:
-    """Where a program leaves its outputs: offset in the planned arena, dtype and shape of each."""
+    """Tells where a program leaves its outputs: offset in the planned arena, dtype and shape of each."""
 
     places: tuple[tuple[int, np.dtype, tuple[int, ...]], ...]
 
@@ -79,7 +79,7 @@ def find_outputs(plan: Path, golden: Golden) -> Outputs:
         golden: for dtypes and shapes.
 
     Raises:
-        UserError: an output lies outside the planned memory.
+        UserError: an output is outside the planned memory.
     """
     places = []
     known = read_memory_plan(plan).outputs
@@ -140,7 +140,7 @@ class Simulation:
         )
 
     def set_example(self, inputs: Sequence[np.ndarray], model: str = "") -> None:
-        """Replaces the embedded example in flash, of one of several models, by other inputs of the same size."""
+        """Replaces the embedded example in flash by other inputs of the same size; `model` names one of several."""
         for index, array in enumerate(inputs):
             end = f"_pte_example_input_{index}"
             symbol = next(
@@ -152,7 +152,7 @@ class Simulation:
 
     @property
     def is_own(self) -> bool:
-        """Whether the image is linked by a linker script of this project."""
+        """Returns whether the image is linked by a linker script of this project."""
         return self.image.address("__stack_start") is not None
 
     def _stack(self) -> tuple[int, int]:
@@ -177,15 +177,15 @@ class Simulation:
         )
 
     def where(self) -> str:
-        """The function that the core is in."""
+        """Returns the function that the core is in."""
         pc = self.machine.cpu.get("pc")
         return f"pc {pc:#010x} in {self.image.function_at(pc & ~1) or 'no function of the image'}"
 
     def problems(self, run: Run) -> list[str]:
-        """What went wrong in a run, one sentence each; empty for a good one."""
+        """Returns what went wrong in a run, one sentence each; empty for a good one."""
         problems = [self._with_symbols(note) for note in run.notes]
         if not self.is_own:
-            # How it is to end, and what it is to say, nobody knows here.
+            # Nobody knows here how it is to end and what it is to print.
             return problems
         if run.stop is Stop.INSTRUCTIONS:
             problems.append(
@@ -215,8 +215,8 @@ class Simulation:
 
 
 def trace_lines(image: ElfImage, accesses: Sequence[Access]) -> Iterator[str]:
-    """A line per access to a peripheral: instructions so far, direction, register, value, function. Repetitions are
-    counted.
+    """Yields a line per access to a peripheral: instructions so far, direction, register, value, function. Repetitions
+    are counted.
     """
     previous: tuple[bool, str, int] | None = None
     repeated = 0
@@ -255,7 +255,7 @@ class SimulatedImage:
         self._model = model
 
     def run_example(self) -> EnvironmentRun:
-        """See Environment.run_example()."""
+        """Runs the example, see Environment.run_example()."""
         simulation = self._simulation
         run = simulation.run(self._typed, self._limit)
         lines = [
@@ -268,7 +268,7 @@ class SimulatedImage:
         )
 
     def run_samples(self, golden: Golden, most: int | None) -> SampleRun:
-        """See Environment.run_samples(); it runs 20 at the most if nothing is said, and fewer of a slow program."""
+        """Runs samples, see Environment.run_samples(): 20 by default, and fewer of a slow program."""
         simulation = self._simulation
         inputs = golden.inputs_in_memory()
         runs: list[Run] = []

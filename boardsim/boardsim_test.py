@@ -1,4 +1,4 @@
-"""The command, on a real image: the outputs of its samples and their accuracy."""
+"""Tests the command on a real image: the outputs of its samples and their accuracy."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_an_image_that_others_linked(tmp_path: Path, capsys: pytest.CaptureFixtu
 
 
 def _changed(folder: Path, **changes: object) -> str:
-    """The golden file with arrays replaced; one that becomes None is left out."""
+    """Returns the golden file with arrays replaced; one that becomes None is left out."""
     with np.load(_GOLDEN) as arrays:
         content = {name: arrays[name] for name in arrays.files} | changes
     path = folder / "changed.golden.npz"

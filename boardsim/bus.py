@@ -1,4 +1,4 @@
-"""What the core reaches by addresses: memories, flash behind its controller, and peripherals; and its accesses."""
+"""The memories, flash behind its controller and peripherals that the core reaches by addresses, and its accesses."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from boardsim.cpu import PAGE, Cpu, Stop
 from boardsim.memory import Memories, Memory
 from boardsim.peripheral import Peripheral
 
-# Reads of registers that return the same value again, without a write in between, until time jumps to the next event
-# ...
+# So many reads of registers with the same value, without a write in between, let time jump to the next event ...
 _POLLS_UNTIL_SKIP = 4
-# ... and, where there is no event ahead, until the core counts as waiting for something that cannot come by itself.
+# ... and, where there is no event ahead, so many let the core count as waiting for something that cannot come by
+# itself.
 _POLLS_UNTIL_IDLE = 2000
 
 
@@ -83,11 +83,11 @@ class Bus:
         self._cpu.engine.mmio_map(peripheral.base, size, self._read, peripheral, self._write, peripheral)
 
     def peripheral_at(self, address: int) -> Peripheral | None:
-        """The peripheral that has an address; None if there is none."""
+        """Returns the peripheral that has an address; None if there is none."""
         return next((p for p in self.peripherals if p.base <= address < p.base + p.size), None)
 
     def forget_polls(self, *, values: bool = False) -> None:
-        """The core does not count as polling any more.
+        """Ends the core's counting as polling.
 
         Args:
             values: whether what it has read is forgotten, too.
@@ -104,7 +104,7 @@ class Bus:
     def _store(
         self, _engine: unicorn.Uc, _access: int, address: int, size: int, value: int, memory: Memory
     ) -> None:
-        """Before the engine stores to flash: keeps what was there, for the controller to decide what becomes of it."""
+        """Keeps what was in flash before the engine stores there; the controller decides what becomes of it."""
         self.finish_stores()
         offset = memory.offset(address)
         assert offset is not None

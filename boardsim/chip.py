@@ -1,4 +1,4 @@
-"""What a model of a chip is. Each is a module of boardsim/chips, found by its name."""
+"""Defines a model of a chip. Each is a module of boardsim/chips, found by its name."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ class Chip(Protocol):
     """A model of a chip: it adds its memories and peripherals to the machine that it is made for.
 
     Attributes:
-        ADDRESS_MAP: what is at its addresses, beside what the model has.
+        ADDRESS_MAP: the peripherals at its addresses, beside the model's.
         RESET_CLOCK_HZ: the core's frequency after a reset.
         SYSRESETREQ_IS_CORE_ONLY: whether AIRCR.SYSRESETREQ leaves the peripherals as they are.
         VECTOR_TABLE: VTOR after a reset.
-        VECTOR_TABLE_ALIGNMENT: what VTOR has to be a multiple of, in bytes.
+        VECTOR_TABLE_ALIGNMENT: bytes; VTOR has to be a multiple of them.
     """
 
     ADDRESS_MAP: ClassVar[AddressMap]
@@ -30,15 +30,15 @@ class Chip(Protocol):
         """Builds the chip into a machine; `options` are those of `simulator` in the board's definition."""
 
     def boot(self) -> tuple[int, int] | None:
-        """What happens at a reset before the first instruction: the initial stack pointer and the entry; None, with a
-        note, if there is no image that the chip starts.
+        """Starts the chip after a reset; returns the initial stack pointer and the entry, or None, with a note, if
+        there is no image that the chip starts.
         """
 
     def flash_written(self, memory: Memory, offset: int, size: int, value: int) -> None:
-        """A store to a memory that was added as not writable; its contents are as before the store."""
+        """Handles a store to a memory that was added as not writable; its contents are as before the store."""
 
     def power_lost(self) -> None:
-        """Power is gone: what was being erased or programmed is left neither old nor new."""
+        """Handles the loss of power: a piece that was being erased or programmed is left neither old nor new."""
 
     def coprocessor(self, first: int, second: int) -> bool:
         """Executes an instruction of a coprocessor of the chip's own, given by its half-words; False if it is none."""

@@ -1,4 +1,4 @@
-"""Simulated time, and what happens when some of it has passed.
+"""Keeps simulated time, and runs actions when some of it has passed.
 
 Time is counted in core cycles, one per instruction, and jumps ahead while the core does nothing but poll or sleep.
 """
@@ -9,7 +9,7 @@ import heapq
 import itertools
 from collections.abc import Callable
 
-# Instructions that the engine is told to execute where there is no limit.
+# The engine is told to execute so many instructions if there is no limit.
 _FOREVER = 1 << 40
 
 
@@ -33,24 +33,22 @@ class Clock:
 
     @property
     def cycles(self) -> int:
-        """Core cycles since the machine was made: one per instruction, and those that were skipped while nothing
-        happened.
-        """
+        """Returns core cycles since the machine was made: one per instruction, and those that were skipped."""
         return self._instructions() + self._skipped
 
     @property
     def nanoseconds(self) -> float:
-        """Simulated time."""
+        """Returns simulated time."""
         cycles, since = self._since
         return since + (self.cycles - cycles) * 1e9 / self._hz
 
     @property
     def hz(self) -> int:
-        """The core's frequency."""
+        """Returns the core's frequency."""
         return self._hz
 
     def set_hz(self, hz: int) -> None:
-        """The core runs at `hz` from now on."""
+        """Sets the core's frequency from now on."""
         self._since = (self.cycles, self.nanoseconds)
         self._hz = hz
         self._plan()
@@ -61,11 +59,11 @@ class Clock:
         self._plan()
 
     def forget_events(self) -> None:
-        """Nothing of what was to come happens."""
+        """Drops all actions to come."""
         self._events.clear()
 
     def end_at(self, instructions: float) -> None:
-        """The count of instructions at which emulation is to end; infinity where there is none."""
+        """Sets the count of instructions at which emulation is to end; infinity for no end."""
         self._end = instructions
         self._plan()
 
@@ -81,7 +79,7 @@ class Clock:
         self._limit(self.instructions_ahead())
 
     def run_events(self) -> None:
-        """Does what is due."""
+        """Runs the actions that are due."""
         now = self.nanoseconds
         while self._events and self._events[0][0] <= now:
             _, _, action = heapq.heappop(self._events)
@@ -89,7 +87,7 @@ class Clock:
         self._plan()
 
     def pass_time(self, nanoseconds: float) -> None:
-        """Lets time pass without instructions, with what happens in it."""
+        """Lets time pass without instructions, and runs the actions that fall into it."""
         self._skipped += int(nanoseconds * self._hz / 1e9)
         self.run_events()
 

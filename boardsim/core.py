@@ -54,7 +54,7 @@ _LOWEST = 256
 
 
 class CoreHost(Host, Protocol):
-    """What the system control space sees of the machine, beyond what every peripheral does.
+    """The part of the machine that the system control space sees, beyond what every peripheral does.
 
     Attributes:
         run_control: halts, steps and resumes the core.
@@ -117,9 +117,9 @@ class _Scs(Peripheral):
     }
     # MVFR0 and MVFR1 of a single precision FPU: DDI 0403E B4.7. FPCCR: automatic and lazy state preservation.
     RESET = {0xD14: 0x200, 0xF34: 0xC0000000, 0xF40: 0x10110021, 0xF44: 0x11000011}
-    # Of an Armv8-M core with the security extension, in its secure state: ID_PFR1, DSCSR.CDS (DDI 0553B).
+    # An Armv8-M core with the security extension has these in its secure state: ID_PFR1, DSCSR.CDS (DDI 0553B).
     _SECURE = {0xD44: 0x210, 0xE08: 1 << 16}
-    # What Armv6-M has not (DDI 0419E B3.2): registers of the faults, and of an FPU. CCR: stack alignment, and unaligned
+    # Armv6-M has no registers of the faults nor of an FPU (DDI 0419E B3.2). CCR: stack alignment, and unaligned
     # accesses fault.
     _NOT_IN_V6 = (0xD18, 0xD28, 0xD2C, 0xD34, 0xD38, 0xD88, 0xF34, 0xF38, 0xF3C, 0xF40, 0xF44)
     _CCR_V6 = 0x208
@@ -225,7 +225,7 @@ class _Dwt(Peripheral):
     NAMES = {0x000: "CTRL", 0x004: "CYCCNT", 0xFB0: "LAR"}
     # Four comparators, as in the Cortex-M4 and M33; they do nothing here.
     RESET = {0x000: 0x40000000}
-    # Of Armv6-M: two, and no counter of cycles (DDI 0419E C1.8).
+    # Armv6-M has two, and no counter of cycles (DDI 0419E C1.8).
     _RESET_V6 = 0x20000000
 
     def __init__(self, machine: CoreHost, system: SystemControl) -> None:
@@ -250,7 +250,7 @@ class _Dwt(Peripheral):
         core = self._system.core
         if core.is_armv6:
             return
-        # DDI 0489: what software writes, but not what a debugger does, is ignored until the key was written.
+        # A write by software, but not by a debugger, is ignored until the key was written (DDI 0489).
         locked = core.is_cached and self.values.get(0xFB0, 0) != 0xC5ACCE55
         if locked and offset != 0xFB0 and not self._system.debugging:
             return
@@ -332,7 +332,7 @@ class _SysTick:
         self._flag_from = 0
 
     def _period(self) -> int:
-        """Core cycles per round."""
+        """Returns core cycles per round."""
         return (self._reload + 1) * (1 if self._control & 4 else 8)
 
     def read(self, offset: int) -> int:
@@ -373,7 +373,7 @@ class _SysTick:
 
 
 class SystemControl:
-    """Exceptions and what belongs to them.
+    """Exceptions and their state.
 
     Args:
         machine: the machine.
@@ -405,11 +405,11 @@ class SystemControl:
 
     @property
     def blocks(self) -> tuple[Peripheral, ...]:
-        """The peripherals to map."""
+        """Returns the peripherals to map."""
         return (self.scs, self._dwt, self._fpb)
 
     def reset(self) -> None:
-        """Of the system control space; registers are reset by then."""
+        """Handles a reset of the system control space; registers are reset by then."""
         self.enabled.clear()
         self.pending.clear()
         self.active.clear()
@@ -420,7 +420,7 @@ class SystemControl:
         self.fpu_switched(False)
 
     def power_on(self) -> None:
-        """What a debugger set is lost when power is."""
+        """Drops what a debugger set, which is lost with power."""
         self.scs.values.clear()
         for offset in list(self._fpb.values):
             if offset:
@@ -429,7 +429,7 @@ class SystemControl:
     # FPU.
 
     def fpu_switched(self, on: bool) -> None:
-        """CPACR: the engine's FPU is always on, so its instructions are looked for while it should be off."""
+        """Looks for the FPU's instructions while CPACR has it off: the engine's FPU is always on."""
         if self.core.is_armv6:
             return
         if on and self._fpu_guard is not None:
@@ -453,17 +453,17 @@ class SystemControl:
             self.machine.cpu.raise_exception(17)
 
     def has_coprocessor(self, number: int) -> bool:
-        """Whether a coprocessor may be used: CPACR."""
+        """Returns whether a coprocessor may be used: CPACR."""
         return self.scs.values.get(0xD88, 0) >> 2 * number & 3 != 0
 
     # Exceptions.
 
     def bits(self, numbers: set[int], index: int) -> int:
-        """A word of the NVIC's bit arrays."""
+        """Returns a word of the NVIC's bit arrays."""
         return sum(1 << number - 16 - 32 * index for number in numbers if 16 + 32 * index <= number < 48 + 32 * index)
 
     def set_line(self, interrupt: int, level: bool) -> None:
-        """A peripheral raises or lowers its interrupt line."""
+        """Raises or lowers a peripheral's interrupt line."""
         number = 16 + interrupt
         if level:
             self.lines.add(number)
@@ -496,7 +496,7 @@ class SystemControl:
         return [number for number in self.pending if number < 16 or number in self.enabled]
 
     def wakes(self) -> bool:
-        """Whether something ends WFI: a pending interrupt that would preempt if PRIMASK were clear (DDI 0403E
+        """Returns whether something ends WFI: a pending interrupt that would preempt if PRIMASK were clear (DDI 0403E
         B1.5.19).
         """
         active = min((self._priority(number) for number in self.active), default=_LOWEST)
@@ -516,7 +516,7 @@ class SystemControl:
             self._enter(number, self.machine.cpu.get("pc") & ~1)
 
     def supervisor_call(self, pc: int) -> None:
-        """SVC; `pc` is that of the next instruction."""
+        """Takes an SVC; `pc` is that of the next instruction."""
         if self._priority(SV_CALL) < self._execution_priority():
             self._enter(SV_CALL, pc)
         else:
@@ -528,8 +528,8 @@ class SystemControl:
         Args:
             kind: name of its bit in CFSR, or DEBUGEVT.
             pc: the instruction that caused it.
-            address: what was accessed.
-            meaning: why, if not for what the bit says.
+            address: the address of the access.
+            meaning: the cause, if it is not the bit's.
         """
         meaning = meaning or _MEANING[kind].format(pc=pc, address=address or 0)
         meaning += "" if address is None else self.chip.ADDRESS_MAP.missing(address)
@@ -540,7 +540,7 @@ class SystemControl:
             self._hard_fault(pc, meaning)
             return
         if self.core.is_armv6:
-            # DDI 0419E B1.5.4: there is no other fault, and no register that tells what it was.
+            # There is no other fault, and no register that tells which it was (DDI 0419E B1.5.4).
             self._hard_fault(pc, meaning)
             return
         bit = _CFSR[kind]
@@ -566,7 +566,7 @@ class SystemControl:
             self._enter(HARD_FAULT, pc)
 
     def set_vector_table(self, address: int) -> None:
-        """VTOR was written."""
+        """Handles a write to VTOR."""
         alignment = self.chip.VECTOR_TABLE_ALIGNMENT
         if address % alignment:
             self.machine.note(
@@ -579,7 +579,7 @@ class SystemControl:
         return None if found is None else int.from_bytes(found, "little")
 
     def _enter(self, number: int, return_address: int) -> None:
-        """Exception entry: DDI 0403E B1.5.6."""
+        """Enters an exception: DDI 0403E B1.5.6."""
         machine = self.machine
         xpsr = machine.cpu.get("xpsr")
         floating = bool(machine.cpu.get("control") & 4)
@@ -620,9 +620,7 @@ class SystemControl:
         machine.cpu.set("pc", vector)
 
     def exception_return(self, pc: int) -> bool:
-        """Return from an exception by loading 0xFFFFFFxx into the pc (DDI 0403E B1.5.8). Returns False if none is
-        active.
-        """
+        """Returns from an exception by loading 0xFFFFFFxx into the pc (DDI 0403E B1.5.8); False if none is active."""
         if not self.active:
             return False
         machine = self.machine
@@ -655,7 +653,7 @@ class SystemControl:
 
     @contextlib.contextmanager
     def by_debugger(self) -> Iterator[None]:
-        """Register writes inside are the debugger's."""
+        """Makes register writes inside the debugger's."""
         self._debugger = True
         try:
             yield
@@ -664,12 +662,12 @@ class SystemControl:
 
     @property
     def debugging(self) -> bool:
-        """Whether the register that is being written is written by the debugger."""
+        """Returns whether the register that is being written is written by the debugger."""
         return self._debugger
 
     @property
     def debug_enabled(self) -> bool:
-        """DHCSR.C_DEBUGEN."""
+        """Returns DHCSR.C_DEBUGEN."""
         return bool(self.scs.values.get(0xDF0, 0) & 1)
 
     def _halts_after_reset(self) -> bool:
@@ -677,7 +675,8 @@ class SystemControl:
         return self.debug_enabled and bool(self.scs.values.get(0xDFC, 0) & 1)
 
     def request_reset(self, *, core_only: bool = False) -> None:
-        """AIRCR.SYSRESETREQ, by the core after the current instruction, by a debugger at once; or a watchdog.
+        """Requests a reset by AIRCR.SYSRESETREQ, by the core after the current instruction, by a debugger at once, or
+        by a watchdog.
 
         Args:
             core_only: whether the peripherals go on as they are.
@@ -690,7 +689,7 @@ class SystemControl:
             self.machine.cpu.check_interrupts()
 
     def debug_status(self) -> int:
-        """DHCSR as read: C_ bits, S_REGRDY, S_HALT, S_SLEEP, S_LOCKUP, S_RESET_ST (cleared by reading)."""
+        """Returns DHCSR as read: C_ bits, S_REGRDY, S_HALT, S_SLEEP, S_LOCKUP, S_RESET_ST (cleared by reading)."""
         machine = self.machine
         status = self.scs.values.get(0xDF0, 0) & 0xF | 1 << 16 | 1 << 24
         # Halting ends a lockup: DDI 0403E C1.6.2, S_LOCKUP.
@@ -700,7 +699,7 @@ class SystemControl:
         return status
 
     def write_dhcsr(self, value: int) -> None:
-        """Halt, step and run: DDI 0403E C1.6.2. Only a debugger can set C_DEBUGEN."""
+        """Halts, steps and runs: DDI 0403E C1.6.2. Only a debugger can set C_DEBUGEN."""
         if value >> 16 != 0xA05F or not self._debugger:
             return
         machine = self.machine
@@ -721,7 +720,7 @@ class SystemControl:
                 machine.run_control.resume()
 
     def transfer_register(self, value: int) -> None:
-        """DCRSR: moves a core register to DCRDR or back (DDI 0403E C1.6.3)."""
+        """Moves a core register to DCRDR or back by DCRSR (DDI 0403E C1.6.3)."""
         machine = self.machine
         select, write = value & 0x7F, bool(value >> 16 & 1)
         if select == 20:

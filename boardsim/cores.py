@@ -1,4 +1,4 @@
-"""The cores that boards can be simulated with: Unicorn's names of them, and what the simulator does by the core."""
+"""Lists the cores that boards can be simulated with: Unicorn's names, and what the simulator does by the core."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The engine that executes instructions, which is Unicorn's: core registers, the count of instructions, and what ended
-a run of them.
+"""The engine that executes instructions, which is Unicorn's: core registers, the count of instructions, and how a run
+of them ended.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _REGISTERS = {
 
 
 class Stop(enum.Enum):
-    """Why a machine's run() returned."""
+    """The reason for which a machine's run() returned."""
 
     #: The number of instructions was reached.
     INSTRUCTIONS = "the number of instructions was reached"
@@ -62,7 +62,7 @@ class Stop(enum.Enum):
 
 @dataclass(frozen=True)
 class Ending:
-    """What ended a run of instructions.
+    """The cause that ended a run of instructions.
 
     Attributes:
         pc: the instruction that ended it, or the next one.
@@ -80,14 +80,14 @@ class Ending:
 
 
 class Cpu:
-    """A core without what is around it.
+    """A core without its surroundings.
 
     Args:
         core: its name, of those that there is a model of.
 
     Attributes:
-        engine: Unicorn's, for who maps memory or hooks code.
-        stop: why run() is to return; None while it goes on.
+        engine: Unicorn's, to map memory and to hook code.
+        stop: the reason to return from run(); None while it goes on.
         locked_up: whether the core met a fault that it cannot handle.
         passed_breakpoint: the breakpoint that execution starts at, and so does not stop at; -1 for none.
     """
@@ -111,8 +111,8 @@ class Cpu:
     # Registers.
 
     def get(self, register: str) -> int:
-        """A core register: r0 to r12, sp, lr, pc, xpsr, msp, psp, primask, basepri, faultmask, control, fpscr, s0 to
-        s31.
+        """Returns a core register: r0 to r12, sp, lr, pc, xpsr, msp, psp, primask, basepri, faultmask, control, fpscr,
+        s0 to s31.
         """
         return self.engine.reg_read(_REGISTERS[register])
 
@@ -126,7 +126,7 @@ class Cpu:
         self.engine.reg_write(_REGISTERS[register], value)
 
     def reset(self) -> None:
-        """Registers and state as after a reset; the boot sets sp and pc."""
+        """Sets registers and state as after a reset; the boot sets sp and pc."""
         self.locked_up = False
         self.passed_breakpoint = -1
         for register in _REGISTERS:
@@ -140,16 +140,16 @@ class Cpu:
     @property
     def instructions(self) -> int:
         """Instructions executed since the machine was made."""
-        # While the engine runs, its counter includes the current instruction.
+        # Returns the instructions executed since the machine was made.
         return self._executed + (self._counter.value - 1 if self._running else 0)
 
     @property
     def running(self) -> bool:
-        """Whether an instruction is being executed."""
+        """Returns whether an instruction is being executed."""
         return self._running
 
     def limit(self, instructions: int) -> None:
-        """No more than so many more instructions are to be executed, of those that run now."""
+        """Limits the instructions that are still to be executed, of those that run now."""
         if self._running:
             self._count_limit.value = min(self._count_limit.value, self._counter.value - 1 + instructions)
 
@@ -161,7 +161,7 @@ class Cpu:
         self._count_limit.value = self._counter.value
 
     def check_interrupts(self) -> None:
-        """An interrupt may have become pending: it is looked at after the current instruction."""
+        """Looks at interrupts after the current instruction; one may have become pending."""
         self.request_stop(None)
 
     def raise_exception(self, number: int) -> None:
@@ -170,12 +170,12 @@ class Cpu:
         self.engine.emu_stop()
 
     def retranslate(self) -> None:
-        """For hooks that were added or removed: code that was translated before must not run any more."""
+        """Forgets translated code after hooks were added or removed."""
         self._stale = True
         self.request_stop(None)
 
     def skip(self, size: int) -> None:
-        """An instruction of `size` bytes that the engine has not was executed elsewhere."""
+        """Counts an instruction of `size` bytes that the engine lacks and that was executed elsewhere."""
         self._executed += 1
         self.set("pc", (self.get("pc") & ~1) + size)
 
@@ -199,7 +199,7 @@ class Cpu:
         pc = self.get("pc") & ~1
         asleep = error is None and self._interrupt is None and self._counter.value <= self._count_limit.value
         asleep = asleep and self.stop is not Stop.BREAKPOINT
-        # WFI, SVC and a branch to nowhere were executed; what else stops the engine was about to be.
+        # WFI, SVC and a branch to nowhere were executed; any other cause stopped the engine before the instruction.
         done = asleep or self._interrupt == 2 or error is not None and error.errno in _FETCH_ERRORS
         self._executed += self._counter.value - (not done)
         return Ending(pc, error, self._unmapped, self._interrupt, asleep)
@@ -217,7 +217,7 @@ class Cpu:
 
 @contextlib.contextmanager
 def _interrupts_held(stop: Callable[[], None]) -> Iterator[None]:
-    """Ctrl-C calls `stop`, and takes effect when the body has ended.
+    """Lets Ctrl-C call `stop`, and take effect when the body has ended.
 
     The engine calls Python through ctypes, which prints an exception between its own lines and ours with a traceback,
     and loses it.
@@ -245,7 +245,8 @@ _counter_offset: int | None = None
 
 
 def _engine_counter(engine: unicorn.Uc) -> tuple[ctypes.c_uint64, ctypes.c_uint64]:
-    """The engine's count of instructions since emu_start(), the current one included, and the count it stops after.
+    """Returns the engine's count of instructions since emu_start(), the current one included, and the count it stops
+    after.
 
     Unicorn counts in C but has no call to ask for it, and a hook in Python is called ten times slower than a block of
     instructions takes. So the two words are looked for once in the engine's own structure, after a run whose count is

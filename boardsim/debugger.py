@@ -1,4 +1,4 @@
-"""What a debug probe does to a board: it reads and writes memory and registers, and halts and steps the core."""
+"""Does what a debug probe does to a board: reads and writes memory and registers, halts and steps the core."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from boardsim.clock import Clock
 from boardsim.cpu import Cpu, Stop
 from boardsim.memory import BusError, Memory, split
 
-# Nanoseconds of one access by a debug probe, of the order of a transfer over USB.
+# One access by a debug probe takes so many nanoseconds, in the order of a transfer over USB.
 _DEBUG_ACCESS = 10_000
 
 
@@ -50,7 +50,7 @@ class RunControl:
         self.halted = True
 
     def stop_at_breakpoint(self) -> None:
-        """A breakpoint holds the core from now on."""
+        """Lets a breakpoint hold the core from now on."""
         self.halted = True
         self._cpu.stop = Stop.BREAKPOINT
 
@@ -79,10 +79,10 @@ class RunControl:
 
 
 class Debugger:
-    """Accesses of a debug probe to what the core reaches by addresses.
+    """Accesses what the core reaches by addresses, as a debug probe does.
 
     Args:
-        bus: what there is.
+        bus: the memories and peripherals.
         clock: an access takes time.
         by_debugger: a context in which writes to the core's debug registers are a debugger's.
         flash_written: does what a store to flash does: `flash_written(memory, offset, size, value)`.
@@ -115,7 +115,7 @@ class Debugger:
         return b"".join(self.read_register(at, width).to_bytes(width, "little") for at, width in split(address, size))
 
     def write(self, address: int, data: bytes) -> None:
-        """Writes memory; flash without its controller, as if it had been programmed before. For registers word by word.
+        """Writes memory, flash as if it had been programmed before, without its controller; registers word by word.
 
         Raises:
             BusError: nothing answers there.
@@ -130,7 +130,7 @@ class Debugger:
             self.write_register(at, width, int.from_bytes(data[at - address : at - address + width], "little"))
 
     def read_register(self, address: int, size: int = 4) -> int:
-        """One bus read of `size` bytes (1, 2 or 4): of a register or of memory. It takes 10 us.
+        """Reads `size` bytes (1, 2 or 4) of a register or of memory in one bus access of 10 us.
 
         Raises:
             BusError: nothing answers there.
@@ -141,12 +141,13 @@ class Debugger:
         peripheral = self._bus.peripheral_at(address)
         if peripheral is None:
             raise BusError(f"nothing answers at {address:#010x}")
-        # The core, if it runs, is not interrupted.
+        # This does not interrupt a running core.
         self._clock.pass_time(_DEBUG_ACCESS)
         return peripheral.bus_read(address - peripheral.base, size)
 
     def write_register(self, address: int, size: int, value: int) -> None:
-        """One bus write of `size` bytes (1, 2 or 4). It takes 10 us.
+        """Writes `size` bytes (1, 2 or 4) in one bus access of 10 us. A write to flash goes to the flash controller,
+        which programs it if it is unlocked for that; a write to the core's debug registers does what a debugger's does.
 
         A write to flash goes to the flash controller, which programs it if it is unlocked for that; a write to the
         core's debug registers does what a debugger's does.

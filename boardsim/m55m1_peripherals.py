@@ -14,12 +14,12 @@ _HIRC_HZ = 12_000_000
 _LEVELS = (220_000_000, 200_000_000, 12_000_000)
 #: "Flash Memory Controller", CYCCTL: the fastest clock of each number of cycles; from eight on there is no limit.
 _FLASH_HZ = (0, 27_000_000, 54_000_000, 81_000_000, 108_000_000, 135_000_000, 162_000_000, 192_000_000)
-# A power level changes, and a PLL locks, in some microseconds: as good as none of the exact times.
+# A power level changes, and a PLL locks, in some microseconds; the exact times hardly matter.
 _LEVEL_TIME, _LOCK_TIME = 20e3, 205e3
 
 
 class Lock(Peripheral):
-    """SYS: the key of write-protected registers, and what pins do."""
+    """SYS: the key of write-protected registers, and the functions of pins."""
 
     NAMES = {0x100: "REGLCTL", **{0x300 + 4 * i: f"GP{'ABCDEFGHIJ'[i // 4]}_MFP{i % 4}" for i in range(40)}}
     _KEY = (0x59, 0x16, 0x88)
@@ -34,11 +34,11 @@ class Lock(Peripheral):
 
     @property
     def open(self) -> bool:
-        """Whether protected registers can be written."""
+        """Returns whether protected registers can be written."""
         return self._keys == self._KEY
 
     def function(self, port: str, pin: int) -> int:
-        """What a pin is switched to."""
+        """Returns what a pin is switched to."""
         return self.values.get(0x300 + 0x10 * (ord(port) - ord("A")) + pin // 4 * 4, 0) >> 8 * (pin % 4) & 0x1F
 
     def read(self, offset: int) -> int:
@@ -74,7 +74,7 @@ class Protected(Peripheral):
             self.change(offset, value)
 
     def change(self, offset: int, value: int) -> None:
-        """A write that nothing protects from."""
+        """Writes a register that is not protected at present."""
         super().write(offset, value)
 
 
@@ -98,7 +98,7 @@ class Power(Protected):
 
     @property
     def limit_hz(self) -> int:
-        """The fastest core clock at the present voltage."""
+        """Returns the fastest core clock at the present voltage."""
         return _LEVELS[self._level]
 
     def read(self, offset: int) -> int:
@@ -134,7 +134,7 @@ class Flash(Protected):
 
     @property
     def limit_hz(self) -> float:
-        """The fastest clock that flash is read at."""
+        """Returns the fastest clock that flash is read at."""
         cycles = self.values[0x4C] & 0xF
         return _FLASH_HZ[cycles] if cycles < len(_FLASH_HZ) else float("inf")
 
@@ -175,12 +175,12 @@ class Clocks(Protected):
         self._starts += 1
 
     def enabled(self, offset: int, bit: int) -> bool:
-        """Whether a module's clock is on."""
+        """Returns whether a module's clock is on."""
         return bool(self.values.get(offset, 0) >> bit & 1)
 
     @property
     def uart0_hz(self) -> float:
-        """The clock of UART0; 0 if its source is none that is modelled."""
+        """Returns the clock of UART0; 0 if its source is none that is modelled."""
         source = _HIRC_HZ if self.values.get(0x460, 0) & 7 == 1 else 0
         return source / ((self.values.get(0x53C, 0) & 0xF) + 1)
 
@@ -270,7 +270,7 @@ class Gpio(Peripheral):
         return self._clocks.values.get(0x244, 0) != 0
 
     def level(self, port: str, pin: int) -> bool:
-        """A pin's level: what it drives as an output, else what is outside."""
+        """Returns a pin's level: what it drives as an output, else what is outside."""
         base = 0x40 * (ord(port) - ord("A"))
         if self.values.get(base, 0) >> 2 * pin & 3:
             return bool(self.values.get(base + 0x08, 0) >> pin & 1)
@@ -319,7 +319,7 @@ class Uart(Peripheral):
 
     @property
     def baud(self) -> float:
-        """BAUDM1 and BAUDM0: 0 divides by 16, 3 by nothing more."""
+        """Returns the rate by BAUDM1 and BAUDM0: 0 divides by 16, 3 by nothing more."""
         value = self.values[0x24]
         mode, divider = value >> 28 & 3, (value & 0xFFFF) + 2
         return self._clocks.uart0_hz / divider / {0: 16, 2: (value >> 24 & 0xF) + 1, 3: 1}.get(mode, 16)

@@ -1,4 +1,4 @@
-"""The simulated M55M1 as a debugger sees it: what is done wrong has the consequences that it has on a board."""
+"""Tests the simulated M55M1 as a debugger sees it: mistakes have the consequences that they have on a board."""
 
 from __future__ import annotations
 

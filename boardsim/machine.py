@@ -58,13 +58,13 @@ class Machine:
         board: the board.
         cpu: the core: registers, and how many instructions it has executed.
         clock: simulated time.
-        bus: what the core reaches by addresses, and its accesses.
+        bus: the memories and peripherals that the core reaches, and its accesses.
         memories: the bus's memories.
         console: the terminal at the other end of the console's wires (boardsim.serial.Terminal).
         run_control: halts and steps the core, as a debugger does.
         debugger: reads and writes memory and registers, as a debugger does.
         chip: the chip's model.
-        notes: what is wrong with what the firmware did, one sentence each, in order and without repetition.
+        notes: mistakes of the firmware, one sentence each, in order and without repetition.
     """
 
     def __init__(self, board: Board, chip: type[Chip], options: dict[str, str]) -> None:
@@ -87,14 +87,14 @@ class Machine:
             self.add_peripheral(block)
         self.chip = chip(self, options)
         self.reset()
-        # That the machine starts with empty flash is no mistake of a firmware.
+        # A machine starts with empty flash, which is no mistake of a firmware.
         self.notes.clear()
 
-    # What a chip and its peripherals call.
+    # A chip and its peripherals call these.
 
     @property
     def interrupts(self) -> SystemControl:
-        """The interrupt controller."""
+        """Returns the interrupt controller."""
         return self.system
 
     def add_memory(
@@ -113,14 +113,14 @@ class Machine:
             self.notes.append(text)
 
     def lock_up(self, why: str) -> None:
-        """The core cannot go on: DDI 0403E B1.5.15, "Unrecoverable exception cases"."""
+        """Locks up the core, which cannot go on: DDI 0403E B1.5.15, "Unrecoverable exception cases"."""
         self.note(f"lockup: {why}")
         self.cpu.locked_up = True
         self.cpu.request_stop(Stop.LOCKUP)
 
     def bus_error(self, address: int) -> None:
-        """The write that a peripheral was given ends in an error, which reaches the core, for which the write is over
-        by then, as an imprecise BusFault (DDI 0403E B1.5.14).
+        """Ends the write that a peripheral was given in an error. It reaches the core, for which the write is over by
+        then, as an imprecise BusFault (DDI 0403E B1.5.14).
 
         Raises:
             BusError: the write was a debugger's.
@@ -138,10 +138,10 @@ class Machine:
     def _flash_written(self, memory: Memory, offset: int, size: int, value: int) -> None:
         self.chip.flash_written(memory, offset, size, value)
 
-    # What whoever has the board does with it.
+    # Whoever has the board calls these.
 
     def explain(self) -> str:
-        """The notes, one a line, or that there are none."""
+        """Returns the notes, one a line, or that there are none."""
         return "\n".join(self.notes) or "nothing wrong was seen"
 
     def load_elf(self, image: ElfImage) -> None:
@@ -300,7 +300,7 @@ class Machine:
             self.system.fault("UNALIGNED" if number in (3, 4) else "UNDEFINSTR", pc)
 
     def _absent_coprocessor(self, pc: int) -> str:
-        """Of an instruction of another coprocessor than the FPU (DDI 0553B C2.2) which one it is for; else nothing."""
+        """Reports which coprocessor other than the FPU an instruction is for (DDI 0553B C2.2); else nothing."""
         found = self.memories.bytes_at(pc, 4) or bytes(4)
         number = found[3] & 0xF
         if found[1] & 0xEC != 0xEC or number in (10, 11):

@@ -1,4 +1,4 @@
-"""The simulated chip by itself, as a debugger sees it; the images that run on it are tested in //firmware/tests."""
+"""Tests the simulated chip by itself, as a debugger sees it; //firmware/tests has tests of images that run on it."""
 
 from __future__ import annotations
 
@@ -455,3 +455,32 @@ def test_a_reset_vector_without_the_thumb_bit(machine: Machine) -> None:
     machine.reset()
     assert machine.run(100) is Stop.LOCKUP
     assert "reset vector, 0x20000400, lacks bit 0" in machine.explain()
+
+
+@pytest.mark.parametrize(
+    ("base", "enable", "interrupt", "top"),
+    [
+        (0x40014400, (0x60, 17), 25, 0xFFFF),
+        (0x40014800, (0x60, 18), 26, 0xFFFF),
+        (0x40000000, (0x58, 0), 28, 0xFFFFFFFF),
+    ],
+)
+def test_a_timer_counts_and_matches(
+    machine: Machine, base: int, enable: tuple[int, int], interrupt: int, top: int
+) -> None:
+    debugger = machine.debugger
+    debugger.write_register(_RCC + enable[0], 4, 1 << enable[1])
+    # MSI at 4 MHz makes microseconds.
+    for offset, value in ((0x28, 3), (0x14, 1), (0x10, 0), (0x34, 500), (0x0C, 2), (0x00, 1)):
+        debugger.write_register(base + offset, 4, value)
+    machine.clock.pass_time(400_000)
+    assert 395 <= debugger.read_register(base + 0x24) <= 420
+    assert not debugger.read_register(base + 0x10) & 2
+    machine.clock.pass_time(100_000)
+    assert debugger.read_register(base + 0x10) == 2
+    pending = 0xE000E200 + 4 * (interrupt // 32)
+    assert debugger.read_register(pending) >> interrupt % 32 & 1
+    debugger.write_register(base + 0x10, 4, 0)
+    debugger.write_register(base + 0x24, 4, top)
+    machine.clock.pass_time(10_000)
+    assert debugger.read_register(base + 0x10) & 1 and debugger.read_register(base + 0x24) < 100

@@ -1,4 +1,4 @@
-"""Memory of a board, and accesses that nothing answers."""
+"""Models memory of a board, and accesses that nothing answers."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ class Memory:
         return len(self.data)
 
     def offset(self, address: int) -> int | None:
-        """Where in `data` an address is, by the base or an alias; None if it is elsewhere."""
+        """Returns the offset in `data` of an address, by the base or an alias; None if it is elsewhere."""
         for base in (self.base, *self.aliases):
             if base <= address < base + self.size:
                 return address - base
         return None
 
     def vectors(self, offset: int = 0) -> tuple[int, int] | None:
-        """Initial stack pointer and entry, as a core takes them from a vector table; None if it is erased flash."""
+        """Returns the initial stack pointer and the entry of a vector table as a core does; None in erased flash."""
         stack, entry = (int.from_bytes(bytes(self.data[at : at + 4]), "little") for at in (offset, offset + 4))
         return None if stack == entry == 0xFFFFFFFF else (stack, entry)
 
@@ -43,7 +43,7 @@ class Memories(list[Memory]):
     """All memories of a board."""
 
     def at(self, address: int, size: int = 1) -> tuple[Memory, int] | None:
-        """The memory that holds `size` bytes at an address, and where in it; None if it is not memory."""
+        """Returns the memory that holds `size` bytes at an address, and the offset there; None if it is not memory."""
         for memory in self:
             offset = memory.offset(address)
             if offset is not None and offset + size <= memory.size:
@@ -51,7 +51,7 @@ class Memories(list[Memory]):
         return None
 
     def bytes_at(self, address: int, size: int) -> bytes | None:
-        """The bytes at an address; None if they are not all in one memory."""
+        """Returns the bytes at an address; None if they are not all in one memory."""
         place = self.at(address, size)
         if place is None:
             return None
@@ -60,7 +60,7 @@ class Memories(list[Memory]):
 
 
 def split(address: int, size: int) -> Iterable[tuple[int, int]]:
-    """Aligned accesses of 4 bytes, and of 1 byte at the ends, that cover a range."""
+    """Yields aligned accesses of 4 bytes, and of 1 byte at the ends, that cover a range."""
     end = address + size
     while address < end:
         width = 4 if address % 4 == 0 and end - address >= 4 else 1

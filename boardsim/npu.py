@@ -1,4 +1,4 @@
-"""An Ethos-U of a chip: //npu behind its registers, on the memories that it reaches."""
+"""Models an Ethos-U of a chip: //npu behind its registers, on the memories that it reaches."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _RAISED = 1 << 1
 
 
 class _Reached:
-    """What an NPU reads and writes."""
+    """The memory that an NPU reads and writes."""
 
     def __init__(self, memories: Sequence[Memory]) -> None:
         self._memories = memories
@@ -40,14 +40,14 @@ class _Reached:
 
 
 class EthosU(Peripheral):
-    """The NPU. What it is started to do is done at once.
+    """The NPU, which does at once what it is started for.
 
     Args:
         machine: the machine that it is part of.
         base: address of its registers.
         accelerator: its configuration, such as `ethos-u55-256`.
         interrupt: number of its interrupt.
-        memories: those that it reaches.
+        memories: the memories that it reaches.
         enabled: whether its clock is on.
     """
 

@@ -48,7 +48,7 @@ class Nrf(Peripheral):
         return super().read(0x304 if offset == 0x308 else offset)
 
     def task(self, offset: int) -> None:
-        """A task was triggered."""
+        """Handles a task that was triggered."""
 
     def happened(self, event: int) -> None:
         """Sets an event."""
@@ -56,7 +56,7 @@ class Nrf(Peripheral):
         self.update_interrupt()
 
     def update_interrupt(self) -> None:
-        """The interrupt is there while an event is, whose interrupt is enabled."""
+        """Raises the interrupt while there is an event whose interrupt is enabled."""
         if self.INTERRUPT is None:
             return
         enabled = self.values.get(0x304, 0)
@@ -65,7 +65,7 @@ class Nrf(Peripheral):
 
 
 class Clock(Nrf):
-    """CLOCK, and what else is at its address: "Access port protection"."""
+    """CLOCK, and the rest that is at its address: "Access port protection"."""
 
     NAMES = {
         0x000: "TASKS_HFCLKSTART",
@@ -128,15 +128,15 @@ class Gpio(Nrf):
         super().__init__(machine, f"P{port}", 0x50000000 + 0x300 * port)
 
     def is_output(self, pin: int) -> bool:
-        """PIN_CNF.DIR, which DIR is another view of."""
+        """Sets PIN_CNF.DIR, which the register DIR shows, too."""
         return bool(self.values[0x700 + 4 * pin] & 1)
 
     def is_input(self, pin: int) -> bool:
-        """Whether the input buffer is connected."""
+        """Returns whether the input buffer is connected."""
         return not self.values[0x700 + 4 * pin] & 2
 
     def level(self, pin: int) -> bool:
-        """The level that a pin drives."""
+        """Returns the level that a pin drives."""
         return bool(self.values.get(0x504, 0) >> pin & 1)
 
     def read(self, offset: int) -> int:
@@ -160,7 +160,7 @@ class Gpio(Nrf):
 
 
 class Uart(Nrf):
-    """UART: the one without DMA."""
+    """UART, the one without DMA."""
 
     NAMES = {
         0x000: "TASKS_STARTRX",
@@ -202,7 +202,7 @@ class Uart(Nrf):
 
     @property
     def baud(self) -> float:
-        """BAUDRATE is in units of 16 MHz / 2^32; it is as exact as the oscillator."""
+        """Returns the rate of BAUDRATE, in units of 16 MHz / 2^32; it is as exact as the oscillator."""
         rate = self.values.get(0x524, 0) * 16e6 / 2**32
         return rate if self._clock.crystal else rate * _INTERNAL_ERROR
 
@@ -238,7 +238,7 @@ class Uart(Nrf):
         if offset == 0x518:
             byte = self._in.popleft() if self._in else 0
             if self._in:
-                # "Reception": with what is left in the FIFO the event comes again.
+                # The event comes again as long as the FIFO holds bytes ("Reception").
                 self.happened(0x108)
             return byte
         return super().read(offset)
@@ -339,7 +339,7 @@ class Nvmc(Nrf):
         self._flash = flash
         self._uicr = uicr
         self._busy_until = 0.0
-        # What is going on: memory, offset, bytes, and what it becomes.
+        # The operation that is going on: memory, offset, bytes, and their new contents.
         self._step: tuple[Memory, int, bytes] | None = None
         super().__init__(machine, "NVMC", 0x4001E000)
 
@@ -351,7 +351,7 @@ class Nvmc(Nrf):
             self.machine.code_changed()
 
     def power_lost(self) -> None:
-        """What is being erased or programmed is left neither old nor new."""
+        """Leaves a piece that is being erased or programmed neither old nor new."""
         if self._step is not None:
             memory, offset, data = self._step
             memory.data[offset : offset + len(data)] = torn(offset, bytes(memory.data[offset : offset + len(data)]))
@@ -385,7 +385,7 @@ class Nvmc(Nrf):
             super().write(offset, value)
 
     def written(self, memory: Memory, offset: int, size: int, value: int) -> None:
-        """A store to flash or UICR."""
+        """Handles a store to flash or UICR."""
         if self.values.get(0x504, 0) & 3 != 1:
             self.machine.note(f"{memory.name} was written while NVMC_CONFIG does not enable it: nothing happened")
         elif size != 4 or offset % 4:

@@ -1,4 +1,4 @@
-"""The simulated nRF52840 as a debugger sees it: what is done wrong has the consequences that it has on a board."""
+"""Tests the simulated nRF52840 as a debugger sees it: mistakes have the consequences that they have on a board."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What every simulated peripheral is: named 32-bit registers on a bus, which may lack its clock; and what it and a chip
-see of the machine that they are part of.
+"""Defines a simulated peripheral: named 32-bit registers on a bus, which may lack its clock; and the part of the
+machine that peripherals and a chip see.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ class Interrupts(Protocol):
     """Wires to the interrupt controller and to the reset."""
 
     def set_line(self, interrupt: int, level: bool) -> None:
-        """A peripheral raises or lowers its interrupt line."""
+        """Raises or lowers a peripheral's interrupt line."""
 
     def request_reset(self, *, core_only: bool = False) -> None:
         """Resets the chip, or its core alone, after the current instruction."""
 
 
 class Host(Protocol):
-    """What a chip and its peripherals see of the machine that they are part of.
+    """The part of the machine that a chip and its peripherals see.
 
     Attributes:
         board: the board, for what its definition says.
         cpu: the core.
         clock: simulated time.
         console: the terminal at the other end of the console's wires.
-        memories: all that were added.
+        memories: all memories that were added.
         interrupts: the interrupt controller.
     """
 
@@ -57,11 +57,11 @@ class Host(Protocol):
         """Keeps a sentence about a mistake of the firmware; once."""
 
     def lock_up(self, why: str) -> None:
-        """The core cannot go on: DDI 0403E B1.5.15, "Unrecoverable exception cases"."""
+        """Locks up the core, which cannot go on: DDI 0403E B1.5.15, "Unrecoverable exception cases"."""
 
     def bus_error(self, address: int) -> None:
-        """The write that a peripheral was given ends in an error, which reaches the core, for which the write is over
-        by then, as an imprecise BusFault (DDI 0403E B1.5.14).
+        """Ends the write that a peripheral was given in an error. It reaches the core, for which the write is over by
+        then, as an imprecise BusFault (DDI 0403E B1.5.14).
 
         Raises:
             BusError: the write was a debugger's.
@@ -72,7 +72,7 @@ class Host(Protocol):
 
 
 def torn(offset: int, data: bytes) -> bytes:
-    """What is left of a piece of flash at an offset that was being erased or programmed when power went: some bits."""
+    """Returns a piece of flash that was being erased or programmed when power went: only some bits have changed."""
     return bytes(byte & (0x5A ^ (i * 37 & 0xFF)) for i, byte in enumerate(data, offset))
 
 
@@ -110,11 +110,11 @@ class Peripheral:
         self.values = dict(self.RESET)
 
     def clocked(self) -> bool:
-        """Whether the peripheral's clock is on; without it registers read as zero and ignore writes."""
+        """Returns whether the peripheral's clock is on; without it registers read as zero and ignore writes."""
         return True
 
     def read(self, offset: int) -> int:
-        """The word at an offset, as the core reads it, side effects included."""
+        """Returns the word at an offset, as the core reads it, side effects included."""
         return self.values.get(offset, 0)
 
     def write(self, offset: int, value: int) -> None:
@@ -123,16 +123,16 @@ class Peripheral:
             self.values[offset] = value
 
     def peek(self, offset: int) -> int:
-        """The word at an offset without the side effects of reading; for merging narrow writes."""
+        """Returns the word at an offset without the side effects of reading; for merging narrow writes."""
         return self.values.get(offset, 0)
 
     def register_name(self, offset: int) -> str:
-        """A register's name, such as `USART1_BRR`, or `USART1+0x44` for one without."""
+        """Returns a register's name, such as `USART1_BRR`, or `USART1+0x44` for one without."""
         name = self.NAMES.get(offset & ~3)
         return f"{self.name}_{name}" if name else f"{self.name}+{offset & ~3:#x}"
 
     def bus_read(self, offset: int, size: int) -> int:
-        """A read of `size` bytes (1, 2 or 4) by the core or a debugger."""
+        """Reads `size` bytes (1, 2 or 4) for the core or a debugger."""
         if not self.clocked():
             self.machine.note(
                 f"{self.register_name(offset)} was read while the clock of {self.name} is off: it reads as 0"
@@ -142,7 +142,7 @@ class Peripheral:
         return word >> 8 * (offset & 3) & ((1 << 8 * size) - 1)
 
     def bus_write(self, offset: int, size: int, value: int) -> None:
-        """A write of `size` bytes (1, 2 or 4) by the core or a debugger."""
+        """Writes `size` bytes (1, 2 or 4) for the core or a debugger."""
         if not self.clocked():
             self.machine.note(
                 f"{self.register_name(offset)} was written while the clock of {self.name} is off: nothing happened"

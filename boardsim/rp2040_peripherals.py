@@ -1,5 +1,5 @@
-"""Peripherals of the RP2040, by the chapters of its datasheet. Most are the RP2350's at other places; its own are the
-interface to the flash ("SSI"), and the timer and the watchdog, which share their ticks.
+"""Peripherals of the RP2040, by the chapters of its datasheet. Most are the RP2350's at other addresses; its own are
+the interface to the flash ("SSI"), and the ticks of timer and watchdog.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from boardsim.peripheral import Host, Peripheral
 from boardsim.rp2350_bootrom import LOOKUP, BootRom, NorFlash
-from boardsim.rp2350_peripherals import Clocks, IoBank, Pads, Resets, RpPeripheral, Xosc
+from boardsim.rp2350_peripherals import Clocks, IoBank, Pads, Resets, Xosc
 from boardsim.rp2350_usb import UsbController
 from boardsim.rp2350_watchdog import PowerOnStateMachine, Watchdog
 
@@ -24,7 +24,7 @@ class Rp2040Resets(Resets):
 
     BASE = 0x4000C000
     ALL = 0x01FFFFFF
-    # All but what the boot ROM needs: IO_QSPI (6) and PADS_QSPI (9).
+    # This is all but what the boot ROM needs: IO_QSPI (6) and PADS_QSPI (9).
     RESET = {0x0: ALL & ~(1 << 6 | 1 << 9)}
 
 
@@ -95,7 +95,7 @@ class Rp2040Usb(UsbController):
 
 
 class Rp2040PowerOnStateMachine(PowerOnStateMachine):
-    """What is reset by the watchdog."""
+    """The power-on state machine, which chooses what the watchdog resets."""
 
     BASE = 0x40010000
     PROC0 = 1 << 15
@@ -112,13 +112,13 @@ class Ticks:
 
     @property
     def hz(self) -> float:
-        """Ticks per second; 0 while they are off."""
+        """Returns ticks per second; 0 while they are off."""
         cycles = self.control & 0x1FF
         return self._clocks.ref_hz / cycles if self.control >> 9 & 1 and cycles else 0.0
 
     @property
     def watchdog_hz(self) -> float:
-        """Counts of the watchdog per second: erratum RP2040-E1, it counts every tick twice."""
+        """Returns counts of the watchdog per second: by erratum RP2040-E1, it counts every tick twice."""
         return 2 * self.hz
 
 
@@ -152,32 +152,6 @@ class Rp2040Watchdog(Watchdog):
             super().store(offset, value)
 
 
-class Timer(RpPeripheral):
-    """Counts ticks; its alarms are not there."""
-
-    NAMES = {0x08: "TIMEHR", 0x0C: "TIMELR", 0x24: "TIMERAWH", 0x28: "TIMERAWL", 0x2C: "DBGPAUSE", 0x30: "PAUSE"}
-    RESET = {0x2C: 7}
-
-    def __init__(self, machine: Host, resets: Resets, ticks: Ticks) -> None:
-        self._ticks = ticks
-        self._start = 0.0
-        super().__init__(machine, "TIMER", 0x40054000, resets, 21)
-        resets.on_reset[21] = self.reset
-
-    def reset(self) -> None:
-        super().reset()
-        self._start = self.machine.clock.nanoseconds
-
-    def read(self, offset: int) -> int:
-        if offset in (0x08, 0x0C, 0x24, 0x28):
-            if not self._ticks.hz:
-                self.machine.note(f"{self.register_name(offset)} was read, but no ticks are made (WATCHDOG_TICK)")
-            # As if the ticks had been as fast all the time.
-            time = int((self.machine.clock.nanoseconds - self._start) * self._ticks.hz / 1e9)
-            return (time >> 32 if offset in (0x08, 0x24) else time) & 0xFFFFFFFF
-        return super().read(offset)
-
-
 class Rp2040BootRom(BootRom):
     """The ROM's table of functions: "Bootrom Contents". There is no redundancy coprocessor."""
 
@@ -192,7 +166,7 @@ class Rp2040BootRom(BootRom):
         return {0x10: b"Mu\x01", 0x14: struct.pack("<3H", _FUNCTION_TABLE, _FUNCTION_TABLE, LOOKUP | 1)}
 
     def lookup(self) -> None:
-        """rom_table_lookup(table, code): an address, or 0."""
+        """Handles rom_table_lookup(table, code): an address, or 0."""
         table, code = self._machine.cpu.get("r0"), self._machine.cpu.get("r1")
         self._machine.cpu.set("r0", self.function(code, is_function=table == _FUNCTION_TABLE))
 
@@ -235,7 +209,7 @@ class Ssi(Peripheral):
         self._received: deque[int] = deque()
 
     def problem(self) -> str | None:
-        """What keeps the core from executing from flash; None if nothing does."""
+        """Returns the problem that keeps the core from executing from flash; None if there is none."""
         values = self.values
         if not values.get(0x08, 0) & 1 or not values.get(0x10, 0) & 1:
             return "the SSI is off (SSIENR, SER)"
@@ -255,7 +229,7 @@ class Ssi(Peripheral):
         divider = values.get(0x14, 0)
         if divider < 2 or divider % 2:
             return f"SSI_BAUDR is {divider}, which is no divider"
-        # Until the PLL is on this is the ring oscillator's; the fastest core decides.
+        # Until the PLL is on the clock is the ring oscillator's; the fastest core decides.
         if Rp2040Clocks.FASTEST / divider > fastest:
             return f"the flash's instruction {command:#04x} is good for {fastest / 1e6:g} MHz"
         return None
@@ -310,12 +284,12 @@ class Ssi(Peripheral):
 
 
 class Sio(Peripheral):
-    """Single-cycle IO: which core this is, and the outputs."""
+    """Single-cycle IO: the core's number, and the outputs."""
 
     NAMES = {0x000: "CPUID", 0x004: "GPIO_IN", 0x010: "GPIO_OUT", 0x020: "GPIO_OE"}
 
     def write(self, offset: int, value: int) -> None:
-        """GPIO_OUT and GPIO_OE have registers behind them that set, clear and toggle bits."""
+        """Writes a register; those after GPIO_OUT and GPIO_OE set, clear and toggle bits."""
         base, change = offset & ~0xF, offset >> 2 & 3
         if base in (0x10, 0x20):
             old = self.values.get(base, 0)

@@ -1,9 +1,9 @@
-"""The RP2350's boot ROM as far as flash is programmed through it, and the flash chip behind the QMI.
+"""The RP2350's boot ROM, limited to what programs flash, and the flash chip behind the QMI.
 
 RP2350 datasheet: "Bootrom", "Bootrom Contents" and "API Functions" for the table of functions and what each does; "QSPI
 Memory Interface (QMI)" for DIRECT_CSR; "Redundancy Coprocessor (RCP)". The flash chip of the Pico 2 W is a W25Q32: its
-data sheet for sizes and times. The ROM is this module's own: of each function only what it does to the flash, and the
-time that takes.
+data sheet for sizes and times. The ROM is this module's own: it does what each function does to the flash, and takes
+the time for that.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _ERASE_SECTOR, _ERASE_BLOCK, _PROGRAM = 45e6, 150e6, 0.4e6
 _MAGIC, _LOOKUP_POINTER = 0x10, 0x16
 LOOKUP, _FUNCTIONS = 0x100, 0x110
 _QMI, _DIRECT_CSR, _BUSY = 0x400D0000, 0x0, 1 << 1
-# What rom_table_lookup() is asked for: an Arm function for the secure state.
+# rom_table_lookup() is asked for an Arm function for the secure state.
 _RT_FLAG_FUNC_ARM_SEC = 0x0004
 
 
@@ -46,23 +46,23 @@ class NorFlash:
 
     @property
     def busy(self) -> bool:
-        """Whether an operation is going on."""
+        """Returns whether an operation is going on."""
         return bool(self._steps)
 
     def reset(self) -> None:
-        """The chip beside it was reset: an operation that has begun still ends, and no other begins."""
+        """Handles a reset of the chip beside it: an operation that has begun still ends, and no other begins."""
         self._generation += 1
         if self._steps:
             self._steps[0][3]()
             self._steps.clear()
 
     def power_lost(self) -> None:
-        """What is being erased or programmed is left neither old nor new."""
+        """Leaves a piece that is being erased or programmed neither old nor new."""
         self._memory.data[:] = self.after_power_loss()
         self._steps.clear()
 
     def after_power_loss(self) -> bytes:
-        """What flash would hold if power went now."""
+        """Returns the contents that flash would have if power went now."""
         data = bytearray(self._memory.data)
         if self._steps:
             start, size, _, _ = self._steps[0]
@@ -110,7 +110,7 @@ class NorFlash:
 
 
 class Qmi(Peripheral):
-    """The interface to the flash, as far as the ROM's functions wait for it."""
+    """The interface to the flash; the ROM's functions wait for it."""
 
     NAMES = {_DIRECT_CSR: "DIRECT_CSR"}
 
@@ -169,11 +169,11 @@ class BootRom:
 
     @staticmethod
     def header() -> dict[int, bytes]:
-        """What the ROM's first words say: the magic number with the version, and where the lookup function is."""
+        """Returns the ROM's first words: the magic number with the version, and the address of the lookup function."""
         return {_MAGIC: b"Mu\x02", _LOOKUP_POINTER: struct.pack("<H", LOOKUP | 1)}
 
     def reset(self) -> None:
-        """After a reset, flash is in XIP mode, and the redundancy coprocessor has no salt."""
+        """Resets: flash is in XIP mode, and the redundancy coprocessor has no salt."""
         self._connected = False
         self._serial = False
         self._salted = False
@@ -188,12 +188,12 @@ class BootRom:
     # The functions: arguments in r0 to r3.
 
     def lookup(self) -> None:
-        """rom_table_lookup(code, mask): an address, or 0."""
+        """Handles rom_table_lookup(code, mask): an address, or 0."""
         code, mask = self._machine.cpu.get("r0"), self._machine.cpu.get("r1")
         self._machine.cpu.set("r0", self.function(code, is_function=bool(mask & _RT_FLAG_FUNC_ARM_SEC)))
 
     def function(self, code: int, *, is_function: bool) -> int:
-        """The address of a function by its two letters; 0, with a note, if there is none, and for what is none."""
+        """Returns the address of a function by its two letters; 0, with a note, for data and if there is none."""
         address = self._addresses.get(code, 0) if is_function else 0
         if not address:
             letters = code.to_bytes(4, "little").rstrip(b"\0").decode("latin-1")
@@ -204,19 +204,19 @@ class BootRom:
         return address
 
     def _nothing(self) -> None:
-        """flash_flush_cache(): the cache is not modelled."""
+        """Handles flash_flush_cache(): the cache is not modelled."""
 
     def _connect(self) -> None:
-        """connect_internal_flash()."""
+        """Handles connect_internal_flash()."""
         self._connected = True
 
     def _exit_xip(self) -> None:
-        """flash_exit_xip(): takes the flash out of a continuous read mode; it stays readable, by slow reads."""
+        """Handles flash_exit_xip(): takes the flash out of a continuous read mode; it stays readable, by slow reads."""
         if self._ready("flash_exit_xip"):
             self._serial = True
 
     def _enter_xip(self) -> None:
-        """flash_enter_cmd_xip()."""
+        """Handles flash_enter_cmd_xip()."""
         self._serial = False
 
     def _ready(self, name: str) -> bool:
@@ -229,7 +229,7 @@ class BootRom:
         return True
 
     def _range(self, name: str, unit: int) -> tuple[int, int] | None:
-        """Offset and size, if the flash can be worked on; else why not is noted."""
+        """Returns offset and size, if the flash can be worked on; else notes why not."""
         offset, size = self._machine.cpu.get("r0"), self._machine.cpu.get("r1" if name == "flash_range_erase" else "r2")
         if not self._ready(name):
             return None
@@ -245,13 +245,13 @@ class BootRom:
         return None
 
     def _erase(self) -> None:
-        """flash_range_erase(offset, size, block_size, block_command)."""
+        """Handles flash_range_erase(offset, size, block_size, block_command)."""
         place = self._range("flash_range_erase", _SECTOR)
         if place:
             self._flash.erase(*place, self._machine.cpu.get("r2"))
 
     def _program(self) -> None:
-        """flash_range_program(offset, data, size)."""
+        """Handles flash_range_program(offset, data, size)."""
         place = self._range("flash_range_program", _PAGE)
         if place:
             offset, size = place
@@ -263,7 +263,7 @@ class BootRom:
                 self._flash.program(offset, data)
 
     def coprocessor(self, first: int, second: int) -> bool:
-        """An instruction of coprocessor 7, which the engine has not. Returns whether it is one that the chip has.
+        """Executes an instruction of coprocessor 7, which the engine lacks. Returns whether the chip has it.
 
         Args:
             first, second: its half-words.

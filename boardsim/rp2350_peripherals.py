@@ -43,7 +43,7 @@ class RpPeripheral(Peripheral):
         return super().bus_read(offset & 0xFFF, size)
 
     def write(self, offset: int, value: int) -> None:
-        """A write through one of the aliases; store() gets the new value of the register."""
+        """Writes through one of the aliases; store() gets the new value of the register."""
         register = offset & 0xFFF
         alias = offset >> 12 & 3
         if alias:
@@ -62,8 +62,8 @@ class Resets(RpPeripheral):
     BASE = 0x40020000
     ALL = 0x1FFFFFFF
     NAMES = {0x0: "RESET", 0x4: "WDSEL", 0x8: "RESET_DONE"}
-    # "Resets", "List of Registers": all but what the boot ROM needs; it releases IO_QSPI (7) and PADS_QSPI (10) for
-    # flash.
+    # This is all but what the boot ROM needs ("Resets", "List of Registers"); it releases IO_QSPI (7) and PADS_QSPI
+    # (10) for flash.
     RESET = {0x0: ALL & ~(1 << 7 | 1 << 10)}
 
     def __init__(self, machine: Host) -> None:
@@ -71,7 +71,7 @@ class Resets(RpPeripheral):
         super().__init__(machine, "RESETS", self.BASE, None)
 
     def released(self, bit: int) -> bool:
-        """Whether a peripheral is out of reset."""
+        """Returns whether a peripheral is out of reset."""
         return not self.values.get(0, 0) >> bit & 1
 
     def read(self, offset: int) -> int:
@@ -149,7 +149,7 @@ class Pll(RpPeripheral):
 
     @property
     def hz(self) -> float:
-        """The output's frequency; 0 while it is off or not locked."""
+        """Returns the output's frequency; 0 while it is off or not locked."""
         # PD, POSTDIVPD.
         if not self._locked or self.values[4] & 0x9 or not self.clocked():
             return 0.0
@@ -249,7 +249,7 @@ class Clocks(RpPeripheral):
 
     @property
     def ref_hz(self) -> float:
-        """clk_ref."""
+        """Returns clk_ref."""
         control = self.values.get(0x30, 0)
         source = (self.ROSC_HZ, self._pll_usb.hz if not control >> 5 & 3 else 0.0, self._xosc_hz(), _LPOSC_HZ)[
             control & 3
@@ -258,7 +258,7 @@ class Clocks(RpPeripheral):
 
     @property
     def sys_hz(self) -> float:
-        """clk_sys, the cores'."""
+        """Returns clk_sys, the cores'."""
         control = self.values.get(0x3C, 0)
         if not control & 1:
             return self._divided(self.ref_hz, 0x40)
@@ -267,7 +267,7 @@ class Clocks(RpPeripheral):
 
     @property
     def peri_hz(self) -> float:
-        """clk_peri, the UARTs'; 0 while it is off."""
+        """Returns clk_peri, the UARTs'; 0 while it is off."""
         control = self.values.get(0x48, 0)
         if not control >> 11 & 1:
             return 0.0
@@ -276,7 +276,7 @@ class Clocks(RpPeripheral):
 
     @property
     def usb_hz(self) -> float:
-        """clk_usb; 0 while it is off."""
+        """Returns clk_usb; 0 while it is off."""
         control = self.values.get(self.USB, 0)
         if not control >> 11 & 1:
             return 0.0
@@ -331,7 +331,7 @@ class IoBank(RpPeripheral):
         super().__init__(machine, "IO_BANK0", self.BASE, resets, self.BIT)
 
     def routed(self, pin: int, function: int, *, output: bool) -> bool:
-        """Whether a pin is connected to a function, pad included."""
+        """Returns whether a pin is connected to a function, pad included."""
         return self.clocked() and self.values[8 * pin + 4] & 0x1F == function and self._pads.passes(pin, output=output)
 
 
@@ -349,7 +349,7 @@ class Pads(RpPeripheral):
         super().__init__(machine, "PADS_BANK0", self.BASE, resets, self.BIT)
 
     def passes(self, pin: int, *, output: bool) -> bool:
-        """Whether a pad drives (not ISO, not OD) or lets its level in (not ISO, IE)."""
+        """Returns whether a pad drives (not ISO, not OD) or lets its level in (not ISO, IE)."""
         value = self.values[4 + 4 * pin]
         return self.clocked() and not value >> 8 & 1 and bool(not value >> 7 & 1 if output else value >> 6 & 1)
 
@@ -423,7 +423,7 @@ class Uart(RpPeripheral):
 
     @property
     def baud(self) -> float:
-        """clk_peri / (16 * (IBRD + FBRD / 64)); 0 if that cannot be."""
+        """Returns clk_peri / (16 * (IBRD + FBRD / 64)); 0 if that cannot be."""
         return self._clocks.peri_hz * 4 / self._divisor if self._divisor else 0.0
 
     def read(self, offset: int) -> int:
@@ -460,7 +460,7 @@ class Uart(RpPeripheral):
         self._receiver.listen(control & 1 == 1 and bool(control >> 9 & 1) and self._is_console)
 
     def _raw_interrupts(self) -> int:
-        """RIS: of the receiver, RX (4) by the level of the FIFO and the timeout RT (6)."""
+        """Returns RIS: of the receiver, RX (4) by the level of the FIFO and the timeout RT (6)."""
         # "UART", "Interrupts" and IFLS: 1/8, 1/4, 1/2, 3/4 or 7/8 of the FIFO; a byte without it.
         eighths = (1, 2, 4, 6, 7, 7, 7, 7)[self.values.get(0x34, 0) >> 3 & 7]
         level = max(1, self._depth() * eighths // 8)

@@ -1,4 +1,4 @@
-"""The simulated RP2350 by itself, as a debugger sees it; the images that run on it are tested in //firmware/tests."""
+"""Tests the simulated RP2350 by itself, as a debugger sees it; //firmware/tests has tests of images that run on it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _CLOCKS, _RESETS, _XOSC, _PLL, _UART = 0x40010000, 0x40020000, 0x40048000, 0x400
 _IO, _PADS, _WATCHDOG, _TICKS, _PSM = 0x40028000, 0x40038000, 0x400D8000, 0x40108000, 0x40018000
 _SET, _CLEAR = 0x2000, 0x3000
 _IO_BANK0, _PADS_BANK0, _PLL_SYS, _UART0 = 6, 9, 14, 26
-# What the boot ROM starts: a secure Arm executable, with its vector table at the start of flash.
+# The boot ROM starts this: a secure Arm executable, with its vector table at the start of flash.
 _IMAGE_BLOCK = struct.pack("<5I", 0xFFFFDED3, 0x10210142, 0x000001FF, 0, 0xAB123579)
 
 
@@ -55,7 +55,7 @@ def _start_crystal(machine: Machine) -> None:
 
 
 def _start_pll(machine: Machine) -> bool:
-    """12 MHz * 125 / 5 / 2; returns whether it locks."""
+    """Locks the PLL at 12 MHz * 125 / 5 / 2; returns whether it locks."""
     _release(machine, _PLL_SYS)
     _write(machine, _PLL, 1)
     _write(machine, _PLL + 8, 125)
@@ -101,14 +101,42 @@ def test_bits_are_toggled_set_and_cleared_through_aliases(machine: Machine) -> N
 @pytest.mark.parametrize(
     ("address", "missing"),
     [
-        (0x400B0020, "that is TIMER0 + 0x20, which the simulator does not have: RP2350 datasheet, reg"),
-        (0x400E080C, "that is BOOTRAM + 0x80c, which the simulator does not have"),
+        (0x400A8020, "that is PWM + 0x20, which the simulator does not have: RP2350 datasheet, reg"),
         (0x40200000, 'what is there the simulator does not know: RP2350 datasheet, "Address Map"'),
     ],
 )
 def test_what_the_simulator_lacks_is_named(machine: Machine, address: int, missing: str) -> None:
     _run_code(machine, 0x4901, 0x6808, 0xBF00, 0xBF00, address & 0xFFFF, address >> 16)
     assert missing in machine.explain()
+
+
+def test_an_alarm_of_the_timer_raises_its_interrupt(machine: Machine) -> None:
+    timer, tick = 0x400B0000, _TICKS + 12 * 2
+    _start_crystal(machine)
+    _write(machine, _CLOCKS + 0x30, 2)
+    _write(machine, tick + 4, 12)
+    _write(machine, tick, 1)
+    _release(machine, 23)
+    _write(machine, timer + 0x40, 1 << 1)
+    begun = _read(machine, timer + 0x28)
+    _write(machine, timer + 0x14, begun + 1000)
+    assert _read(machine, timer + 0x20) == 1 << 1
+    machine.clock.pass_time(900_000)
+    assert not _read(machine, timer + 0x48)
+    machine.clock.pass_time(100_000)
+    assert 1000 <= _read(machine, timer + 0x28) - begun <= 1100
+    assert (_read(machine, timer + 0x20), _read(machine, timer + 0x48)) == (0, 1 << 1)
+    # NVIC_ISPR0.
+    assert machine.debugger.read_register(0xE000E200) >> 1 & 1
+    _write(machine, timer + 0x3C, 1 << 1)
+    assert not _read(machine, timer + 0x48)
+
+
+def test_a_boot_lock_is_claimed_once(machine: Machine) -> None:
+    lock, status = 0x400E080C + 4 * 3, 0x400E0808
+    assert [_read(machine, lock) for _ in range(2)] == [1 << 3, 0] and _read(machine, status) == 0xFF & ~(1 << 3)
+    _write(machine, lock, 1)
+    assert _read(machine, lock) == 1 << 3
 
 
 def test_functions_of_the_boot_rom_that_the_simulator_lacks_are_named(machine: Machine) -> None:
@@ -158,7 +186,7 @@ def test_a_core_whose_clock_stands_still_stops(machine: Machine) -> None:
 
 
 def _start_uart(machine: Machine, divisor: int) -> None:
-    """On the crystal's 12 MHz; a divisor in 64ths."""
+    """Starts UART0 on the crystal's 12 MHz with a divisor in 64ths."""
     _start_crystal(machine)
     _write(machine, _CLOCKS + 0x48, 1 << 11 | 4 << 5)
     _release(machine, _UART0, _IO_BANK0, _PADS_BANK0)

@@ -18,7 +18,7 @@ _FULL, _DATA1, _STALL, _AVAILABLE, _LENGTH = 1 << 15, 1 << 13, 1 << 11, 1 << 10,
 _SETUP_REC, _BUS_RESET = 1 << 17, 1 << 19
 _USB_HZ = 48_000_000
 
-# Between two tries of the host, in nanoseconds; real hosts poll every microframe or faster.
+# The host waits so many nanoseconds between two tries; real hosts poll every microframe or faster.
 _TICK = 20_000
 _TRIES = 20_000
 
@@ -64,7 +64,7 @@ class UsbController(RpPeripheral):
         return super().read(offset)
 
     def _raw_interrupts(self) -> int:
-        """INTR, as far as a device needs it: BUFF_STATUS 4, BUS_RESET 12, SETUP_REQ 16."""
+        """Returns INTR as a device needs it: BUFF_STATUS 4, BUS_RESET 12, SETUP_REQ 16."""
         status = self.values.get(0x50, 0)
         return bool(self.values.get(0x58, 0)) << 4 | bool(status & _BUS_RESET) << 12 | bool(status & _SETUP_REC) << 16
 
@@ -73,7 +73,7 @@ class UsbController(RpPeripheral):
 
     @property
     def connected(self) -> bool:
-        """Whether the pull-up tells a host that there is a device."""
+        """Returns whether the pull-up tells a host that there is a device."""
         values = self.values
         on = values.get(0x40, 0) & 5 == 1 and values.get(0x4C, 0) >> 16 & 1 and values.get(0x74, 0) & 9 == 9
         if not on or not self.clocked() or values.get(0x78, 0) & 0xC != 0xC:
@@ -90,7 +90,7 @@ class UsbController(RpPeripheral):
         self._memory.data[offset : offset + 4] = value.to_bytes(4, "little")
 
     def _buffer(self, endpoint: int, out: bool) -> int | None:
-        """Where an endpoint's buffer is; None if it is not enabled."""
+        """Returns the address of an endpoint's buffer; None if it is not enabled."""
         if endpoint == 0:
             return 0x100
         control = self._word(8 * endpoint + 4 * out)
@@ -99,26 +99,26 @@ class UsbController(RpPeripheral):
     def _stalls(self, endpoint: int, out: bool, state: int) -> bool:
         return bool(state & _STALL) and (endpoint != 0 or bool(self.values.get(0x68, 0) >> out & 1))
 
-    # What the host does.
+    # The host calls these.
 
     def bus_reset(self) -> None:
-        """The host resets the bus."""
+        """Resets the bus as the host."""
         self.values[0x50] = self.values.get(0x50, 0) | _BUS_RESET
         self._update_interrupt()
 
     def answers(self, address: int) -> bool:
-        """Whether the device listens to an address."""
+        """Returns whether the device listens to an address."""
         return self.connected and self.values.get(0, 0) & 0x7F == address
 
     def setup(self, packet: bytes) -> None:
-        """A SETUP transaction; a device always takes it."""
+        """Handles a SETUP transaction; a device always takes it."""
         self._memory.data[0:8] = packet
         self.values[0x50] = self.values.get(0x50, 0) | _SETUP_REC
         self.values[0x68] = 0
         self._update_interrupt()
 
     def take(self, endpoint: int) -> tuple[bytes, int] | str:
-        """An IN transaction: data and its toggle, or "NAK" or "STALL"."""
+        """Handles an IN transaction: returns data and its toggle, or "NAK" or "STALL"."""
         at = 0x80 + 8 * endpoint
         state = self._word(at)
         buffer = self._buffer(endpoint, False)
@@ -133,7 +133,7 @@ class UsbController(RpPeripheral):
         return data, int(bool(state & _DATA1))
 
     def give(self, endpoint: int, data: bytes, toggle: int) -> str:
-        """An OUT transaction: "ACK", "NAK" or "STALL"."""
+        """Handles an OUT transaction: returns "ACK", "NAK" or "STALL"."""
         at = 0x84 + 8 * endpoint
         state = self._word(at)
         buffer = self._buffer(endpoint, True)
@@ -155,7 +155,7 @@ class UsbController(RpPeripheral):
 
 
 class UsbError(Exception):
-    """A device that does not behave; the message says what a host would object to."""
+    """A device that does not behave; the message is a host's objection."""
 
 
 _Step = Generator[None, None, None]
@@ -173,10 +173,10 @@ class UsbHost:
     Attributes:
         device, configuration, strings: descriptors as the device gave them.
         address: the address given to the device; 0 until then.
-        line_coding: what the device answers to GET_LINE_CODING after SET_LINE_CODING.
+        line_coding: the device's answer to GET_LINE_CODING after SET_LINE_CODING.
         output: bytes received from the port.
-        log: what was done, a line each.
-        error: what the host objected to; it stops then.
+        log: the steps done, a line each.
+        error: the host's objection; it stops then.
         refused: a request that no device knows was answered by STALL.
     """
 
@@ -296,7 +296,7 @@ class UsbHost:
         for index in self.device[14:17]:
             text = yield from self._control_in(6, 0x80, 0x0300 | index, 0x0409, 255)
             self.strings.append(text[2:].decode("utf-16-le"))
-        # A request of another class: to be refused, without harm to what follows.
+        # A device is to refuse a request of another class, without harm to what follows.
         try:
             yield from self._control_in(6, 0x80, 0x0600, 0, 10)
         except UsbError as error:

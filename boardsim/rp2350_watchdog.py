@@ -16,11 +16,11 @@ _ENABLE = 1 << 30
 
 
 class TickSource(Protocol):
-    """Makes what the watchdog counts."""
+    """Makes the ticks that the watchdog counts."""
 
     @property
     def watchdog_hz(self) -> float:
-        """Counts per second; 0 while there are none."""
+        """Returns counts per second; 0 while there are none."""
 
 
 class Ticks(RpPeripheral):
@@ -36,11 +36,16 @@ class Ticks(RpPeripheral):
         self._clocks = clocks
         super().__init__(machine, "TICKS", 0x40108000, None)
 
+    def hz(self, generator: str) -> float:
+        """Returns the ticks per second that a generator makes; 0 while they are off."""
+        offset = 12 * _GENERATORS.index(generator)
+        cycles = self.values.get(offset + 4, 0) & 0x1FF
+        return self._clocks.ref_hz / cycles if self.values.get(offset, 0) & 1 and cycles else 0.0
+
     @property
     def watchdog_hz(self) -> float:
-        """The watchdog's ticks per second; 0 while they are off."""
-        cycles = self.values.get(0x34, 0) & 0x1FF
-        return self._clocks.ref_hz / cycles if self.values.get(0x30, 0) & 1 and cycles else 0.0
+        """Returns the watchdog's ticks per second; 0 while they are off."""
+        return self.hz("WATCHDOG")
 
     def read(self, offset: int) -> int:
         value = super().read(offset)
@@ -49,7 +54,7 @@ class Ticks(RpPeripheral):
 
 
 class PowerOnStateMachine(RpPeripheral):
-    """What is reset by the watchdog; forcing blocks on and off does nothing here."""
+    """The power-on state machine: chooses what the watchdog resets. Forcing blocks on and off does nothing here."""
 
     BASE = 0x40018000
     PROC0 = 1 << 23
@@ -61,7 +66,7 @@ class PowerOnStateMachine(RpPeripheral):
 
     @property
     def watchdog_resets_the_core(self) -> bool:
-        """Whether the watchdog resets core 0, or all that it depends on."""
+        """Returns whether the watchdog resets core 0, or all that it depends on."""
         return bool(self.values.get(0x8, 0) & self.PROC0)
 
 
@@ -70,7 +75,7 @@ class Watchdog(RpPeripheral):
 
     BASE = 0x400D8000
     NAMES = {0x0: "CTRL", 0x4: "LOAD", 0x8: "REASON", **{0xC + 4 * i: f"SCRATCH{i}" for i in range(8)}}
-    # Paused while a debugger is on the bus or halts a core.
+    # It pauses while a debugger is on the bus or halts a core.
     RESET = {0x0: 0x07000000}
 
     def __init__(self, machine: Host, ticks: TickSource, psm: PowerOnStateMachine) -> None:

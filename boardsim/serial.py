@@ -1,4 +1,4 @@
-"""A serial line: at its far end a terminal with its own idea of the baud rate, at the board's a receiver."""
+"""Models a serial line: a terminal with its own baud rate at the far end, a receiver at the board's."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from collections.abc import Callable
 
 from boardsim.clock import Clock
 
-# Both ends may be off by a total of about 4 % until a receiver samples the wrong bit (half a bit in ten); what one end
-# may be off so that any other can still be read is half of that.
+# Both ends may be off by a total of about 4 % until a receiver samples the wrong bit (half a bit in ten); one end may
+# be off by half of that, so that any other can read it.
 TOLERANCE = 0.02
-# Of a byte on the line: start bit, eight data bits, stop bit.
+# A byte on the line has a start bit, eight data bits and a stop bit.
 BITS = 10
 
 
 def garbled(byte: int) -> int:
-    """What arrives instead of a byte that was sent at a wrong rate: the last data bit, sampled first to be wrong, is
+    """Returns the byte that arrives if it was sent at a wrong rate: the last data bit, sampled first to be wrong, is
     inverted.
     """
     return byte ^ 0x80
@@ -25,7 +25,7 @@ class Terminal:
     """A terminal that is connected to the board's console, 8 data bits, no parity.
 
     Args:
-        note: told what is wrong with what the board sends.
+        note: called with mistakes in what the board sends.
         baud: its baud rate.
 
     Attributes:
@@ -42,38 +42,38 @@ class Terminal:
         self._wake: Callable[[], None] | None = None
 
     def feed(self, data: bytes) -> None:
-        """Types: the bytes reach the board one after the other at the baud rate, as far as its receiver takes them."""
+        """Types: the bytes reach the board one after the other at the baud rate, if its receiver takes them."""
         self._input.extend(data)
         if self._wake is not None and self._input:
             self._wake()
 
     @property
     def text(self) -> str:
-        """What was received, as text with plain line ends."""
+        """Returns the received text with plain line ends."""
         return self.output.decode("utf-8", errors="replace").replace("\r\n", "\n")
 
     def reset(self) -> None:
-        """The board was reset: what was typed and not yet sent stays to be sent."""
+        """Handles a reset of the board: bytes that were typed and not yet sent stay to be sent."""
         self._wake = None
 
-    # What the board's end of the line calls.
+    # The board's end of the line calls these.
 
     def connect(self, wake: Callable[[], None]) -> None:
-        """A receiver listens from now on: `wake` is called when there is something to take with next_byte()."""
+        """Lets a receiver listen from now on: `wake` is called when next_byte() has something to take."""
         self._wake = wake
         if self._input:
             wake()
 
     def next_byte(self) -> int | None:
-        """The next byte on its way to the board; None if nothing was typed."""
+        """Returns the next byte on its way to the board; None if nothing was typed."""
         return self._input.popleft() if self._input else None
 
     def off(self, baud: float) -> bool:
-        """Whether a baud rate is too far from the terminal's to be understood."""
+        """Returns whether a baud rate is too far from the terminal's to be understood."""
         return abs(baud / self.baud - 1) > TOLERANCE
 
     def receive(self, byte: int, baud: float) -> None:
-        """A byte that the board sent at a baud rate."""
+        """Receives a byte that the board sent at a baud rate."""
         if self.off(baud):
             self._note(
                 f"the console sends at {baud:,.0f} baud, {100 * (baud / self.baud - 1):+.1f} % off the terminal's "
@@ -86,7 +86,7 @@ class Terminal:
 
 
 class Receiver:
-    """A serial port's end of what is typed at a terminal: takes it byte after byte while it listens.
+    """A serial port's receiver: takes what is typed at a terminal byte after byte while it listens.
 
     Args:
         terminal: the terminal.
@@ -110,7 +110,7 @@ class Receiver:
         self._receiving = False
 
     def reset(self) -> None:
-        """The port was reset: it does not listen, and what was on its way is lost."""
+        """Handles a reset of the port: it does not listen, and a byte on its way is lost."""
         self.listening = self._receiving = False
         self._resets += 1
 

@@ -1,4 +1,4 @@
-"""Peripherals that STM32WB55 and STM32L475 have in common, and what differs in parameters.
+"""Models the peripherals that STM32WB55 and STM32L475 have in common; parameters hold the differences.
 
 Behaviour: RM0434 (STM32WB55) and RM0351 (STM32L47x), by chapter: "Reset and clock control (RCC)", "Power control
 (PWR)", "Embedded flash memory (FLASH)", "General-purpose I/Os (GPIO)", "Universal synchronous/asynchronous receiver
@@ -33,7 +33,7 @@ _READY = {MSI: 1, HSI: 10, HSE: 17, PLL: 25}
 
 @dataclass(frozen=True)
 class Family:
-    """What differs between the chips."""
+    """The differences between the chips."""
 
     #: HPRE and its like -> divider, for codes below 8; 8 to 15 are the usual powers of two.
     ahb_dividers: Mapping[int, int]
@@ -74,7 +74,7 @@ class ClockControl(Peripheral):
     it on and one that says that it is ready.
 
     Class attributes:
-        SOURCES: names of what gives a clock; the PLL is the last one.
+        SOURCES: names of the clocks' sources; the PLL is the last one.
         ON, READY: bits of CR, by index of SOURCES.
         STATUS: all bits of CR that are read only.
     """
@@ -94,31 +94,31 @@ class ClockControl(Peripheral):
         self._pll_hz = 0.0
 
     def enabled(self, register: int, bit: int) -> bool:
-        """Whether a peripheral's bit in one of the ENR registers is set."""
+        """Returns whether a peripheral's bit in one of the ENR registers is set."""
         return bool(self.values.get(register, 0) >> bit & 1)
 
     def is_ready(self, source: int) -> bool:
-        """Whether an oscillator's ready bit is set."""
+        """Returns whether an oscillator's ready bit is set."""
         return bool(self.values.get(0, 0) >> self.READY[source] & 1)
 
     def system_source(self) -> int:
-        """The oscillator that the system clock is made of."""
+        """Returns the oscillator that the system clock is made of."""
         raise NotImplementedError
 
     def pll_source(self) -> int:
-        """The oscillator that the PLL is set to; any other number for none."""
+        """Returns the oscillator that the PLL is set to; any other number for none."""
         raise NotImplementedError
 
     def start(self, source: int) -> None:
-        """An oscillator was turned on: calls got_ready() when it has started."""
+        """Turns on an oscillator; calls got_ready() when it has started."""
         raise NotImplementedError
 
     def switch(self) -> None:
-        """An oscillator got ready, or the system clock is to be made of another one."""
+        """Handles an oscillator that got ready, or another source of the system clock."""
         raise NotImplementedError
 
     def changed(self) -> None:
-        """Clocks or dividers changed."""
+        """Handles changed clocks or dividers."""
         raise NotImplementedError
 
     def write_cr(self, value: int) -> None:
@@ -144,14 +144,14 @@ class ClockControl(Peripheral):
         self.changed()
 
     def start_pll(self, hz: float, nanoseconds: float) -> None:
-        """The PLL locks after some time; then its output has a frequency, 0 if it is off."""
+        """Locks the PLL after some time; then its output has a frequency, 0 if it is off."""
         self._generation += 1
         generation, pll = self._generation, len(self.SOURCES) - 1
         self._pll_hz = hz
         self.machine.clock.after(nanoseconds, lambda: self.got_ready(pll) if generation == self._generation else None)
 
     def got_ready(self, source: int) -> None:
-        """An oscillator has started, if it was not turned off meanwhile."""
+        """Marks an oscillator as started, if it was not turned off meanwhile."""
         if self.values[0] >> self.ON[source] & 1:
             self.values[0] |= 1 << self.READY[source]
             self.switch()
@@ -236,17 +236,17 @@ class Rcc(ClockControl):
 
     @property
     def system_hz(self) -> float:
-        """SYSCLK."""
+        """Returns SYSCLK."""
         return self._hz(self.system_source())
 
     @property
     def core_hz(self) -> float:
-        """HCLK1, the core's."""
+        """Returns HCLK1, the core's."""
         return self.system_hz / _ahb(self._family, self.values[8] >> 4 & 15)
 
     @property
     def flash_hz(self) -> float:
-        """HCLK4, the clock of flash and SRAM2; where there is none, HCLK."""
+        """Returns HCLK4, the clock of flash and SRAM2; HCLK if there is none."""
         if not self._family.extended:
             return self.core_hz
         return self.system_hz / _ahb(self._family, self.values.get(0x108, 0) & 15)
@@ -255,8 +255,12 @@ class Rcc(ClockControl):
         code = self.values[8] >> (8 if bus == 1 else 11) & 7
         return self.core_hz / (1 if code < 4 else 1 << code - 3)
 
+    def timer_hz(self, bus: int) -> float:
+        """Returns the clock of the timers on a bus: twice the bus's where that is divided (RM0434, "Timer clock")."""
+        return min(self.core_hz, 2 * self._bus_hz(bus))
+
     def serial_hz(self, name: str, bus: int) -> float:
-        """The kernel clock of a serial port."""
+        """Returns the kernel clock of a serial port."""
         select = self.values.get(0x88, 0) >> self._family.serial_select[name] & 3
         return (self._bus_hz(bus), self.system_hz, float(_HSI_HZ), float(_LSE_HZ))[select]
 
@@ -343,7 +347,7 @@ class Rcc(ClockControl):
         self.check()
 
     def check(self) -> None:
-        """Whether flash, regulator and radio core stand the clocks as they are."""
+        """Checks that flash, regulator and radio core stand the clocks as they are."""
         if self.power is None or self.flash is None:
             return
         family = self._family
@@ -401,8 +405,8 @@ class Power(Peripheral):
 
     @property
     def range(self) -> int:
-        """The voltage range that the regulator has: 1 or 2."""
-        # VOSF: while it rises from range 2 to 1, it is as good as 2.
+        """Returns the voltage range that the regulator has: 1 or 2."""
+        # VOSF is set while it rises from range 2 to 1: the voltage is still that of range 2.
         return 1 if self.values[0] >> 9 & 3 == 1 and not self.values.get(0x14, 0) >> 10 & 1 else 2
 
     def write(self, offset: int, value: int) -> None:
@@ -434,7 +438,7 @@ class Flash(Peripheral):
     """The flash controller: keys, double-word and row programming, page and mass erase, busy and error bits.
 
     An erased double word is programmed once; another write to it sets PROGERR and leaves it. Operations take their
-    time, in which BSY is set; what is being erased or programmed when the power goes has no defined contents.
+    time, in which BSY is set; a piece that is being erased or programmed when the power goes has no defined contents.
     """
 
     NAMES = {
@@ -475,7 +479,7 @@ class Flash(Peripheral):
 
     def reset(self) -> None:
         super().reset()
-        # OPTVERR of an STM32WB55: errata ES0394, "Flash OPTVERR flag is always set after system reset".
+        # OPTVERR is set on an STM32WB55: errata ES0394, "Flash OPTVERR flag is always set after system reset".
         self.values |= {0x00: 0x600, 0x10: _OPTVERR * self._family.extended, 0x14: 0xC0000000, **self._options}
         self._key = 0
         self._option_key = 0
@@ -486,12 +490,12 @@ class Flash(Peripheral):
 
     @property
     def latency(self) -> int:
-        """Wait states."""
+        """Returns wait states."""
         return self.values[0] & 7
 
     @property
     def secure_start(self) -> int:
-        """Bytes of flash before the radio core's (SFR.SFSA, RM0434); all of it where there is none."""
+        """Returns bytes of flash before the radio core's (SFR.SFSA, RM0434); all of it if there is none."""
         pages = self.values.get(0x80, 0x100) & 0x1FF if self._family.extended else 0x100
         return self._memory.size if pages & 0x100 else pages * 4096
 
@@ -500,14 +504,14 @@ class Flash(Peripheral):
         return bool(self.values.get(0x10, 0) & _BSY)
 
     def _tear(self) -> None:
-        """Power or a reset ends an operation before its time: what it worked on is neither old nor new."""
+        """Ends an operation before its time, by loss of power or a reset: its range is neither old nor new."""
         self._generation += 1
         for start, size in self._torn:
             self._memory.data[start : start + size] = torn(start, bytes(self._memory.data[start : start + size]))
         self._torn = []
 
     def after_power_loss(self) -> bytes:
-        """What flash would hold if power went now."""
+        """Returns the contents that flash would have if power went now."""
         data = bytearray(self._memory.data)
         for start, size in self._torn:
             data[start : start + size] = torn(start, bytes(data[start : start + size]))
@@ -615,7 +619,7 @@ class Flash(Peripheral):
             self._memory.data[start : start + size] = b"\xff" * size
 
     def _begin(self, ranges: list[tuple[int, int]], nanoseconds: float, action: Callable[[], None]) -> None:
-        """An operation on ranges (offset, bytes) that is done after a time."""
+        """Starts an operation on ranges (offset, bytes) that is done after a time."""
         self.values[0x10] = self.values.get(0x10, 0) | _BSY
         self._torn = ranges
         self._generation += 1
@@ -627,7 +631,7 @@ class Flash(Peripheral):
             self._torn = []
             action()
             self.values[0x10] &= ~_BSY
-            # EOP only with EOPIE: "FLASH status register".
+            # EOP is set only with EOPIE: "FLASH status register".
             if self.values[0x14] >> 24 & 1:
                 self.values[0x10] |= _EOP
             self.machine.code_changed()
@@ -635,7 +639,7 @@ class Flash(Peripheral):
         self.machine.clock.after(nanoseconds, done)
 
     def written(self, offset: int, size: int, value: int) -> None:
-        """A store to flash."""
+        """Handles a store to flash."""
         control = self.values[0x14]
         errors = self.values.get(0x10, 0) & (_PROGERR | _WRPERR | _PGAERR | _SIZERR | _PGSERR | _MISERR | _FASTERR)
         if control & _LOCK or not control & (_PG | _FSTPG) or errors:
@@ -714,13 +718,13 @@ class Flash(Peripheral):
 
 
 class ClockTree(Protocol):
-    """What ports and serial ports see of the RCC."""
+    """The part of the RCC that ports and serial ports see."""
 
     def enabled(self, register: int, bit: int) -> bool:
-        """Whether a peripheral's bit in one of the ENR registers is set."""
+        """Returns whether a peripheral's bit in one of the ENR registers is set."""
 
     def serial_hz(self, name: str, bus: int) -> float:
-        """The kernel clock of a serial port."""
+        """Returns the kernel clock of a serial port."""
 
 
 class Gpio(Peripheral):
@@ -755,13 +759,13 @@ class Gpio(Peripheral):
         return self._rcc.enabled(*self._clock)
 
     def level(self, pin: int) -> bool:
-        """The level at a pin: what the port or the outside drives, or what a pull-up does."""
+        """Returns the level at a pin: what the port or the outside drives, or what a pull-up does."""
         if self.values.get(0, 0) >> 2 * pin & 3 == 1:
             return bool(self.values.get(0x14, 0) >> pin & 1)
         return self.inputs.get(pin, self.values.get(0x0C, 0) >> 2 * pin & 3 == 1)
 
     def function(self, pin: int) -> int | None:
-        """The alternate function that a pin is switched to; None if it is not in that mode."""
+        """Returns the alternate function that a pin is switched to; None if it is not in that mode."""
         if self.values.get(0, 0) >> 2 * pin & 3 != 2:
             return None
         return self.values.get(0x20 + 4 * (pin // 8), 0) >> 4 * (pin % 8) & 15
@@ -794,7 +798,7 @@ class Usart(Peripheral):
     """A serial port: USART, UART or LPUART, asynchronous, 8 data bits.
 
     Args:
-        divider: what the baud rate is multiplied with in BRR: 1, and 256 for an LPUART.
+        divider: the factor of the baud rate in BRR: 1, and 256 for an LPUART.
         pins: pins that can carry TX and RX, as the data sheet's table of alternate functions has them.
     """
 
@@ -857,7 +861,7 @@ class Usart(Peripheral):
 
     @property
     def baud(self) -> float:
-        """The baud rate by BRR and the kernel clock; 0 if BRR is."""
+        """Returns the baud rate by BRR and the kernel clock; 0 if BRR is."""
         divisor = self.values.get(0x0C, 0)
         clock = self._rcc.serial_hz(self.name, self._bus) * self._divider
         if self.values.get(0, 0) >> 15 & 1 and self._divider == 1:
@@ -924,7 +928,7 @@ class Usart(Peripheral):
             self._shift()
 
     def _shift(self) -> None:
-        """The next byte goes from TDR to the shift register."""
+        """Moves the next byte from TDR to the shift register."""
         assert self._next is not None
         byte, self._next = self._next, None
         self._flags |= self._TXE
@@ -1007,13 +1011,13 @@ class Watchdog(Peripheral):
 
 @dataclass(frozen=True)
 class Layout:
-    """Where a chip has what all of them have: "Memory map and register boundary addresses".
+    """The addresses and parameters of a chip: "Memory map and register boundary addresses".
 
     Attributes:
-        family: what its peripherals differ in.
+        family: the differences of its peripherals.
         rcc, power, flash: base addresses.
         power_clock: register and bit of RCC that enable the PWR; None if it is always on.
-        hse_hz: frequency of the crystal where a board does not say; 0 is none.
+        hse_hz: frequency of the crystal if a board does not give it; 0 is none.
         options: option registers as delivered, by offset in FLASH.
         ports: index and MODER after a reset, of each GPIO port.
         usart1_interrupt: its number.
@@ -1047,7 +1051,7 @@ class _Dbgmcu(Peripheral):
 
 
 class Stm32:
-    """What the chips have in common: flash with its alias at 0, clocks, pins, USART1 and watchdog, and how they start.
+    """The common part of the chips: flash with its alias at 0, clocks, pins, USART1 and watchdog, and how they start.
 
     A subclass adds its RAM and whatever else it has.
 
@@ -1100,20 +1104,20 @@ class Stm32:
         machine.add_peripheral(_Dbgmcu(machine, layout.identity))
 
     def flash_written(self, memory: Memory, offset: int, size: int, value: int) -> None:
-        """A store to flash or to system memory."""
+        """Handles a store to flash or to system memory."""
         if memory is self.flash_memory:
             self.flash.written(offset, size, value)
 
     def power_lost(self) -> None:
-        """Power is gone."""
+        """Handles the loss of power."""
         self.flash.reset()
 
     def coprocessor(self, first: int, second: int) -> bool:
-        """The chip has no coprocessor but the FPU."""
+        """Executes nothing: the chip has no coprocessor but the FPU."""
         return False
 
     def boot(self) -> tuple[int, int] | None:
-        """Initial stack pointer and entry: the first two words of flash."""
+        """Returns the initial stack pointer and the entry, the first two words of flash."""
         start = self.flash_memory.vectors()
         if start is None:
             # "Boot configuration": an empty flash starts the boot loader in system memory, which is not modelled.

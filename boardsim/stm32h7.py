@@ -95,22 +95,22 @@ class Rcc(ClockControl):
 
     @property
     def core_hz(self) -> float:
-        """The core's clock."""
+        """Returns the core's clock."""
         return self._hz(self.system_source()) / _ahb(self.values.get(0x18, 0) >> 8 & 15)
 
     @property
     def bus_hz(self) -> float:
-        """The clock of the AXI and AHB buses, and of flash."""
+        """Returns the clock of the AXI and AHB buses, and of flash."""
         return self.core_hz / _ahb(self.values.get(0x18, 0) & 15)
 
     def apb_hz(self) -> dict[str, float]:
-        """The clocks of the peripherals' buses."""
+        """Returns the clocks of the peripherals' buses."""
         d1, d2, d3 = (self.values.get(offset, 0) for offset in (0x18, 0x1C, 0x20))
         codes = {"APB3": d1 >> 4, "APB1": d2 >> 4, "APB2": d2 >> 8, "APB4": d3 >> 4}
         return {name: self.bus_hz / _apb(code & 7) for name, code in codes.items()}
 
     def serial_hz(self, name: str, bus: int) -> float:
-        """The kernel clock of USART2 to UART8: D2CCIP2R, USART28SEL."""
+        """Returns the kernel clock of USART2 to UART8: D2CCIP2R, USART28SEL."""
         select = self.values.get(0x54, 0) & 7
         return (self.apb_hz()["APB1"], 0.0, 0.0, self._hz(HSI), float(_CSI_HZ), 32_768.0, 0.0, 0.0)[select]
 
@@ -200,7 +200,7 @@ class Power(Peripheral):
 
     @property
     def scale(self) -> int:
-        """The voltage scale that the regulator has reached."""
+        """Returns the voltage scale that the regulator has reached."""
         return self._scale
 
     def read(self, offset: int) -> int:
@@ -229,7 +229,7 @@ class Power(Peripheral):
             super().write(offset, value)
 
     def overdrive(self, on: bool) -> None:
-        """SYSCFG_PWRCR.ODEN."""
+        """Handles a write of SYSCFG_PWRCR.ODEN."""
         if on and (self._scale != 1 or not self._chosen):
             self.machine.note('SYSCFG_PWRCR.ODEN was set before scale 1 was reached (RM0433, PWR, "VOS0 activation")')
             return
@@ -307,12 +307,12 @@ class Flash(Peripheral):
     def reset(self) -> None:
         super().reset()
         self._keys = [0, 0]
-        # Per bank: words of a flash word so far, and what is being erased or programmed.
+        # Each bank has the words of a flash word so far, and the piece that is being erased or programmed.
         self._buffers: list[dict[int, int]] = [{}, {}]
         self._steps: list[tuple[int, bytes] | None] = [None, None]
 
     def power_lost(self) -> None:
-        """What is being erased or programmed is left neither old nor new."""
+        """Leaves a piece that is being erased or programmed neither old nor new."""
         for step in self._steps:
             if step is not None:
                 offset, data = step
@@ -322,7 +322,7 @@ class Flash(Peripheral):
         self._steps = [None, None]
 
     def check(self) -> None:
-        """Whether wait states and voltage stand the clocks as they are."""
+        """Checks that wait states and voltage stand the clocks as they are."""
         scale = self._power.scale
         core, bus = self._rcc.core_hz / 1e6, self._rcc.bus_hz / 1e6
         fastest_core, fastest_bus = _FASTEST[scale]
@@ -349,7 +349,7 @@ class Flash(Peripheral):
         if offset in (0x10, 0x110):
             busy = self._steps[offset >> 8] is not None
             if busy:
-                # Who waits and feeds the watchdog meanwhile does not count as polling; the time passes all the same.
+                # A core that feeds the watchdog while it waits does not count as polling; time passes all the same.
                 self.machine.clock.skip_to_next_event()
             return super().read(offset) | (_BSY | _QW) * busy
         return super().read(offset)
@@ -405,7 +405,7 @@ class Flash(Peripheral):
             self.machine.code_changed()
 
     def written(self, offset: int, size: int, value: int) -> None:
-        """A store to flash."""
+        """Handles a store to flash."""
         bank = offset // self._bank_size
         control, status = 0x100 * bank + 0x0C, 0x100 * bank + 0x10
         if self.values[control] & _LOCK or not self.values[control] & _PG or size != 4:
@@ -430,7 +430,7 @@ class Flash(Peripheral):
 
 
 class Dbgmcu(Peripheral):
-    """The debugger's: which chip it is."""
+    """The debugger's block, which identifies the chip."""
 
     NAMES = {0x00: "IDCODE", 0x04: "CR"}
 

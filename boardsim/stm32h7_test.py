@@ -1,4 +1,4 @@
-"""The simulated STM32H743 as a debugger sees it: clocks, voltage and flash that do not fit have consequences."""
+"""Tests the simulated STM32H743 as a debugger sees it: clocks, voltage and flash that do not fit have consequences."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _overdrive(machine: Machine) -> None:
 
 
 def _start_pll(machine: Machine, factor: int = 240) -> None:
-    """8 MHz / 2 * factor / 2, with the buses at half of it."""
+    """Sets the PLL to 8 MHz / 2 * factor / 2, with the buses at half of it."""
     _write(machine, _RCC, machine.debugger.read_register(_RCC) | 1 << 16 | 1 << 18)
     _wait(machine, _RCC, 17)
     values = ((0x28, 2 << 4 | 2), (0x2C, 2 << 2 | 1 << 16), (0x30, 1 << 9 | factor - 1))
@@ -138,7 +138,7 @@ def test_a_sector_that_loses_power_is_neither_old_nor_new(machine: Machine) -> N
 
 
 def _store(machine: Machine, address: int, value: int) -> None:
-    """The core, not a debugger, writes a register."""
+    """Writes a register as the core, not as a debugger."""
     # ldr r0, [pc, #4]; ldr r1, [pc, #4]; str r1, [r0]; b . and both words.
     machine.debugger.write(0x20000000, struct.pack("<4H2I", 0x4801, 0x4902, 0x6001, 0xE7FE, address, value))
     machine.cpu.set("pc", 0x20000001)

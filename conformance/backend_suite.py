@@ -26,13 +26,13 @@ _TABLE = "bazel run //conformance:backend_suite_report"
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a test of the suite gave.
+    """The result of a test of the suite.
 
     Attributes:
       module: the suite's file without test_ and .py: mostly an operator's name.
       test: the test's name, with its parameters.
       result: passed, skipped or failed.
-      reason: why it was skipped, or what failed: the first line of the error that caused the others.
+      reason: the reason of a skip or failure: the first line of the error that caused the others.
     """
 
     module: str

@@ -32,7 +32,7 @@ from tools.verify.run_pte.values import encode
 
 _RUNNER = Runner(Path(os.environ["SUITE_RUNNER"]).absolute(), None, Path("qemu-system-arm"))
 
-# What ExecuTorch's portable library has; the suite exports other operators, too, which its own runtime does not run.
+# ExecuTorch's portable library has these; the suite exports other operators, too, which its own runtime does not run.
 _PORTABLE = {operator.name for operator in listed_operators([], []) if operator.group == "portable"}
 # The suite skips what ExecuTorch's own runtime does not run. Ours has these.
 _SUPPORTED = {"aten::_adaptive_avg_pool2d"}
@@ -50,7 +50,7 @@ def _encode(value: Any) -> bytes:
 
 
 def run_artifact(stage: Serialize, inputs: Any) -> list[torch.Tensor]:
-    """Serialize.run_artifact with our runtime: runs the program of the stage and returns its outputs."""
+    """Replaces Serialize.run_artifact by our runtime: runs the program of the stage and returns its outputs."""
     values = [value for value in tree_flatten(inputs)[0] if value is not None]
     (result,) = run_cases(_RUNNER, [Case(stage.artifact, tuple(_encode(value) for value in values))], timeout=100)
     missing = re.findall(r"no kernel for operator (\S+):", result.text())
@@ -90,7 +90,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def _reason(error: BaseException) -> str:
-    """The error that the others came of, in a line."""
+    """Returns the error that the others came of, in a line."""
     while error.__cause__ is not None:
         error = error.__cause__
     text = " ".join(str(error).split())

@@ -1,4 +1,4 @@
-"""ExecuTorch's backend test suite on our runtime."""
+"""Runs ExecuTorch's backend test suite on our runtime."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ def _corrupt_elements(tensors: list[torch.Tensor], rng: random.Random) -> list[t
 
 
 def corrupted(call: Call, seed: int) -> Case:
-    """A call with something wrong in it: elements of its inputs, or values of its plan."""
+    """Returns a call with something wrong in it: elements of its inputs, or values of its plan."""
     rng = random.Random(f"{call.operator} {call.dtype} {seed}")
     plan, tensors = make_plan(call)
     if rng.random() < 0.3:

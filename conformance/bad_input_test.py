@@ -11,7 +11,7 @@ from tools.verify.run_pte.cases import run_cases
 from tools.verify.run_pte.run_pte import read_runners
 
 RUNNER = read_runners().boards["host"]
-# How a case ends that the runtime does not end itself.
+# A case that the runtime does not end itself ends with one of these.
 CRASHES = {"Crash", "Abort", "Fault", "Timeout", "MissingPass", "Host", "Mismatch"}
 
 

@@ -56,9 +56,9 @@ class Call:
       arguments: by the schema's names, without outputs.
       expected: contents of the outputs; for one that is written in place, of that argument.
       arbitrary: the elements of the outputs are random or undefined: their shape and dtype count.
-      scratch: how many of the last outputs are memory that the operator works in.
+      scratch: the number of last outputs that are memory for the operator's work.
       is_dynamic: the outputs have room for more, and the kernel sets their shape.
-      source: where it is from, for messages.
+      source: its origin, for messages.
     """
 
     operator: str
@@ -71,11 +71,11 @@ class Call:
 
     @property
     def dtype(self) -> torch.dtype:
-        """The dtype that the call counts for: that of its first tensor (not of a condition), or of its result."""
+        """Returns the dtype that the call counts for: its first tensor's (not a condition's), or its result's."""
         return next(iter([*_counted(self.arguments), *self.expected])).dtype
 
     def signature(self) -> tuple[Any, ...]:
-        """What tells calls apart: shapes, dtypes and parameters."""
+        """Returns what tells calls apart: shapes, dtypes and parameters."""
 
         def key(value: Any) -> Any:
             return (tuple(value.shape), value.dtype) if isinstance(value, torch.Tensor) else repr(value)
@@ -84,12 +84,12 @@ class Call:
 
 
 def _counted(arguments: dict[str, Any]) -> Iterator[torch.Tensor]:
-    """The tensors among arguments that are no conditions."""
+    """Yields the tensors among arguments that are no conditions."""
     values = [value for name, value in arguments.items() if name != "condition"]
     return (value for value in tree_flatten(values)[0] if isinstance(value, torch.Tensor))
 
 
-# Whose results are random numbers or whatever memory holds.
+# Their results are random numbers or whatever memory holds.
 _ARBITRARY = ("aten::empty", "aten::rand.", "aten::randn.", "dim_order_ops::_empty", "aten::native_dropout")
 
 
@@ -98,7 +98,7 @@ CHANNELS_LAST = {4: torch.channels_last, 5: torch.channels_last_3d}
 
 
 def _dense(tensor: torch.Tensor) -> torch.Tensor:
-    """A copy in the order of channels-last tensors if it is one, else in the default order."""
+    """Returns a copy in the order of channels-last tensors if it is one, else in the default order."""
     tensor = tensor.detach()
     memory_format = CHANNELS_LAST.get(tensor.dim())
     if memory_format and not tensor.is_contiguous() and tensor.is_contiguous(memory_format=memory_format):
@@ -121,7 +121,7 @@ def _reason(error: Exception) -> str:
 
 
 def _quantized_add(**arguments: Any) -> torch.Tensor:
-    """quantized_decomposed::add by its definition, of which PyTorch has the schema alone."""
+    """Computes quantized_decomposed::add by its definition, of which PyTorch has the schema alone."""
     scope = torch.ops.quantized_decomposed
 
     def affine(name: str) -> tuple[Any, ...]:
@@ -133,14 +133,14 @@ def _quantized_add(**arguments: Any) -> torch.Tensor:
 
 
 def _mixed_mm(**arguments: Any) -> torch.Tensor:
-    """quantized_decomposed::mixed_mm: weights are [inner, columns] with a scale per row; computed in float32."""
+    """Computes quantized_decomposed::mixed_mm in float32: weights are [inner, columns] with a scale per row."""
     x, scales = arguments["input"], arguments["weight_scales"]
     weights = arguments["weight"].float() * scales.float().unsqueeze(-1)
     return (x.float() @ weights).to(x.dtype)
 
 
 def _mixed_linear(**arguments: Any) -> torch.Tensor:
-    """quantized_decomposed::mixed_linear: as mixed_mm, with weights [out_features, in_features]."""
+    """Computes quantized_decomposed::mixed_linear: as mixed_mm, with weights [out_features, in_features]."""
     x, scales = arguments["input"], arguments["weight_scales"]
     weights = arguments["weight"].float() * scales.float().unsqueeze(-1)
     return (x.float() @ weights.t()).to(arguments["dtype"] or x.dtype)
@@ -154,12 +154,12 @@ _REFERENCES = {
 }
 
 
-# How many of an operator's last outputs are memory that it works in.
+# The number of an operator's last outputs that are memory for its work.
 _SCRATCH = {"torch_fusion::gru.out": 1, "torch_fusion::lstm.out": 1}
 
 
 def make_call(operator: str, function: torch._ops.OpOverload, arguments: dict[str, Any], source: str = "") -> Call:
-    """A call with what eager makes of it.
+    """Returns a call with what eager makes of it.
 
     Args:
       operator: the variant with outputs.
@@ -169,7 +169,7 @@ def make_call(operator: str, function: torch._ops.OpOverload, arguments: dict[st
     Raises:
       Refused: eager refuses it, or it is not within what programs hold.
     """
-    # Of the generator itself: torch.manual_seed() formats Python's stack for the devices that are not there.
+    # This seeds the generator itself: torch.manual_seed() formats Python's stack for the devices that are not there.
     torch.default_generator.manual_seed(0)
     given = tree_map_only(torch.Tensor, _dense, arguments)
     known = {argument.name for argument in function._schema.arguments}
@@ -202,7 +202,7 @@ def make_call(operator: str, function: torch._ops.OpOverload, arguments: dict[st
 
 
 def inputs_of(schema: torch.FunctionSchema) -> list[torch.Argument]:
-    """The arguments of an operator that are no outputs."""
+    """Returns the arguments of an operator that are no outputs."""
     return [argument for argument in schema.arguments if not argument.is_out]
 
 
@@ -226,11 +226,11 @@ class Names:
         return name in self._functions
 
     def function(self, name: str) -> torch._ops.OpOverload:
-        """The functional operator of one of the list."""
+        """Returns the functional operator of one of the list."""
         return self._functions[name]
 
     def find(self, called: torch._ops.OpOverload) -> list[str]:
-        """What a program calls where eager calls this: functional, in place or a view."""
+        """Returns what a program calls where eager calls this: functional, in place or a view."""
         namespace, _, base = called._schema.name.partition("::")
         overload = called._schema.overload_name or "default"
         if called._schema.name in _COPIES:
@@ -241,7 +241,7 @@ class Names:
         return self._names.get(functional, [])
 
 
-# Those that ExecuTorch's own search does not find.
+# ExecuTorch's own search does not find these.
 _FUNCTIONS = {
     "aten::copy_": torch.ops.aten.copy.default,
     "aten::index_put_": torch.ops.aten.index_put.default,
@@ -299,7 +299,7 @@ _POSITIONS = {"index", "indices", "mask", "repeats"}
 
 
 def cast_arguments(arguments: dict[str, Any], dtype: torch.dtype) -> dict[str, Any]:
-    """The same arguments with tensors of another dtype; positions and conditions keep theirs."""
+    """Returns the same arguments with tensors of another dtype; positions and conditions keep theirs."""
     old = next(iter(_counted(arguments)), None)
 
     def convert(tensor: torch.Tensor) -> torch.Tensor:
@@ -319,13 +319,13 @@ def cast_arguments(arguments: dict[str, Any], dtype: torch.dtype) -> dict[str, A
         else:
             result[name] = value
     if old is None:
-        # No tensor: the result's dtype is a parameter of the functional operator alone.
+        # There is no tensor: the result's dtype is a parameter of the functional operator alone.
         result["dtype"] = dtype
     return result
 
 
 def with_dtype(call: Call, function: torch._ops.OpOverload, dtype: torch.dtype) -> Call:
-    """The same call on tensors of another dtype.
+    """Returns the same call on tensors of another dtype.
 
     Raises:
       Refused: eager refuses it.
@@ -338,7 +338,7 @@ def with_dtype(call: Call, function: torch._ops.OpOverload, dtype: torch.dtype) 
 
 
 def in_float32(call: Call) -> Call | None:
-    """A call of half-precision tensors with what eager makes of them in float32, rounded; None if it refuses that."""
+    """Returns a call of half-precision tensors with eager's results in float32, rounded; None if it refuses that."""
     halves = (torch.float16, torch.bfloat16)
 
     def widen(tensor: torch.Tensor) -> torch.Tensor:
@@ -355,5 +355,5 @@ def in_float32(call: Call) -> Call | None:
 
 
 def with_dynamic_outputs(call: Call) -> Call:
-    """The same call with more room in its outputs than their shape takes."""
+    """Returns the same call with more room in its outputs than their shape takes."""
     return replace(call, is_dynamic=True, source=f"{call.source}, resized")

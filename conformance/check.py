@@ -11,7 +11,7 @@ from conformance.program import dim_order, make_program
 from tools.verify.run_pte.cases import Case, CaseResult
 from tools.verify.run_pte.values import Value, elements, encode
 
-# rtol and atol. Sums may be taken in another order than PyTorch's, and functions are some ulp from the exact value.
+# These are rtol and atol. Sums may have another order than PyTorch's, and functions are some ulp from the exact value.
 _TOLERANCES = {
     torch.float16: (3e-3, 2e-3),
     torch.bfloat16: (2.4e-2, 1.6e-2),
@@ -29,12 +29,12 @@ _FLOAT32_INSIDE = (
 
 
 def encode_input(tensor: torch.Tensor) -> bytes:
-    """An input as the runner takes it."""
+    """Returns an input as the runner takes it."""
     return encode(*_value(tensor))
 
 
 def input_elements(tensor: torch.Tensor) -> bytes:
-    """An input's elements in memory order."""
+    """Returns an input's elements in memory order."""
     return elements(*_value(tensor))
 
 
@@ -45,7 +45,7 @@ def _value(tensor: torch.Tensor) -> tuple[np.ndarray, int, list[int]]:
 
 
 def make_case(call: Call) -> Case:
-    """The program of a call with its inputs."""
+    """Returns the program of a call with its inputs."""
     program, tensors = make_program(call)
     return Case(program, tuple(encode_input(tensor) for tensor in tensors))
 
@@ -68,7 +68,7 @@ DTYPES_BY_NAME = {
 def difference(
     value: Value, expected: torch.Tensor, arbitrary: bool = False, tolerance: tuple[float, float] | None = None
 ) -> str:
-    """How an output differs from eager's, in a line; empty if it doesn't.
+    """Returns how an output differs from eager's, in a line; empty if it doesn't.
 
     Args:
       arbitrary: compares shape and dtype alone.
@@ -98,7 +98,7 @@ def difference(
 
 
 def verdict(call: Call, result: CaseResult) -> str:
-    """Why a call fails; empty if it gives what eager gives."""
+    """Returns the reason for which a call fails; empty if its results are eager's."""
     if result.error != "Ok":
         return result.text()
     text = _mismatch(call, result)
@@ -126,7 +126,7 @@ _TIED = ("aten::topk.values",)
 
 
 def _are_positions(call: Call, value: Value) -> bool:
-    """Whether an output holds different positions of the elements that the first output holds."""
+    """Returns whether an output holds different positions of the elements that the first output holds."""
     positions = torch.from_numpy(value.array.copy())
     if positions.shape != call.expected[1].shape or positions.dtype != torch.int64 or positions.dim() == 0:
         return False

@@ -32,7 +32,7 @@ from tools.verify.run_pte.values import elements
 
 
 def choose(rows: Sequence[Row], every: int, per_row: int) -> list[int]:
-    """Numbers of calls, of each `every`th combination of operator and dtype some that lie apart.
+    """Returns numbers of calls: some that are far apart, of each `every`th combination of operator and dtype.
 
     Args:
         rows: the combinations.
@@ -47,7 +47,7 @@ def choose(rows: Sequence[Row], every: int, per_row: int) -> list[int]:
 
 
 def _calls_of_numbers(rows: Sequence[Row], calls: Sequence[Call]) -> list[int]:
-    """Of each operator that returns numbers, not tensors, one call."""
+    """Returns one call of each operator that returns numbers, not tensors."""
     first = {row.operator: row.calls[0] for row in reversed(rows) if row.calls}
     return [number for number in first.values() if not _returns_tensors(calls[number])]
 
@@ -80,7 +80,7 @@ def generate(calls_path: Path, every: int, per_row: int, index: Path, sources: S
 
 
 def _source(call: Call, number: int) -> str:
-    """The text of a call's header and source.
+    """Returns the text of a call's header and source.
 
     Raises:
         UserError: compiled models can't have it.
@@ -120,7 +120,7 @@ def _unit(part: int, parts: int, texts: Sequence[str], numbers: Sequence[int]) -
 
 
 def _results(data: bytes, count: int) -> Iterator[tuple[int, list[bytes]]]:
-    """Of each case its status and outputs, as run_compiled.cpp writes them."""
+    """Reads the status and outputs of each case, as run_compiled.cpp writes them."""
     position = 0
 
     def number() -> int:
@@ -139,12 +139,14 @@ def _results(data: bytes, count: int) -> Iterator[tuple[int, list[bytes]]]:
 
 
 def compare(index: Path, program: Path, runner: Runner) -> tuple[list[str], dict[str, int]]:
-    """What differs, in a line each; and how many calls are refused, by the reason, and compared (`compared`)."""
+    """Returns the differences, in a line each; and the number of calls refused, by the reason, and compared
+    (`compared`).
+    """
     chosen: list[tuple[Call, str]] = pickle.loads(index.read_bytes())
     compared = [call for call, refused in chosen if not refused]
     counts = {"compared": len(compared)}
     for reason in [refused for _, refused in chosen if refused]:
-        # Without the program's path.
+        # The program's path is left out.
         text = re.sub(r"^program \S+: ", "", reason).splitlines()[0]
         counts[text] = counts.get(text, 0) + 1
     with tempfile.TemporaryDirectory() as folder:
@@ -171,7 +173,7 @@ def compare(index: Path, program: Path, runner: Runner) -> tuple[list[str], dict
 
 
 def _difference(call: Call, loaded: CaseResult, status: int, outputs: Sequence[bytes]) -> str:
-    """How a compiled call differs from the loaded one; empty if it doesn't."""
+    """Returns how a compiled call differs from the loaded one; empty if it doesn't."""
     error = error_name(status) if status else "Ok"
     if error != loaded.error:
         return f"{error}, loaded {loaded.text()}"
@@ -193,7 +195,7 @@ def _difference(call: Call, loaded: CaseResult, status: int, outputs: Sequence[b
 
 
 def _scalar_type(value: Any) -> int:
-    """A tensor's dtype, or what a number is in memory."""
+    """Returns a tensor's dtype, or what a number is in memory."""
     return int(value.scalar_type if isinstance(value, Tensor) else NUMBERS[type(value).__name__])
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from conformance.compiled import compare
 from tools.verify.run_pte.cases import Runner
 
-# What is refused when it is built, 34 of all 6,106 calls: kernels that take no other order of dimensions than the
-# default one, and dtypes that they don't compute.
+# The build refuses these, 34 of all 6,106 calls: kernels that take no other order of dimensions than the default one,
+# and dtypes that they don't compute.
 _ORDER = "tensors that are not contiguous (a memory format such as channels_last)"
 _REFUSED = {
     "aten::_cdist_forward.out": {_ORDER},

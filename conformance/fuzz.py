@@ -62,7 +62,7 @@ class _Maker:
     steps: list[Step] = field(default_factory=list)
 
     def pick(self, accept: Callable[[Tensor], bool] = lambda _: True) -> int | None:
-        """The index of a value, one of the latest rather than others."""
+        """Returns the index of a value, one of the latest rather than others."""
         found = [index for index, value in enumerate(self.values) if accept(value)]
         return found[max(self.rng.randrange(len(found)), self.rng.randrange(len(found)))] if found else None
 
@@ -104,7 +104,7 @@ def _scalar(make: _Maker) -> bool:
 
 
 def _compare(make: _Maker) -> bool:
-    # Of integers: floats that were computed may be an ulp from eager's, on the other side.
+    # These take integers: floats that were computed may be an ulp from eager's, on the other side.
     name = make.rng.choice(["eq", "lt", "ge"])
 
     def is_exact(x: Tensor) -> bool:
@@ -172,7 +172,7 @@ def _shape(make: _Maker) -> bool:
 
 
 def _convert(make: _Maker) -> bool:
-    # Not from floats to integers: a float that was computed may round to another one.
+    # Floats are not cast to integers: a float that was computed may round to another one.
     dtype = make.rng.choice((torch.float32, torch.int32, torch.int64))
 
     def fits(x: Tensor) -> bool:
@@ -225,7 +225,7 @@ def _input(rng: random.Random) -> Tensor:
 
 
 def make_graph(seed: int) -> tuple[Graph, tuple[Tensor, ...]]:
-    """A graph and its inputs; the same for the same seed."""
+    """Returns a graph and its inputs; the same for the same seed."""
     rng = random.Random(seed)
     inputs = tuple(_input(rng) for _ in range(rng.choice((1, 2, 3))))
     make = _Maker(rng, list(inputs))
@@ -239,14 +239,14 @@ def make_graph(seed: int) -> tuple[Graph, tuple[Tensor, ...]]:
 
 
 def export(graph: Graph, inputs: tuple[Tensor, ...]) -> bytes:
-    """The program of a graph, by the steps of tools/pipeline/export."""
+    """Returns the program of a graph, by the steps of tools/pipeline/export."""
     emitted = emit(to_edge(capture(graph, inputs)))
     optimize_plan(emitted.program.execution_plan[0])
     return serialize(emitted.program, [buffer.storage for buffer in emitted.program.constant_buffer])
 
 
 def check_seed(seed: int, runner: Runner) -> str:
-    """How the program of a seed's graph differs from eager; empty if it doesn't."""
+    """Returns how the program of a seed's graph differs from eager; empty if it doesn't."""
     graph, inputs = make_graph(seed)
     expected = graph(*inputs)
     try:
@@ -262,7 +262,7 @@ def check_seed(seed: int, runner: Runner) -> str:
 
 
 def describe(seed: int) -> str:
-    """A graph, a line per value."""
+    """Returns a graph, a line per value."""
     graph, inputs = make_graph(seed)
     lines = [f"%{i}: input {list(value.shape)} {value.dtype}" for i, value in enumerate(inputs)]
     for i, step in enumerate(graph.steps, len(inputs)):

@@ -34,7 +34,7 @@ def _own_calls() -> Iterator[tuple[str, Arguments]]:
 
 
 def recurrent_calls() -> Iterator[tuple[str, Arguments]]:
-    """Recurrent layers of 3 inputs and 4 hidden values: the export leaves other dtypes than float32 decomposed."""
+    """Yields recurrent layers of 3 inputs and 4 hidden values: the export decomposes other dtypes than float32."""
     for gates, name, states in ((4, "lstm", ("hidden0", "cell0")), (3, "gru", ("hidden0",))):
         for has_state, reverse, batch_first in ((False, False, False), (True, True, False), (True, False, True)):
             yield (
@@ -91,7 +91,7 @@ def portable_calls() -> Iterator[tuple[str, Arguments]]:
 
 
 def _norm_calls() -> Iterator[tuple[str, Arguments]]:
-    # Of 16 bits an input may have weights of float32.
+    # An input of 16 bits may have weights of float32.
     half = _image().half()
     for weight, bias in ((_numbers(3), _numbers(3)), (_numbers(3), None), (_numbers(3).half(), _numbers(3).half())):
         parameters = {"input": half, "weight": weight, "bias": bias}

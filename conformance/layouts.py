@@ -11,11 +11,11 @@ from torch.utils._pytree import tree_flatten, tree_map_only
 
 from conformance.calls import CHANNELS_LAST, Call, Refused, make_call
 
-# Of one operator.
+# The limit of calls of one operator.
 _MAX_CALLS = 3
-# Of one operator: how many are tried.
+# The limit of calls of one operator that are tried.
 _MAX_ATTEMPTS = 16
-# What a tensor of fewer dims gets before its own.
+# A tensor of fewer dims gets these before its own.
 _LEADING = (1, 2, 3)
 
 
@@ -48,7 +48,7 @@ def _tensors(arguments: dict[str, Any]) -> list[torch.Tensor]:
 
 
 def _variants(arguments: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """The arguments with all images channels-last, and with the first alone."""
+    """Yields the arguments with all images channels-last, and with the first alone."""
     images = [tensor for tensor in _tensors(arguments) if _is_image(tensor)]
     if images:
         yield tree_map_only(torch.Tensor, _channels_last, arguments)
@@ -59,7 +59,7 @@ def _variants(arguments: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _is_image(tensor: torch.Tensor) -> bool:
-    """Whether a tensor has another order of elements if it is channels-last."""
+    """Returns whether a tensor has another order of elements if it is channels-last."""
     planes = tensor.shape[:2].numel()
     return tensor.dim() in CHANNELS_LAST and tensor.shape[1] > 1 and tensor.numel() > planes
 
@@ -69,7 +69,7 @@ def _channels_last(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _widen(arguments: dict[str, Any]) -> dict[str, Any]:
-    """The arguments with tensors of one to three dims repeated to four."""
+    """Returns the arguments with tensors of one to three dims repeated to four."""
 
     def widen(tensor: torch.Tensor) -> torch.Tensor:
         missing = 4 - tensor.dim() if 1 <= tensor.dim() < 4 else 0

@@ -81,8 +81,8 @@ op_db_sources = rule(
     attrs = {
         "calls": attr.label(mandatory = True, providers = [OpDbInfo], doc = "The calls."),
         "every": attr.int(default = 1, doc = "Of every such combination of operator and dtype."),
-        "per_row": attr.int(mandatory = True, doc = "How many calls of a combination, at most."),
-        "files": attr.int(mandatory = True, doc = "How many sources share them."),
+        "per_row": attr.int(mandatory = True, doc = "Number of calls of a combination, at most."),
+        "files": attr.int(mandatory = True, doc = "Number of sources that share them."),
         "_compiled": attr.label(default = "//conformance:compiled", executable = True, cfg = "exec"),
     },
 )
@@ -102,7 +102,7 @@ update_docs = rule(
     attrs = _TOOL | {
         "calls": attr.label(mandatory = True, providers = [OpDbInfo], doc = "The calls."),
         "document": attr.string(mandatory = True, doc = "Path of the document from the workspace's root."),
-        "results": attr.label_list(mandatory = True, doc = "What running them gave."),
+        "results": attr.label_list(mandatory = True, doc = "Results of running them."),
     },
     executable = True,
 )

@@ -29,14 +29,14 @@ _NO_IMAGE = "takes no tensor of four dims"
 
 @dataclass(frozen=True)
 class Row:
-    """What was collected of one operator and dtype.
+    """The calls collected of one operator and dtype.
 
     Attributes:
       operator, group: conformance.operators.Operator.
       dtype: PyTorch's name, or CHANNELS_LAST for the calls with such tensors.
       calls: indices of the calls.
-      refused: why there are no calls.
-      refusable: why a kernel may refuse some of the calls by NotSupported, though eager takes them.
+      refused: the reason for no calls.
+      refusable: the reason for which a kernel may refuse some of the calls by NotSupported, though eager takes them.
     """
 
     operator: str
@@ -88,7 +88,7 @@ def collect(catalogs: Sequence[Path], out: Path) -> None:
 
 
 def _refusable(operator: str, column: str) -> str:
-    """Why a kernel here may refuse what eager takes; empty if it may not."""
+    """Returns the reason for which a kernel here may refuse a call that eager takes; empty if it may not."""
     from tools.pipeline.export.ir.dim_orders import CONTIGUOUS_ONLY
 
     if column == CHANNELS_LAST:
@@ -100,7 +100,7 @@ def _refusable(operator: str, column: str) -> str:
     return ""
 
 
-# What operators need in the default order, beyond those that the export copies for.
+# Operators need these in the default order, beyond those that the export copies for.
 _ORDERED = {
     "aten::as_strided_copy.out": "reads memory as it lies: NotSupported unless contiguous",
     "aten::index.Tensor_out": "NotSupported unless the indices are contiguous",
@@ -135,13 +135,13 @@ _TITLES = {
 
 
 def _refused(row: Row, results: Sequence[dict]) -> set[int]:
-    """The calls of a row that the kernel refuses on every runner, and may."""
+    """Returns the calls of a row that the kernel refuses on every runner, and may."""
     texts = {index: [result["failures"][index] for result in results] for index in row.calls if row.refusable}
     return {index for index, found in texts.items() if all(text.startswith("NotSupported") for text in found)}
 
 
 def failures(rows: Sequence[Row], results: Sequence[dict]) -> list[str]:
-    """A line per operator and dtype that fails or that nothing shows."""
+    """Returns a line per operator and dtype that fails or that nothing shows."""
     lines = []
     for row in rows:
         if row.refused == "no sample":
@@ -156,7 +156,7 @@ def failures(rows: Sequence[Row], results: Sequence[dict]) -> list[str]:
 
 
 def make_table(rows: Sequence[Row], results: Sequence[dict]) -> str:
-    """The tables as Markdown, one per group, with the reasons of what is refused below each."""
+    """Returns the tables as Markdown, one per group, with the reasons of what is refused below each."""
     lines: list[str] = []
     for group, title in _TITLES.items():
         members = [row for row in rows if row.group == group]
@@ -192,14 +192,14 @@ def _cell(row: Row, results: Sequence[dict], reasons: dict[str, int]) -> str:
 
 
 def _general(reason: str) -> str:
-    """A reason without the names of dtype and function, which the row has."""
+    """Returns a reason without the names of dtype and function, which the row has."""
     reason = re.sub(r"""["'][\w<>]+["'] not implemented for ['"]\w+['"]""", "not implemented for this dtype", reason)
     reason = re.sub(r"\bgot:? (a tensor with dtype )?['\"]?\w+['\"]?", "got this one", reason)
     return reason if reason.startswith(("defined for", _NO_IMAGE)) else f"eager: {reason[:140]}"
 
 
 def update(text: str, command: str, table: str) -> str:
-    """A document with a table in place of the one it has.
+    """Returns a document with a table in place of the one it has.
 
     Args:
       command: what makes the table; the line before it names it.

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-# Those without a name here define the operators of ExecuTorch's own namespaces.
+# Imports without a name here define the operators of ExecuTorch's own namespaces.
 import executorch.exir.passes._device_copy_ops_registry
 import executorch.exir.passes._quant_patterns_and_replacements
 import executorch.exir.passes.dim_order_ops_registry
@@ -33,12 +33,12 @@ DTYPES = (
 )
 
 
-# Of our own operators those on tensors as PyTorch has them; conformance/cortex_m has the packed int8 layers.
+# These of our own operators take PyTorch's tensors; conformance/cortex_m has the packed int8 layers.
 _OWN = ("torch_fusion::gru.out", "torch_fusion::lstm.out", "torch_fusion::max_pool2d.out")
 
 
 def dtype_text(dtype: torch.dtype) -> str:
-    """PyTorch's name of a dtype without its scope."""
+    """Returns PyTorch's name of a dtype without its scope."""
     return str(dtype).removeprefix("torch.")
 
 
@@ -48,8 +48,8 @@ class Operator:
 
     Attributes:
       name: as in programs, `aten::add.out`.
-      group: where it is listed: portable, quantized, extra or symbols.
-      overload: the operator in torch; None where torch doesn't know it.
+      group: its list: portable, quantized, extra or symbols.
+      overload: the operator in torch; None if torch doesn't know it.
     """
 
     name: str
@@ -58,7 +58,7 @@ class Operator:
 
 
 def find_overload(name: str) -> torch._ops.OpOverload | None:
-    """The operator that programs call `namespace::name.overload`."""
+    """Returns the operator that programs call `namespace::name.overload`."""
     namespace, _, rest = name.partition("::")
     base, _, overload = rest.partition(".")
     packet = getattr(getattr(torch.ops, namespace), base, None)
@@ -72,7 +72,7 @@ def _listed(path: Path) -> Iterable[str]:
 
 
 def listed_operators(catalogs: Sequence[Path], symbols: Iterable[str]) -> list[Operator]:
-    """All operators of the list, by group and name.
+    """Returns all operators of the list, by group and name.
 
     Args:
       symbols: the operators on numbers.

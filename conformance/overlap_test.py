@@ -97,7 +97,7 @@ def test_a_result_over_the_mask_that_chooses_it() -> None:
 
 
 def test_a_softmax_over_its_input() -> None:
-    # What the sum was made of becomes larger than the largest.
+    # The smallest operand of the sum becomes larger than the largest.
     x = torch.tensor([-127, -128, -128, -128, -128, -128], dtype=torch.int8)
     numbers = [-1, 0, -128, 2**31 - 1, 31, 0]
     result = _run(
@@ -151,7 +151,7 @@ _X = 0
 def test_a_result_that_is_an_operand_and_gets_another_shape(
     operator: str, bound: list[int], given: list[int], others: list[Any], call: list[int]
 ) -> None:
-    # What the kernel has read of the operand's shape would be wrong after that.
+    # The shape that the kernel has read of the operand would be wrong after that.
     x = _tensor(torch.float32, bound, 1)
     x.shape_dynamism = TensorShapeDynamism.DYNAMIC_BOUND
     plan = ExecutionPlan(

@@ -35,12 +35,12 @@ from conformance.calls import Call, inputs_of
 from conformance.operators import find_overload
 from tools.pipeline.export.plan.serialize import serialize
 
-# Of data-dependent shapes: outputs have room for as many elements as their inputs, at least.
+# Data-dependent shapes: outputs have room for as many elements as their inputs, at least.
 _DATA_DEPENDENT = ("aten::nonzero.out", "aten::masked_select.out", "aten::repeat_interleave.Tensor_out")
 
 
 def dim_order(tensor: torch.Tensor) -> list[int]:
-    """ExecuTorch's order of a dense tensor's dimensions."""
+    """Returns ExecuTorch's order of a dense tensor's dimensions."""
     if tensor.is_contiguous():
         return list(range(tensor.dim()))
     return [int(dim) for dim in tensor.dim_order()]
@@ -84,7 +84,7 @@ class _Builder:
         return index
 
     def argument(self, value: Any, kind: str) -> int:
-        """A value for an argument of the schema's type `kind`."""
+        """Returns a value for an argument of the schema's type `kind`."""
         if value is None:
             return self.add(Null())
         if isinstance(value, torch.Tensor):
@@ -120,7 +120,7 @@ class _Builder:
 
 
 def _bounds(call: Call, output: torch.Tensor) -> list[int]:
-    """The sizes that an output is planned with."""
+    """Returns the sizes that an output is planned with."""
     sizes = list(output.shape)
     if call.operator in _DATA_DEPENDENT:
         count = max(value.numel() for value in call.arguments.values() if isinstance(value, torch.Tensor))
@@ -129,7 +129,7 @@ def _bounds(call: Call, output: torch.Tensor) -> list[int]:
 
 
 def make_plan(call: Call) -> tuple[ExecutionPlan, list[torch.Tensor]]:
-    """The plan of a call, and its inputs: all tensors that it takes. Its outputs are those of the call.
+    """Returns the plan of a call, and its inputs: all tensors that it takes. Its outputs are those of the call.
 
     Raises:
       TypeError, KeyError: an argument has no place in a program.
@@ -150,7 +150,7 @@ def make_plan(call: Call) -> tuple[ExecutionPlan, list[torch.Tensor]]:
         builder.values[outputs[0]] = EValue(type(builder.values[outputs[0]].val)(0))
         arguments += outputs
     else:
-        # In place: the operator returns its first argument.
+        # The operator works in place: it returns its first argument.
         outputs = [arguments[0]]
         arguments.append(arguments[0])
     name, _, overload = call.operator.partition(".")
@@ -169,11 +169,11 @@ def make_plan(call: Call) -> tuple[ExecutionPlan, list[torch.Tensor]]:
 
 
 def to_bytes(plan: ExecutionPlan) -> bytes:
-    """The .pte of a plan without constants."""
+    """Returns the .pte of a plan without constants."""
     return serialize(Program(0, [plan], [], [], [], SubsegmentOffsets(0, [])), [b""])
 
 
 def make_program(call: Call) -> tuple[bytes, list[torch.Tensor]]:
-    """The .pte of a call, and its inputs; see make_plan()."""
+    """Returns the .pte of a call, and its inputs; see make_plan()."""
     plan, tensors = make_plan(call)
     return to_bytes(plan), tensors

@@ -11,7 +11,7 @@
 
 #include "conformance/compiled_case.h"
 
-/// Of the generated sources, in order.
+/// The generated sources have these, in order.
 extern const CompiledCases* const kCompiledCases[];
 
 namespace {
@@ -42,7 +42,7 @@ torch_fusion_status run(const CompiledCase& given, void* model) {
   const uint32_t count = read_number();
   for (uint32_t i = 0; i < count; ++i) {
     const uint32_t size = read_number();
-    // Of an empty tensor a byte more: no null pointer.
+    // An empty tensor gets a byte, so that its pointer isn't null.
     std::vector<uint8_t> data(size + 1);
     read(data.data(), size);
     if (status == TORCH_FUSION_OK) {

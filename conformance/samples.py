@@ -32,15 +32,15 @@ from conformance.handmade import portable_calls, quantized_calls, recurrent_call
 from conformance.operators import DTYPES, Operator, dtype_text
 from conformance.symbols import symbol_calls
 
-# Those whose samples are asked for; the other dtypes get the same calls, cast: eager decides which it takes.
+# Samples of these are asked for; the other dtypes get the same calls, cast: eager decides which it takes.
 _SAMPLED = (torch.float32, torch.int64, torch.bool)
-# Of one operator and dtype.
+# The limit of one operator and dtype.
 _MAX_CALLS = 8
-# Of one entry of PyTorch's database and dtype: how many are looked at.
+# The limit of samples looked at, of one entry of PyTorch's database and dtype.
 _MAX_SAMPLES = 24
-# After so many in a row that show nothing new, no more are.
+# After so many in a row that show nothing new, no more are looked at.
 _MAX_FRUITLESS = 3
-# What is decomposed to operators that others show, and takes long.
+# These are decomposed to operators that others show, and take long.
 _SKIPPED = ("linalg.", "fft.", "special.", "sparse.", "masked.", "torch.ops.aten._flash", "torch.ops.aten._efficient")
 
 
@@ -58,7 +58,7 @@ class Samples:
 
 
 def _entries(operators: Iterable[Operator]) -> list[OpInfo]:
-    """PyTorch's database, what is named as an operator of the list first."""
+    """Returns PyTorch's database, what is named as an operator of the list first."""
     bases = {operator.name.partition("::")[2].partition(".")[0].removesuffix("_copy") for operator in operators}
     kept = [entry for entry in op_db if not entry.name.startswith(_SKIPPED)]
     return sorted(kept, key=lambda entry: entry.name.rpartition(".")[2] not in bases)
@@ -149,7 +149,8 @@ def _first_dtype(arguments: dict[str, Any], default: torch.dtype) -> torch.dtype
 def _inputs(entry: OpInfo, dtype: torch.dtype) -> Iterator[Any]:
     _seed(zlib.crc32(f"{entry.formatted_name} {dtype}".encode()))
     try:
-        # As sample_inputs(), without its look through Python's stack for the test that asks: it took most of the time.
+        # The same as sample_inputs(), without its search of Python's stack for the test that asks: it took most of the
+        # time.
         samples = entry.sample_inputs_func(entry, "cpu", dtype, False)
         _seed(SEED)
         for sample in itertools.islice(samples, _MAX_SAMPLES):
@@ -182,7 +183,7 @@ def _add_handmade(samples: Samples, seen: dict[tuple[str, torch.dtype], set[Any]
 
 
 def _refuse_undefined(samples: Samples, name: str) -> None:
-    """The dtypes that an operator is not defined for."""
+    """Refuses the dtypes that an operator is not defined for."""
     given = [dtype_text(dtype) for dtype in DTYPES if samples.calls.get((name, dtype))]
     for dtype in DTYPES:
         if not samples.calls.get((name, dtype)):
@@ -190,7 +191,7 @@ def _refuse_undefined(samples: Samples, name: str) -> None:
 
 
 def _fill(samples: Samples, name: str, names: Names) -> None:
-    """Dtypes without calls: those of another dtype, cast, or eager's reason."""
+    """Fills dtypes without calls by those of another dtype, cast, or eager's reason."""
     given = {dtype: samples.calls[name, dtype] for dtype in DTYPES if samples.calls.get((name, dtype))}
     for dtype in DTYPES:
         if dtype in given:
@@ -202,7 +203,7 @@ def _fill(samples: Samples, name: str, names: Names) -> None:
                 samples.calls[name, dtype].append(with_dtype(call, names.function(name), dtype))
             except Refused as error:
                 reasons.append(str(error))
-        # Of empty tensors eager takes many a dtype that it refuses otherwise.
+        # Eager takes empty tensors of many a dtype that it refuses otherwise.
         if reasons and all(_is_empty(call) for call in samples.calls[name, dtype]):
             samples.calls[name, dtype] = []
             samples.refused[name, dtype] = reasons[0]

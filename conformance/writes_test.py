@@ -1,4 +1,4 @@
-"""What the registry says that kernels write to is what the operators' schemas say."""
+"""Tests that kernels write to the arguments that the operators' schemas and the registry name."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ import pytest
 
 _PAGE, _DATA = Path(os.environ["PAGE"]), json.loads(Path(os.environ["PAGE_JSON"]).read_text(encoding="utf-8"))
 
-# What a user does, as a script at the page's end; its last expression is what it finds.
+# A user's actions, as a script at the page's end; its last expression is the result.
 _SCRIPT = """
 <script>
 const found = (() => {{ {actions} }})();
@@ -40,7 +40,7 @@ def _chromium(*arguments: str) -> str:
 
 
 def _after(tmp_path: Path, actions: str) -> Any:
-    """What a script's actions find on the page, which must have had no errors and no requests."""
+    """Returns the results of a script's actions on the page, which must have had no errors and no requests."""
     text = _PAGE.read_text(encoding="utf-8")
     page = tmp_path / "page.html"
     text = text.replace("<body>", "<body>" + _ERRORS).replace("</body>", _SCRIPT.format(actions=actions) + "</body>")
@@ -127,7 +127,7 @@ def test_a_click_marks_a_layer_everywhere(tmp_path: Path) -> None:
 
 
 def test_picture(tmp_path: Path) -> None:
-    # Beside the documents if it was run rather than tested.
+    # It is beside the documents if it was run rather than tested.
     workspace = os.environ.get("BUILD_WORKSPACE_DIRECTORY")
     picture = Path(workspace) / "docs/images/page_ds_cnn.png" if workspace else tmp_path / "page.png"
     _chromium("--window-size=1440,1560", "--hide-scrollbars", f"--screenshot={picture}", _PAGE.resolve().as_uri())

@@ -44,7 +44,7 @@ symbol in the installed releases.
 
 
 def _doc(each: Pass) -> str:
-    """The first sentence of a pass's doc string, read from its source."""
+    """Returns the first sentence of a pass's doc string, read from its source."""
     module, _, name = each.function.partition(":")
     tree = ast.parse((Path(_ROOM) / f"{module.replace('.', '/')}.py").read_text(encoding="utf-8"))
     function = next(node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == name)
@@ -62,7 +62,7 @@ def _row(each: Pass) -> str:
 
 
 def page() -> str:
-    """The whole page."""
+    """Returns the whole page."""
     parts = [_HEAD, "\n| property | what holds |\n| --- | --- |\n"]
     parts += [f"| {item.name.lower()} | {item.value} |\n" for item in Property]
     for pipeline in PIPELINES:

@@ -26,7 +26,7 @@ begin with `@torch_fusion`. How they are used is told in [own_model.md](own_mode
 [firmware.md](firmware.md).
 """
 
-# What rules of any project are loaded from.
+# Rules of any project are loaded from these.
 _PUBLIC = "//rules:defs.bzl"
 
 _TYPES = {
@@ -70,20 +70,20 @@ class Message:
             self._fields[field].append(value)
 
     def text(self, field: int) -> str:
-        """A string; empty where there is none."""
+        """Returns a string; empty where there is none."""
         return (self.texts(field) or [""])[-1]
 
     def texts(self, field: int) -> list[str]:
-        """All of a repeated string."""
+        """Returns all of a repeated string."""
         return [value.decode("utf-8") for value in self._fields.get(field, []) if isinstance(value, bytes)]
 
     def number(self, field: int) -> int:
-        """A number, enumerator or bool; 0 where there is none."""
+        """Returns a number, enumerator or bool; 0 where there is none."""
         values = [value for value in self._fields.get(field, []) if isinstance(value, int)]
         return values[-1] if values else 0
 
     def messages(self, field: int) -> list[Message]:
-        """All of a repeated field."""
+        """Returns all of a repeated field."""
         return [Message(value) for value in self._fields.get(field, []) if isinstance(value, bytes)]
 
 
@@ -101,11 +101,11 @@ def _varint(data: bytes, place: int) -> tuple[int, int]:
 
 @dataclass(frozen=True)
 class Module:
-    """What a .bzl file documents.
+    """The documentation of a .bzl file.
 
     Attributes:
         file: its label.
-        doc: what it says of itself.
+        doc: its own doc string.
         parts: Markdown of each of its macros, rules and providers, by name.
     """
 
@@ -131,7 +131,7 @@ def read_module(path: Path) -> Module:
 
 
 def page(modules: Sequence[Module]) -> str:
-    """The page: what //rules:defs.bzl has, what its own targets load from other files besides, and providers."""
+    """Returns the page: the contents of //rules:defs.bzl, further ones that its own targets load, and providers."""
     by_file = {module.file: module for module in modules}
     if _PUBLIC not in by_file:
         raise UserError(f"there is no documentation of {_PUBLIC} among {', '.join(sorted(by_file))}")
@@ -155,7 +155,7 @@ def page(modules: Sequence[Module]) -> str:
 
 
 def _module(module: Module) -> Iterator[str]:
-    """The parts of a file: a macro comes before the rule that it wraps, and providers last."""
+    """Yields the parts of a file: a macro comes before the rule that it wraps, and providers last."""
     name = module.file.partition(":")[2]
     yield f"### {name.removesuffix('.bzl')}\n"
     yield f"[rules/{name}](../rules/{name}): {module.doc}\n"
@@ -222,7 +222,7 @@ def _cell(text: str) -> str:
 
 
 def _paragraphs(text: str) -> str:
-    """A doc string; its paragraphs are lines, and what is indented stays as it is."""
+    """Returns a doc string; its paragraphs are lines, and what is indented stays as it is."""
     blocks = re.split(r"\n\s*\n", text.strip())
     return "\n\n".join(block if block.startswith("    ") else _flat(block) for block in blocks) + "\n"
 

@@ -1,5 +1,5 @@
 /// Runs the program that the build embeds by ExecuTorch's public API, with the generated
-/// model_program.h and firmware/board.h. What it runs on, firmware/application.h says. Start with
+/// model_program.h and firmware/board.h. firmware/application.h says what it runs on. Start with
 /// examples/minimal for an application of your own.
 
 #include <type_traits>
@@ -38,7 +38,7 @@ alignas(model_program::kArenaAlignment) __attribute__((section(".arena.planned")
 alignas(model_program::kArenaAlignment)
     __attribute__((section(".arena.temp"))) uint8_t temp_arena[model_program::kTempArenaSize];
 
-/// There is nothing to measure where no kernel of the program uses temporary memory.
+/// There is nothing to measure if no kernel of the program uses temporary memory.
 using TempAllocator =
     std::conditional_t<sizeof(temp_arena) == 0, MemoryAllocator, torch_fusion::HighWaterAllocator>;
 

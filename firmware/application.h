@@ -18,33 +18,32 @@
 #include "firmware/tensor_text.h"
 #include "model_program.h"
 
-/// What an image does with its model, whatever runs that: in an emulator it runs on the host's
-/// inputs, else on the embedded example and then on what comes from the console. application.cpp
-/// and compiled_application.cpp make a model ready, and give it to run_application() with an
-/// engine; compiled_models_application.cpp does so with one of several models at a time. An engine
-/// is a class of static functions:
+/// Runs an image's model with any engine: in an emulator on the host's inputs, else on the embedded
+/// example and then on the console's inputs. application.cpp and compiled_application.cpp make a
+/// model ready, and give it to run_application() with an engine; compiled_models_application.cpp
+/// does so with one of several models at a time. An engine is a class of static functions:
 ///
 ///     using Model = ...;
-///     /// Models that the image has; of several, the last two functions are there, too.
+///     /// Models that the image has; several need the last two functions, too.
 ///     static constexpr size_t kModelCount;
 ///     const Program& program(const Model& model);
 ///     /// Sets an input to contiguous elements of the dtype and shape of kInputs[index].
 ///     Error set_input(Model& model, size_t index, const void* data);
 ///     Error execute(Model& model);
-///     /// Of the last execution, until the next.
+///     /// Returns an output of the last execution, valid until the next.
 ///     Output output(const Model& model, size_t index);
 ///     /// Executes on the inputs; calls `write(operator, ticks)` for each operator, in order.
 ///     Error profile(Model& model, void (*write)(size_t, uint32_t));
 ///     static constexpr size_t kLongestName;
 ///     const char* name(size_t index);
-///     /// Makes the model of that index ready in place of the one that was.
+///     /// Makes the model of that index ready in place of the present one.
 ///     Error choose(Model& model, size_t index);
 
 namespace torch_fusion {
 
 using executorch::runtime::Error;
 
-/// Whether this image prints; what only printing needs is left out otherwise.
+/// True if this image prints; code that only printing needs is left out otherwise.
 inline constexpr bool kConsole = ET_LOG_ENABLED;
 
 /// An output: its elements, their bytes, and as many sizes as kOutputs[index].dim.
@@ -54,7 +53,7 @@ struct Output {
   const int32_t* sizes;
 };
 
-/// What the image tells its host at the end.
+/// The image tells its host this at the end.
 inline HostReport report;
 
 /// Gives what comes next, such as an execution, as long as the image's watchdog waits.
@@ -107,8 +106,8 @@ inline void write_usage(const char* name, size_t used, size_t size) {
 /// Inputs that the console can give: they are kept in RAM beside the arenas.
 inline constexpr size_t kMaxConsoleInput = 32768;
 
-/// The inputs from the console, in order. Not on the stack: an input without memory in the plan is
-/// used where it is.
+/// The inputs from the console, in order. They are not on the stack: an input without memory in the
+/// plan is used where it is.
 template <size_t kSize>
 alignas(16) inline uint8_t console_inputs[kSize];
 
@@ -161,7 +160,7 @@ class Run final {
   }
 
   /// Answers every line of numbers from the console with the outputs, and frames of
-  /// tools/commands/infer. Of several models a line with a name chooses that one.
+  /// tools/commands/infer. If there are several models, a line with a name chooses one.
   template <size_t kSize>
   [[noreturn]] static void run_console(Model& model) {
     ConsoleApplication<kSize> application(model);
@@ -219,7 +218,7 @@ class Run final {
   }
 
  private:
-  /// What the server asks for, on the inputs from the console.
+  /// The server calls this, on the inputs from the console.
   template <size_t kSize>
   class ConsoleApplication final : public InferenceServer::Application {
    public:
@@ -281,8 +280,8 @@ class Run final {
     console_text("> ");
   }
 
-  /// Of several models: whether the line was a name. If there is a model of that name, it is ready
-  /// then, and was run on its example.
+  /// Returns, for several models, whether the line was a name. If there is a model of that name, it
+  /// is ready then, and was run on its example.
   static bool choose_by_line(Model& model) {
     if constexpr (Engine::kModelCount > 1) {
       char name[Engine::kLongestName + 1];

@@ -4,14 +4,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/// What the application needs of a board. Each folder of firmware/boards implements it; C, so that
-/// board code needs no C++.
+/// The application needs this of a board. Each folder of firmware/boards implements it; it is C, so
+/// that board code needs no C++.
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-/// How the ticks of board_ticks() are to be read.
+/// Tells how to read the ticks of board_ticks().
 typedef struct {
   /// Ticks per second.
   uint32_t ticks_per_second;
@@ -45,13 +45,13 @@ void board_console_write(const char* data, size_t size);
 /// Waits for the next byte from the console.
 int board_console_read(void);
 
-/// For applications on boards that have them; an image that uses what its board lacks does not
-/// link.
+/// These are for applications on boards that have them; an image that uses what its board lacks
+/// does not link.
 
 /// Turns the user's LED on or off.
 void board_led(bool on);
 
-/// Whether the user's button is pressed.
+/// Returns whether the user's button is pressed.
 bool board_button(void);
 
 /// Starts the watchdog, or feeds it: the board resets unless this is called again within
@@ -62,8 +62,8 @@ void board_watchdog(uint32_t milliseconds);
 /// few instructions, for loops.
 void board_watchdog_feed(void);
 
-/// What an application may define: boards call it again and again while they wait for the console,
-/// for a byte or until one is sent. Unless an application does, it does nothing.
+/// An application may define this: boards call it again and again while they wait for the console,
+/// for a byte or until one is sent. By default it does nothing.
 void board_waits(void);
 
 /// Ends the program: with exit status `status` in an emulator; on hardware the core sleeps for

@@ -1,6 +1,6 @@
 /// Runs the model that the build compiled to C++ (engine = "compiled") by the model's C interface,
-/// with the generated model_program.h and firmware/board.h. What it runs on, firmware/application.h
-/// says.
+/// with the generated model_program.h and firmware/board.h. firmware/application.h says what it
+/// runs on.
 
 #include "firmware/application.h"
 #include "firmware/layer_ticks.h"

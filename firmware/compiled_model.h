@@ -28,7 +28,7 @@ struct CompiledModel {
 
 } // namespace torch_fusion
 
-/// The torch_fusion::CompiledModel of the model NAME.
+/// Defines the torch_fusion::CompiledModel of the model NAME.
 #define TORCH_FUSION_COMPILED_MODEL(NAME)                                                \
   {                                                                                      \
       TORCH_FUSION_PROGRAM(NAME##_pte),                                                  \

@@ -1,7 +1,7 @@
 /// Runs several models that the build compiled to C++ (`models` of torch_firmware, without `srcs`),
-/// one at a time, with the generated model_program.h and firmware/board.h. What they run on,
-/// firmware/application.h says; which of them, a line on the console, or the file that a host names
-/// by `model=`; without one, all run on their examples, and the first one goes on with the console.
+/// one at a time, with the generated model_program.h and firmware/board.h. firmware/application.h
+/// says what they run on. A line on the console, or the file that a host names by `model=`, chooses
+/// one; without a choice, all run on their examples, and the first one goes on with the console.
 
 #include "firmware/application.h"
 #include "firmware/compiled_model.h"

@@ -3,7 +3,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/// Text for the console, without stdio. Nothing here is linked into an image whose console is off.
+/// Writes text to the console, without stdio. Nothing here is linked into an image whose console is
+/// off.
 
 #ifdef __cplusplus
 extern "C" {

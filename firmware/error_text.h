@@ -4,7 +4,7 @@
 
 namespace torch_fusion {
 
-/// What an error of loading or executing a program means, and what to do about it: one line.
+/// Returns the meaning of an error of loading or executing a program, and a remedy, in one line.
 const char* error_text(executorch::runtime::Error error);
 
 /// Writes "ERROR <step>: <name> (<code>): <meaning>" to the console.

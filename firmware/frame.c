@@ -81,7 +81,7 @@ void frame_send(uint8_t* payload, size_t size) {
     const char code = (char)(end - start + 1);
     board_console_write(&code, 1);
     board_console_write((const char*)payload + start, end - start);
-    // After any but a full block comes a zero, at the end of the payload the one that is no part of
+    // A zero follows any block that is not full; the one at the end of the payload is not part of
     // it.
     start = full ? end : end + 1;
   } while (start < size || (start == size && !full));

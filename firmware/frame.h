@@ -5,7 +5,7 @@
 
 /// Frames on the console's stream of bytes, which may lose, double or change some of them. A frame
 /// is its payload and the payload's CRC-32, little-endian, both together encoded by COBS, so that
-/// they hold no zero, between two zeros. A frame that is not intact is dropped; who sent it notices
+/// they hold no zero, between two zeros. A frame that is not intact is dropped; its sender notices
 /// that no answer comes. COBS: Cheshire and Baker, "Consistent Overhead Byte Stuffing", IEEE/ACM
 /// Transactions on Networking 7(2), 1999, section III. CRC-32: IEEE 802.3, section 3.2.9.
 

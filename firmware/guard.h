@@ -15,7 +15,7 @@
 #include <sanitizer/asan_interface.h>
 #endif
 
-/// Memory within an arena that nobody may touch, as far as the address sanitizer watches. In builds
+/// Guards memory within an arena that nobody may touch, if the address sanitizer watches. In builds
 /// without it nothing is guarded.
 
 namespace torch_fusion {

@@ -9,10 +9,10 @@
 /// back on its built-in example.
 ///
 /// The host names the files on the semihosting command line: `inputs=FILE outputs=FILE report=FILE
-/// console=1`, and by host_file() others, all optional: `model=FILE` has the name of the one that
-/// runs of several models. Tensors are raw, little-endian and in
-/// memory order, one sample after the other, within a sample in the order of the method's inputs or
-/// outputs. Inputs are padded to multiples of 16 bytes each, outputs are not.
+/// console=1`, and by host_file() others, all optional: `model=FILE` has the name of the model to
+/// run, of several. Tensors are raw, little-endian and in memory order, one sample after the other,
+/// within a sample in the order of the method's inputs or outputs. Inputs are padded to multiples
+/// of 16 bytes each, outputs are not.
 
 #ifdef __cplusplus
 extern "C" {
@@ -65,8 +65,8 @@ bool host_open(void);
 /// `size`; NULL if the command line does not name it. Exits with kExitHost if it cannot be read.
 const void* host_file(const char* key, size_t* size);
 
-/// Whether somebody is at the console: on hardware always, in an emulator if the command line has
-/// `console=1`.
+/// Returns whether somebody is at the console: always on hardware, in an emulator if the command
+/// line has `console=1`.
 bool host_interactive(void);
 
 /// The next `size` bytes of the inputs, 16-byte aligned, without the padding after them; they stay
@@ -80,8 +80,8 @@ void host_write(const void* data, size_t size);
 /// Fills an arena with a pattern by which host_arena_used() tells what was written since.
 void host_arena_paint(void* arena, size_t size);
 
-/// Bytes from the arena's start to the last one written since host_arena_paint(). Without a host,
-/// `size`.
+/// Returns the bytes from the arena's start to the last one written since host_arena_paint();
+/// `size` without a host.
 size_t host_arena_used(const void* arena, size_t size);
 
 /// Writes outputs and report to the host's files.

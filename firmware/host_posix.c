@@ -1,6 +1,6 @@
-/// firmware/host.h, firmware/board.h and firmware/stack.h on a machine with files and a terminal,
-/// for running programs without an emulator. Nothing is measured there: instructions and stack of
-/// another core say nothing.
+/// Implements firmware/host.h, firmware/board.h and firmware/stack.h on a machine with files and a
+/// terminal, for running programs without an emulator. Nothing is measured there: instructions and
+/// stack would be another core's.
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -52,7 +52,7 @@ const char* __asan_default_options(void) {
   return "detect_leaks=0";
 }
 
-/// What glibc calls before main() with the command line.
+/// glibc calls this before main() with the command line.
 __attribute__((constructor)) static void keep_arguments(int count, char** values) {
   argument_count = count;
   arguments = values;

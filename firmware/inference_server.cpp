@@ -49,7 +49,7 @@ size_t InferenceServer::answer(size_t request_size) {
   const uint8_t type = frame_[0];
   const uint16_t sequence = static_cast<uint16_t>(frame_[2] | frame_[3] << 8);
   const bool again = sequence == sequence_;
-  // What is neither the last request again nor the one after it belongs to another conversation.
+  // A request that is neither the last one again nor the next one belongs to another conversation.
   if (type != kHello && !again && sequence != static_cast<uint16_t>(sequence_ + 1)) {
     return 0;
   }

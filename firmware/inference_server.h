@@ -27,15 +27,15 @@ class InferenceServer {
     uint32_t offset;
   };
 
-  /// What the application does for the server.
+  /// The application does this for the server.
   class Application {
    public:
     /// The program's name, which is told to the host.
     const char* name;
-    /// Of the .pte.
+    /// The size of the .pte.
     uint32_t program_size;
     uint32_t program_crc32;
-    /// Where inputs are put, all of them, 16-byte aligned.
+    /// The memory for all inputs, 16-byte aligned.
     uint8_t* inputs;
     size_t inputs_size;
     uint8_t num_inputs;
@@ -95,7 +95,7 @@ class InferenceServer {
   Application& application_;
   uint16_t sequence_ = 0;
   bool open_ = false;
-  /// Of the last execution. Only after a good one the outputs are there to be read.
+  /// The result of the last execution. The outputs can be read only after a good one.
   Error error_ = Error::InvalidState;
   uint32_t ticks_ = 0;
   // COBS adds a byte to every 254.

@@ -1,4 +1,4 @@
-/// What compiled C++ refers to and the C library would bring a heap, signals and streams for.
+/// Defines symbols of compiled C++ for which the C library would bring a heap, signals and streams.
 
 #include <cstddef>
 #include <cstdlib>
@@ -11,12 +11,13 @@ void operator delete(void*, std::size_t) noexcept {}
 
 extern "C" {
 
-/// Where the language and its library give up, such as a std::get() of the wrong alternative.
+/// The language and its library give up here, for example for a std::get() of the wrong
+/// alternative.
 void abort() {
   et_pal_abort();
 }
 
-/// The entry of a pure virtual function in a vtable.
+/// The vtable entry of a pure virtual function.
 void __cxa_pure_virtual() {
   et_pal_abort();
 }

@@ -7,14 +7,13 @@
 
 namespace torch_fusion {
 
-/// Of an image that measures each layer of compiled models: which one runs since when, and where
-/// its ticks go.
+/// Measures each layer of compiled models: the layer that runs, since when, and where its ticks go.
 struct LayerTicks {
   void (*write)(size_t layer, uint32_t ticks);
   size_t layer;
   uint32_t start;
 
-  /// What models call before each layer and after the last one (TORCH_FUSION_LAYER_HOOK).
+  /// Models call this before each layer and after the last one (TORCH_FUSION_LAYER_HOOK).
   void begin(int next) {
     if (write == nullptr) {
       return;

@@ -26,7 +26,7 @@ struct Program {
 
 } // namespace torch_fusion
 
-/// The torch_fusion::Program of a namespace NAME_pte.
+/// Defines the torch_fusion::Program of a namespace NAME_pte.
 #define TORCH_FUSION_PROGRAM(pte) \
   {                               \
       pte::kName,                 \

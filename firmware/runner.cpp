@@ -50,8 +50,8 @@ using torch_fusion::ResultHeader;
 using torch_fusion::Step;
 using torch_fusion::ValueHeader;
 
-/// Of the schema's planned buffers; ExecuTorch's own planner makes one or two, //conformance one
-/// per tensor.
+/// The limit of the schema's planned buffers; ExecuTorch's own planner makes one or two,
+/// //conformance one per tensor.
 constexpr size_t kMaxPlannedBuffers = 256;
 
 constexpr size_t kMethodArenaSize = RUNNER_METHOD_ARENA_SIZE;
@@ -322,7 +322,8 @@ Error Case::run_program() {
     write_output(method->get_output(i));
   }
   if constexpr (torch_fusion::kGuardSize != 0) {
-    // Where accesses are watched, once more: the next execution finds what this one has changed.
+    // If accesses are watched, it executes once more: the next execution finds the changes of this
+    // one.
     run_again(*method);
   }
   return Error::Ok;
@@ -353,11 +354,11 @@ int main() {
   torch_fusion::guard(planned_arena, kPlannedArenaSize);
   torch_fusion::guard(temp_arena, kTempArenaSize);
   HostReport report = {};
-  // Nothing of a case is destroyed: none holds more than memory.
+  // Nothing of a case is destroyed: its objects hold only memory.
   for (const void* start; (start = host_read(sizeof(CaseHeader))) != nullptr; ++report.samples) {
     CaseHeader header;
     std::memcpy(&header, start, sizeof(header));
-    // What is empty is nowhere in the file.
+    // An empty part has no offset in the file.
     const void* const program = header.program_size == 0 ? start : host_read(header.program_size);
     const void* const inputs = header.inputs_size == 0 ? start : host_read(header.inputs_size);
     if (program == nullptr || inputs == nullptr) {

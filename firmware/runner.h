@@ -5,27 +5,27 @@
 
 namespace torch_fusion {
 
-/// What the runner (runner.cpp) and its host write to each other. tools/abi/layouts has the same.
+/// The runner (runner.cpp) and its host write this to each other. tools/abi/layouts has the same.
 
-/// What precedes a program and its inputs in the host's inputs: bytes of the program and of all
-/// inputs, and number of inputs.
+/// Precedes a program and its inputs in the host's inputs: bytes of the program and of all inputs,
+/// and number of inputs.
 struct CaseHeader {
   uint32_t program_size;
   uint32_t inputs_size;
   uint32_t input_count;
 };
 
-/// What a case was doing when it ended.
+/// The step of a case when it ended.
 enum class Step : uint32_t { kLoad, kInput, kExecute, kOutput };
 
-/// What precedes the outputs of a case.
+/// Precedes the outputs of a case.
 struct ResultHeader {
   /// executorch::runtime::Error, and the Step in which it happened.
   uint32_t error;
   uint32_t step;
   /// Values that follow: none if there was an error.
   uint32_t output_count;
-  /// As in HostReport.
+  /// The same as in HostReport.
   uint32_t load_ticks;
   uint32_t execute_ticks;
   uint32_t method_used;
@@ -36,8 +36,8 @@ struct ResultHeader {
 /// Dimensions that an input or output can have.
 inline constexpr size_t kMaxDim = 16;
 
-/// What precedes the bytes of an input or output: ExecuTorch's ScalarType, shape, dim order, and
-/// number of these bytes.
+/// Precedes the bytes of an input or output: ExecuTorch's ScalarType, shape, dim order, and number
+/// of these bytes.
 struct ValueHeader {
   int32_t dtype;
   uint32_t dim;

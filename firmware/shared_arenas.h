@@ -12,8 +12,8 @@ namespace torch_fusion {
 /// which works in whole lines of the core's data cache.
 inline constexpr size_t kArenaAlignment = 32;
 
-/// What a program needs of an arena: bytes, and whether they are its own. The parts of all others
-/// lie over each other, at the start.
+/// A program's need of an arena: bytes, and whether they are its own. The parts of all others
+/// overlap, at the start.
 struct ArenaPart {
   size_t size;
   bool is_own;

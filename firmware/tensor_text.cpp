@@ -48,7 +48,7 @@ void write_element(ScalarType dtype, const void* data, size_t index) {
   }
 }
 
-/// |element - expected| of a dtype that float holds: Float, Half and BFloat16.
+/// Returns |element - expected| for a dtype that float holds: Float, Half and BFloat16.
 template <typename T>
 float difference(const void* data, const void* expected, size_t index, float* magnitude) {
   const float a = static_cast<float>(element<T>(data, index));

@@ -11,12 +11,12 @@ void write_tensor(const executorch::aten::Tensor& tensor);
 /// ExecuTorch's name of a dtype, such as "Float".
 const char* dtype_name(executorch::aten::ScalarType dtype);
 
-/// The largest difference between a tensor's elements and expected ones of the same dtype, as
-/// float. With integers, 0 or 1: equal or not. NaN where only one of two elements is NaN.
+/// Returns the largest difference between a tensor's elements and expected ones of the same dtype,
+/// as float. With integers, 0 or 1: equal or not. NaN where only one of two elements is NaN.
 float max_difference(const executorch::aten::Tensor& tensor, const void* expected);
 
-/// Whether |element - expected| <= atol + rtol * |expected| for every element; for integers and
-/// bool, whether they are equal.
+/// Returns whether |element - expected| <= atol + rtol * |expected| for every element; for integers
+/// and bool, whether they are equal.
 bool all_close(
     const executorch::aten::Tensor& tensor,
     const void* expected,

@@ -40,7 +40,7 @@ ET_INLINE bool is_static(const Tensor& tensor) {
       executorch::aten::TensorShapeDynamism::STATIC;
 }
 
-/// Whether an argument is a tensor, or a list that holds it.
+/// Returns whether an argument is a tensor, or a list that holds it.
 bool refers_to(const EValue& value, const TensorImpl* tensor) {
   if (value.tag == Tag::Tensor) {
     return value.payload.as_tensor.unsafeGetTensorImpl() == tensor;

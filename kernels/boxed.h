@@ -70,7 +70,8 @@ struct ReadyIntList {
  */
 ArrayRef<int64_t> int_list(KernelRuntimeContext& ctx, const EValue& value);
 ArrayRef<Tensor> tensor_list(KernelRuntimeContext& ctx, const EValue& value);
-/// As tensor_list(), for tensors that the kernel writes to: fails the context for a constant, too.
+/// Does the same as tensor_list(), for tensors that the kernel writes to: fails the context for a
+/// constant, too.
 Span<Tensor> out_list(KernelRuntimeContext& ctx, const EValue& value);
 ArrayRef<std::optional<Tensor>> optional_tensor_list(
     KernelRuntimeContext& ctx,
@@ -221,8 +222,8 @@ struct Unbox<std::optional<T>> {
 template <class T>
 using Bare = std::remove_cv_t<std::remove_reference_t<T>>;
 
-/// Beside the tags of an argument: the kernel writes to it. A list that it writes to is checked by
-/// out_list().
+/// A tag beside those of an argument: the kernel writes to it. out_list() checks a list that it
+/// writes to.
 constexpr TagSet kWritten = 1u << 15;
 
 /// The tag sets of an argument list, one table per signature in the image.
@@ -232,7 +233,7 @@ struct ExpectedTags {
       Unbox<Bare<Args>>::kTags | (std::is_same_v<Args, Tensor&> ? kWritten : 0))...};
 };
 
-/// Whether an argument's type says that the kernel writes to it.
+/// True if an argument's type says that the kernel writes to it.
 template <class T>
 constexpr bool is_written_v = std::is_same_v<T, Tensor&> || std::is_same_v<T, Span<Tensor>>;
 
@@ -245,7 +246,7 @@ constexpr uint32_t written_arguments() {
   return result;
 }
 
-/// For an operator whose schema is unknown: it writes to the arguments that its kernel takes as
+/// Stands for an unknown schema: the operator writes to the arguments that its kernel takes as
 /// mutable.
 constexpr uint32_t kAsTaken = ~uint32_t{0};
 
@@ -254,7 +255,8 @@ struct Boxed;
 
 template <class Return, class... Args, Return (*kFn)(KernelRuntimeContext&, Args...)>
 struct Boxed<kFn> {
-  /// For an operator whose schema says that it writes to `kWrites`, or 0 for its last argument.
+  /// Returns the kernel of an operator whose schema says that it writes to `kWrites`, or 0 for its
+  /// last argument.
   template <uint32_t kWrites, bool kSetsShapes>
   static constexpr auto checked() {
     static_assert(

@@ -233,7 +233,7 @@ template <auto kKernel, class... Given>
   return internal::Caller<decltype(kKernel)>::call(kKernel, ctx, static_cast<Given&&>(given)...);
 }
 
-/// As call(), of a kernel that takes its arguments boxed.
+/// Does the same as call(), for a kernel that takes its arguments boxed.
 template <class... Given>
 [[nodiscard]] bool call_boxed(
     void (*kernel)(KernelRuntimeContext&, Span<EValue*>),

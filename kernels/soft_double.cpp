@@ -72,7 +72,7 @@ float float_of_int(int64_t value) {
   if (shift > 0) {
     magnitude = rounded_shift(magnitude, shift);
   }
-  // At most 2^24, so that this is exact, and so are the products with 2^shift.
+  // It is at most 2^24, so that this is exact, and so are the products with 2^shift.
   const float scale =
       static_cast<float>(1u << (shift / 2)) * static_cast<float>(1u << (shift - shift / 2));
   const float nearest = static_cast<float>(static_cast<uint32_t>(magnitude)) * scale;

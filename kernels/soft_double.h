@@ -25,7 +25,7 @@ int64_t int_of(double value);
 /// The nearest double, the even one of two.
 double double_of(int64_t value);
 
-/// Whether a number is neither infinite nor NaN.
+/// Returns whether a number is neither infinite nor NaN.
 bool is_finite(double value);
 
 /// A parameter of an operator in the type that it computes in.

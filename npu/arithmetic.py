@@ -10,7 +10,7 @@ Integers: TypeAlias = npt.NDArray[np.int64]
 
 
 class Rounding(enum.IntEnum):
-    """What becomes of the bits that a shift to the right loses; the encoding of OFM_PRECISION and IFM_PRECISION."""
+    """Rounds the bits that a shift to the right loses; the encoding of OFM_PRECISION and IFM_PRECISION."""
 
     DOUBLE = 0  # To nearest, in two steps if the shift is above 31: TOSA's RESCALE with double_round.
     TRUNCATE = 1  # Towards minus infinity.

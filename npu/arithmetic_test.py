@@ -41,7 +41,7 @@ def test_small_shifts_of_large_products() -> None:
 
 def test_wrap_and_leading_zeros() -> None:
     assert wrap(np.array([127, 128, -129, 256]), 8).tolist() == [127, -128, 127, 0]
-    # As sums of 16-bit activations are stored.
+    # Sums of 16-bit activations are stored so.
     assert wrap(np.array([1 << 47, -(1 << 62)]), 64).tolist() == [1 << 47, -(1 << 62)]
     values = np.array([0, 1, 2, 0x7FFFFFFF, -1, 0x40000000, 0x3FFFFFFF])
     assert count_leading_zeros(values).tolist() == [32, 31, 30, 1, 0, 1, 2]

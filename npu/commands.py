@@ -1,4 +1,4 @@
-"""What the command sets of Ethos-U55, U65 and U85 have in common: their numbers mean the same."""
+"""Defines the common part of the command sets of Ethos-U55, U65 and U85, whose numbers mean the same."""
 
 from npu.registers import CommandSet
 
@@ -105,7 +105,7 @@ _COMMON = CommandSet(
 
 
 def with_common(own: CommandSet) -> CommandSet:
-    """The commands that all have, and those of one."""
+    """Returns the commands that all have, and those of one."""
     return CommandSet(
         operations=_COMMON.operations | own.operations,
         short_registers=_COMMON.short_registers | own.short_registers,

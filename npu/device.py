@@ -24,7 +24,7 @@ _ARCHITECTURES = {0: 0x10060000, 1: 0x10060000, 2: 0x20000000}
 
 
 def engine_of(accelerator: str, memory: Memory) -> tuple[int, Engine]:
-    """What register CONFIG of an NPU holds, and the engine that executes its commands.
+    """Returns what register CONFIG of an NPU holds, and the engine that executes its commands.
 
     Args:
       accelerator: its configuration, such as `ethos-u55-128`.
@@ -42,11 +42,11 @@ class Device:
 
     Args:
       accelerator: its configuration, such as `ethos-u55-128`.
-      memory: what it reads and writes.
+      memory: the memory that it reads and writes.
 
     Attributes:
-      faults: what ended a run early, one sentence each.
-      operations: what all runs did.
+      faults: causes that ended a run early, one sentence each.
+      operations: the operations of all runs.
     """
 
     def __init__(self, accelerator: str, memory: Memory) -> None:

@@ -1,4 +1,4 @@
-"""What the models of all Ethos-U share: memory, feature maps, windows, and the loop over a command stream."""
+"""Models the common part of all Ethos-U: memory, feature maps, windows, and the loop over a command stream."""
 
 import functools
 import math
@@ -38,7 +38,7 @@ class Traffic:
 
 @dataclass
 class Operation:
-    """What one operation did."""
+    """The work of one operation."""
 
     name: str
     macs: int = 0
@@ -47,7 +47,7 @@ class Operation:
 
 @dataclass(frozen=True)
 class FeatureMap:
-    """Where a tensor [height, width, depth] lies: up to four tiles, split at height0, height1 and width0."""
+    """The layout of a tensor [height, width, depth]: up to four tiles, split at height0, height1 and width0."""
 
     region: int
     bases: tuple[int, int, int, int]
@@ -71,7 +71,7 @@ class Engine(ABC):
 
     Args:
       commands: the commands that it knows.
-      memory: what it reads and writes.
+      memory: the memory that it reads and writes.
     """
 
     def __init__(self, commands: CommandSet, memory: Memory) -> None:
@@ -89,10 +89,10 @@ class Engine(ABC):
           bases: The address of each region (the BASEP registers).
 
         Returns:
-          What each operation did.
+          The work of each operation.
 
         Raises:
-          NpuFault: A command is not one of this NPU's, or addresses what isn't there.
+          NpuFault: A command is not one of this NPU's, or uses an address that isn't there.
         """
         self._registers = Registers()
         self._bases = bases
@@ -170,7 +170,7 @@ class Engine(ABC):
         length = sum(map(abs, ends)) + size
         missing = -shape[2] % _BRICK * size
         if fm.bricks and missing:
-            # The last brick ends with the last channel; the one before it may end behind it.
+            # The last brick ends with the last channel; the one before it may end after it.
             length -= max(min(missing, fm.stride_c), 0) if dimensions[1] > 1 else missing
         return self._base(fm.region) + base + lowest, length, -lowest
 
@@ -287,7 +287,7 @@ class Windows:
 
     @property
     def taps(self) -> tuple[int, int]:
-        """Height and width of the kernel without dilation."""
+        """Returns height and width of the kernel without dilation."""
         return (self.kernel_height - 1) // self.dilation_y + 1, (self.kernel_width - 1) // self.dilation_x + 1
 
     @property
@@ -355,7 +355,7 @@ class Windows:
         return sums.astype(np.int64)
 
     def counts(self) -> Integers:
-        """Returns how many elements of each window lie inside the input."""
+        """Returns the number of elements of each window inside the input."""
         height, width = self._padded_size()
         inside = np.zeros((height, width, 1), np.int64)
         inside[self.top : height - self.bottom, self.left : width - self.right] = 1

@@ -31,7 +31,7 @@ class Configuration:
 
     @property
     def config(self) -> int:
-        """What the register CONFIG holds: log2 of the multipliers, internal memory in KiB, product."""
+        """Returns what the register CONFIG holds: log2 of the multipliers, internal memory in KiB, product."""
         return int(math.log2(self.cores * self.macs)) | self.cores * self.shram_kib << 8 | self.product << 28
 
 
@@ -58,7 +58,7 @@ _ELEMENTWISE_NAMES = ("MUL", "ADD", "SUB", "MIN", "MAX", "LRELU", "ABS", "CLZ", 
 _UNARY = (_LRELU, _ABS, _CLZ)
 _POOL_NAMES = ("MAX", "AVERAGE", "REDUCE_SUM")
 _TABLE_0 = 16
-# By how much an addition shifts the operand that OPA_SCALE does not scale, by the bits of the inputs.
+# An addition shifts the operand that OPA_SCALE does not scale by so many bits, by the bits of the inputs.
 _ADDITION_SHIFT = {8: 19}
 
 

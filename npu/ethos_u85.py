@@ -33,7 +33,7 @@ class Configuration:
 
     @property
     def config(self) -> int:
-        """What the register CONFIG holds: log2 of multipliers and decoders, version of the stream, ports, product."""
+        """Returns the register CONFIG: log2 of multipliers and decoders, version of the stream, ports, product."""
         decoders = int(math.log2(self.decoders))
         ports = self.sram_ports << 8 | self.external_ports << 10
         return int(math.log2(self.macs)) | 1 << 4 | ports | decoders << 12 | 2 << 28
@@ -425,7 +425,7 @@ class EthosU85(Engine):
         if name == "MUL":
             return a * b
         if name == "DIV":
-            # Of integers, towards zero.
+            # Integers are rounded towards zero.
             return np.where(b == 0, 0, np.sign(a) * np.sign(b) * (np.abs(a) // np.maximum(np.abs(b), 1)))
         if name in ("AND", "OR", "XOR", "AND_NOT"):
             return {"AND": a & b, "OR": a | b, "XOR": a ^ b, "AND_NOT": a & ~b}[name]
@@ -471,7 +471,7 @@ class EthosU85(Engine):
         self._finish(result << 16, scaled=False)
 
     def _steps(self, axis: str, count: int) -> tuple[Integers, Integers, int]:
-        """Returns for each output position the input position, the fraction behind it, and what the fraction is of."""
+        """Returns for each output position the input position, the fraction after it, and its denominator."""
         get = self._registers
         denominator = get[f"RESIZE_{axis}_SCALE_N_M1"] + 1
         offset = get[f"RESIZE_{axis}_OFFSET"] & 0xFFF

@@ -1,4 +1,4 @@
-"""What a modelled NPU objects to."""
+"""Defines the error of a modelled NPU."""
 
 
 class NpuFault(Exception):

@@ -28,7 +28,7 @@ class CommandSet:
 
 
 class Registers:
-    """What the commands before an operation have set."""
+    """The values that the commands before an operation have set."""
 
     def __init__(self) -> None:
         self._values: dict[str, int] = {}

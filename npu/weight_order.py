@@ -11,7 +11,7 @@ from npu.fault import NpuFault
 
 @dataclass(frozen=True)
 class Layer:
-    """What the order depends on. Kernel sizes are in taps, without dilation."""
+    """The parameters of the order. Kernel sizes are in taps, without dilation."""
 
     out_channels: int
     height: int

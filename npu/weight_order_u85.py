@@ -15,7 +15,7 @@ _FAST_HEADER_BITS = 256
 
 @dataclass(frozen=True)
 class Layer:
-    """What the order depends on. Kernel sizes are in taps, without dilation."""
+    """The parameters of the order. Kernel sizes are in taps, without dilation."""
 
     out_channels: int
     height: int

@@ -167,7 +167,7 @@ def _slice_weights(bits: _Bits, run_divisor: int, palette: _Palette) -> npt.NDAr
     if not runs_coded:
         return decoded
     zeros = runs.values(bits, _run_quotients(run_chunks, run_length)[: runs.wanted])
-    # With a new palette the first run lies before the first weight.
+    # With a new palette the first run precedes the first weight.
     leading = int(zeros[0]) if new_palette else 0
     following = zeros[1:] if new_palette else zeros
     total = leading + count + int(following.sum())

@@ -34,7 +34,7 @@ def test_zero_runs_and_golomb_codes() -> None:
     bits.put(0b01111, 12)
     # The zero runs, ones up to a zero: 110 0 10 10.
     bits.put(0b01010011, 12)
-    # Of each code above 0, whether it is 2.
+    # Tells for each code above 0 whether it is 2.
     bits.put(0b1001, 4)
     # The zero runs' part has more zeros behind, which are no runs of this slice.
     for remainder in (0, 1, 0):

@@ -1,6 +1,6 @@
 """The cores that this project knows: platforms, compiler flags, boards, and the tools derive from this list."""
 
-# What floating-point arguments are passed in: registers of the FPU, which MVE has, too, or the core's.
+# Floating-point arguments are passed in these: registers of the FPU, which MVE has, too, or the core's.
 _HARD = "-mfloat-abi=hard"
 _SOFT = "-mfloat-abi=soft"
 
@@ -61,8 +61,8 @@ _ARMV8_1 = {
     }.items()
 }
 
-# By name, which is the constraint value `core_<name>` of //platforms:core and the platform //platforms:<name>, and with
-# hyphens the name that programs, plans, board.json and command lines use:
+# The cores by name, which is the constraint value `core_<name>` of //platforms:core and the platform
+# //platforms:<name>, and with hyphens the name that programs, plans, board.json and command lines use:
 #   flags: GCC's flags
 #   cpu: value of @platforms//cpu
 #   multilib: the toolchain's variant of the C and C++ libraries that these flags select
@@ -203,7 +203,7 @@ _PREFERRED = {
 }
 
 def has_vectors(core):
-    """Whether int8 programs for a core are laid out for vectors."""
+    """Returns whether int8 programs for a core are laid out for vectors."""
     return CORES[core].kernels == "mve"
 
 _FLOAT_ABI = "-mfloat-abi="
@@ -248,13 +248,13 @@ def softfp_multilibs():
     return sorted({core.multilib.removesuffix("hard") + "softfp": None for core in CORES.values() if core.fpu})
 
 def float_abi_error(abi):
-    """What is wrong with a float ABI that a user gives; None: nothing. Empty is the one of images."""
+    """Returns the error in a float ABI that a user gives; None: nothing. Empty is the one of images."""
     if abi in [""] + FLOAT_ABIS:
         return None
     return "float_abi = \"%s\" is unknown; allowed: %s, or none for the one that images for the core have" % (abi, FLOAT_ABIS)
 
 def float_abi_constraints(abi):
-    """What `target_compatible_with` of what is built by a float ABI selects from: the reason why a core can't have it.
+    """Returns the reasons why cores can't have a float ABI, for `target_compatible_with` of targets built by it.
 
     Args:
       abi: one of FLOAT_ABIS; empty: the one of images, which every core has.
@@ -274,7 +274,7 @@ def float_abi_constraints(abi):
     } | {"//conditions:default": []}
 
 def _has_costs(core):
-    """Whether a core has what float_where_faster of torch_program knows the costs of."""
+    """Returns whether float_where_faster of torch_program knows the costs of a core."""
     return CORES[core].kernels != "scalar" and CORES[core].fpu
 
 def representative(core, cores, by_cost):
@@ -302,7 +302,7 @@ def core_of(name):
     return CORES[name.replace("-", "_")]
 
 def takes_program_for(core, lowered):
-    """Whether images for a core take programs that were lowered for another; both by their core_name()."""
+    """Returns whether images for a core take programs that were lowered for another; both by their core_name()."""
     return core_of(core).kernels == core_of(lowered).kernels
 
 def core_platforms():

@@ -107,7 +107,7 @@ def board(name, core, npu = None, **kwargs):
     Args:
       name: the board's name.
       core: the core, a value of //platforms:core.
-      npu: the board's NPU, what `ethos_u()` returns; None without one.
+      npu: the board's NPU, a value of `ethos_u()`; None without one.
       **kwargs: attributes of `board_rule`.
     """
     if core not in CORES:

@@ -77,7 +77,7 @@ board_npu = rule(
     implementation = _board_npu_impl,
     doc = "The NPU of a board; every `board()` has one, `<name>.npu`.",
     attrs = {
-        "description": attr.string(doc = "What `ethos_u()` returned, as JSON; empty for a board without an NPU."),
+        "description": attr.string(doc = "The value of `ethos_u()`, as JSON; empty for a board without an NPU."),
         "clock_hz": attr.int(doc = "Clock of the board's core, by which its driver waits."),
         "memory": attr.string_list_dict(doc = "The board's memory, of which the NPU's description names regions."),
     },

@@ -4,7 +4,7 @@
 # single-precision cores. GCC's notes on an ABI that changed with version 7.1 don't apply to this build.
 COPTS = ["-Wall", "-Wextra", "-Wdouble-promotion", "-Wno-psabi", "-Werror"]
 
-# For kernels and the runtime, whose sources torch_package gives to builds with warnings of their own.
+# Kernels and the runtime have these; torch_package gives their sources to builds with warnings of their own.
 PACKAGED_COPTS = COPTS + ["-Wconversion", "-Wshadow", "-Wold-style-cast", "-Wundef"]
 
 # An error that a sanitizer finds ends the program: it must not continue after undefined behaviour.

@@ -28,7 +28,7 @@ def _firmware_budget_impl(ctx):
     return [create_launcher(ctx, ctx.attr._budget, arguments + ["--update", ctx.attr.update], [])]
 
 _ATTRS = PROFILE_ATTRS | {
-    "baseline": attr.label(allow_single_file = [".json"], doc = "What the update recorded."),
+    "baseline": attr.label(allow_single_file = [".json"], doc = "The numbers that the update recorded."),
     "budget": attr.string_dict(mandatory = True, doc = "Limits by what they are of."),
     "firmware": attr.label(mandatory = True, providers = [FirmwareInfo], doc = "The image."),
     "profiled": attr.label(providers = [FirmwareInfo], cfg = profile_transition, doc = "The same, where a limit needs its profile."),

@@ -261,7 +261,7 @@ implement board_watchdog() of firmware/board.h.
         "engine": attr.string(
             default = "auto",
             values = ["auto", "compiled", "loaded"],
-            doc = """How the model runs: `compiled` to C++, see torch_cpp_library: less flash and hardly anything between the kernels; or
+            doc = """The engine: `compiled` to C++, see torch_cpp_library: less flash and hardly anything between the kernels; or
 `loaded` on the device from its .pte, by a runtime with ExecuTorch's API, which could load any other .pte that uses the same kernels. `auto`
 compiles what it can: not images with `backends`, nor an application in `srcs`, which calls ExecuTorch's API unless
 `engine = \"compiled\"` says that it calls the models'. The report says which engine an image has, and why.""",

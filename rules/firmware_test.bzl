@@ -41,7 +41,7 @@ def firmware_test(name, model = None, boards = [], nightly_boards = [], models =
 
     Creates `<name>_<board>` per board, from the image `<name>_<board>.image`, and the suite `<name>`. A crash, a hang, a
     wrong output, an arena that isn't used to the planned byte or a missing PASS fails the test, with the console shown.
-    On a simulated board so does whatever the simulated hardware objects to, such as a clock that is set up in the wrong order.
+    On a simulated board a mistake that the hardware notices fails it, too, such as a clock that is set up in the wrong order.
 
     Args:
       name: name of the test suite.

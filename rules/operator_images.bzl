@@ -42,7 +42,7 @@ def _operator_images_impl(ctx):
     cc = configure_cc(ctx)
     deps = [dep[CcInfo] for dep in ctx.attr.deps + ctx.attr._kernels + ctx.attr._runtime + ctx.attr.board]
 
-    # What all images have: the application with one program. Its kernels are others, so it only shows sizes.
+    # All images have this: the application with one program. An image's kernels differ, so it only shows sizes.
     data, _ = link_program(ctx, program, name, example = False)[0]
     headers = write_model_headers(ctx, ["loaded_model"], [program], program, name)
     _, application = compile_sources(

@@ -45,7 +45,7 @@ NpuInfo = provider(
         "accelerator": "str: its configuration, such as `ethos-u55-128`; empty for none.",
         "device": "File: C++ source that tells the driver where it is; None for none.",
         "problem": "str: why there is no `device`.",
-        "values": "dict: what `ethos_u()` says of it; None for none.",
+        "values": "dict: the arguments of `ethos_u()`; None for none.",
         "description": "File: the same as JSON; None for none.",
     },
 )

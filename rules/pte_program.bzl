@@ -73,7 +73,7 @@ project's model of the NPU for delegates. Without a file, the inputs are numbers
         "backend": attr.string(
             default = "portable",
             values = _BACKENDS,
-            doc = """What the program needs besides a core: `portable`, nothing; `ethos_u`, the NPU of the board that it
+            doc = """The program's need besides a core: `portable`, nothing; `ethos_u`, the NPU of the board that it
 is built for. The build checks that its delegates are for that NPU, fit into its memory and access no other memory.
 """,
         ),

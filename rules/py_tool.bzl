@@ -44,8 +44,8 @@ _ANY_PROCESSOR = {
     # The C library's functions with fused multiplications, which Python, NumPy and torch call, for example for sines.
     # The names are those before and since glibc 2.33; it ignores unknown ones.
     "GLIBC_TUNABLES": "glibc.cpu.hwcaps=-FMA,-FMA4,-FMA_Usable,-FMA4_Usable",
-    # MKL, torch's BLAS and LAPACK. Of its settings, processors of other makers only support this one and AUTO; it also
-    # fixes the sizes of caches for which matrices are split into blocks.
+    # This is for MKL, torch's BLAS and LAPACK. Processors of other makers support only this of its settings, and AUTO;
+    # it also fixes the sizes of caches for which matrices are split into blocks.
     "MKL_CBWR": "COMPATIBLE",
     # Threads would change the order of sums.
     "MKL_NUM_THREADS": "1",

@@ -1,7 +1,7 @@
 """`quantization()`: how a torch_program with `backend = "cortex_m"` becomes int8."""
 
 def quantization(packed = True, float_where_faster = True, float_growth = 0, winograd_growth = 0, keep_float = [], min_snr = 0, min_accuracy = "", weight_dtype = "int8", weight_dtypes = {}, group_size = 32, activation_range = "auto", activation_ranges = {}):
-    """How a torch_program becomes int8, for `torch_program(backend = "cortex_m", quantization = ...)`; several programs can have one value.
+    """Describes how a torch_program becomes int8, for `torch_program(backend = "cortex_m", quantization = ...)`; several programs can have one value.
 
     Args:
       packed: whether the constants are packed for this project's kernels; otherwise the program consists of ExecuTorch's

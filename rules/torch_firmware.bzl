@@ -10,7 +10,8 @@ def torch_firmware(name, tags = [], visibility = None, **kwargs):
     and reports to a folder, `<name>.flash` programs a board, `<name>.gdb` debugs on one. On a board, in the emulator or
     on the simulator, `<name>.monitor` shows the console, `<name>.infer` runs the program on your inputs, and
     `<name>.plot` plots its outputs. `<name>.simulate` runs it on the board simulator. `<name>.verify -- IMAGE` checks
-    whether a file has the bytes that this tree builds.
+    whether a file has the bytes that this tree builds, and `<name>.prove` runs an image with one model on a board,
+    compares it with PyTorch and writes a report.
 
     Args:
       name: the image.

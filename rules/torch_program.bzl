@@ -51,7 +51,7 @@ def _import_folders(ctx):
     for target in ctx.attr.deps:
         roots = {file.root.path: None for file in target[PyInfo].transitive_sources.to_list()} | {"": None}
         for entry in target[PyInfo].imports.to_list():
-            # As in runfiles, the repository's name comes first.
+            # The repository's name comes first, as in runfiles.
             repository, _, folder = entry.partition("/")
             is_main = repository == ctx.workspace_name
             path = folder if is_main else "external/" + entry
@@ -300,7 +300,7 @@ torch_program_rule = rule(
         ),
         "train": attr.bool(doc = "Whether the model file has `train()`."),
         "weights": attr.label(providers = [TorchProgramInfo], doc = "A trained program of the same model file, whose weights this one uses."),
-        "backend": attr.string(default = "portable", values = _BACKENDS, doc = "What the program is lowered to, of %s: kernels in the model's own dtypes, int8 for the board's core, the board's NPU, or Vulkan on the host." % _BACKENDS),
+        "backend": attr.string(default = "portable", values = _BACKENDS, doc = "The target of lowering, of %s: kernels in the model's own dtypes, int8 for the board's core, the board's NPU, or Vulkan on the host." % _BACKENDS),
         "io": attr.string(
             default = "float32",
             values = _IO,
@@ -308,7 +308,7 @@ torch_program_rule = rule(
 the scales and zero points in header and manifest. `int16` is for `ethos_u`, and makes all activations 16 bits wide.
 """,
         ),
-        "quantization": attr.string(doc = "What `quantization()` returned, as JSON, for `cortex_m`. Set by the macro."),
+        "quantization": attr.string(doc = "The value of `quantization()`, as JSON, for `cortex_m`. Set by the macro."),
         "program_name": attr.string(doc = "Name of the program, a C identifier; the target's name by default."),
         "cores": attr.string_list(doc = "The cores that the model is for, of those in docs/boards.md; empty: all."),
         "_train": attr.label(default = "//tools/pipeline/train", executable = True, cfg = "exec"),
@@ -339,7 +339,7 @@ def torch_program(name, cores = [], backend = "portable", quantization = None, t
         host (docs/vgf.md), whose .vgf files are the output group `vgf`. Built by itself, without a board, a program for
         `cortex_m` is for a Cortex-M4. `ethos_u` is incompatible without a board that has an NPU, `vgf` with boards, and
         with machines that Arm's compiler doesn't support.
-      quantization: how the model becomes int8, with `cortex_m`: what `quantization()` returns. None: its defaults.
+      quantization: how the model becomes int8, with `cortex_m`: a value of `quantization()`. None: its defaults.
       train: whether the model file has `train()`.
       weights: a trained torch_program of the same model file, whose weights this one uses, so that both are trained
         once.

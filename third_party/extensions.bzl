@@ -15,7 +15,7 @@ load("//third_party/qemu:repository.bzl", "qemu")
 load("//toolchains/python:exec_tools.bzl", "python_exec_tools")
 
 # The sets of Python packages, each with those that it builds on; third_party/python/requirements has a lock for each.
-_PYPI_SETS = {
+PYPI_SETS = {
     "tools": [],
     "torch": ["tools"],
     "export": ["tools", "torch"],
@@ -27,8 +27,9 @@ _PYPI_SETS = {
     "test": ["tools"],
 }
 
-# What nothing here needs of the packages. A fifth of torch's size: what building C++ against it needs, and programs. Importing it
-# looks for torch_shm_manager. A quarter of what exports: programs and static libraries of tosa-tools, and GPU kernels.
+# Nothing here needs these parts of the packages. They are a fifth of torch's size: files to build C++ against it, and
+# programs. Importing it looks for torch_shm_manager. And a quarter of the packages for exports: programs and static
+# libraries of tosa-tools, and GPU kernels.
 _EXCLUDE = {
     "torch": [
         "torch/bin/[!t]*",
@@ -37,7 +38,7 @@ _EXCLUDE = {
         "torch/share",
         "torch/test",
     ],
-    # What tosa-tools and torchao have beside their own packages hides folders of models that are called so.
+    # Folders that tosa-tools and torchao have beside their own packages hide folders of models with the same names.
     "export": [
         "bin",
         "checker",
@@ -59,7 +60,8 @@ _EXCLUDE = {
     ],
 }
 
-# What neither training nor exporting imports, or few models: a fifth of all byte code, whose making is most of what fetching takes.
+# Neither training nor exporting imports these, or few models: a fifth of all byte code, whose making is most of the
+# time of fetching.
 _NO_BYTE_CODE = {
     "torch": [
         "fsspec",
@@ -97,8 +99,9 @@ _NO_BYTE_CODE = {
 
 _SUITE = "@debian_bookworm//:mirror.txt"
 
-# What tools/pipeline/page puts into pages: docs/page.md says why these. Name of the repository -> arguments of npm_library.
-_NPM_LIBRARIES = {
+# tools/pipeline/page puts these into pages: docs/page.md says why. They are repository names -> arguments of
+# npm_library.
+NPM_LIBRARIES = {
     "npm_d3": {
         "file": "dist/d3.min.js",
         "package": "d3",
@@ -128,7 +131,7 @@ def _third_party_impl(mctx):
     arm_gnu_libstdcxx(name = "arm_gnu_libstdcxx", suite = _SUITE, toolchain = "@arm_gnu_toolchain//:BUILD.bazel")
     arm_gnu_softfp(name = "arm_gnu_softfp", suite = _SUITE, toolchain = "@arm_gnu_toolchain//:BUILD.bazel")
     python3_11(name = "python3_11", suite = _SUITE)
-    for name in _PYPI_SETS:
+    for name in PYPI_SETS:
         pypi_set(
             name = "pypi_" + name,
             content = "python-" + name,
@@ -140,7 +143,7 @@ def _third_party_impl(mctx):
         )
     pypi(
         name = "pypi",
-        sets = {name: ["pypi_" + other for other in others + [name]] for name, others in _PYPI_SETS.items()},
+        sets = {name: ["pypi_" + other for other in others + [name]] for name, others in PYPI_SETS.items()},
     )
     executorch(
         name = "executorch",
@@ -151,7 +154,7 @@ def _third_party_impl(mctx):
     cmake(name = "cmake", suite = _SUITE)
     qemu(name = "qemu", suite = _SUITE)
     lavapipe(name = "lavapipe", suite = _SUITE)
-    for name, library in _NPM_LIBRARIES.items():
+    for name, library in NPM_LIBRARIES.items():
         npm_library(name = name, **library)
     qemu_user(name = "qemu_user", suite = _SUITE)
     host_clang(name = "host_clang", suite = _SUITE)
@@ -159,7 +162,7 @@ def _third_party_impl(mctx):
         name = "host_compiler",
         clang = "@host_clang//:BUILD.bazel",
         suite = _SUITE,
-        # Where another workspace depends on this module, what compiles for its machine is its own choice.
+        # If another workspace depends on this module, it chooses the compiler for its machine itself.
         toolchain = is_root,
     )
     python_exec_tools(name = "python_exec_tools")
@@ -168,8 +171,8 @@ def _third_party_impl(mctx):
             python_packages(
                 name = tag.name,
                 lock = tag.lock,
-                # What exporting and training run with.
-                provided = [lock_of(release, name) for name in _PYPI_SETS["export"] + ["export"]],
+                # Exporting and training run with these.
+                provided = [lock_of(release, name) for name in PYPI_SETS["export"] + ["export"]],
                 python = "@python3_11//:BUILD.bazel",
             )
 

@@ -2,17 +2,18 @@
 
 DEFAULT_RELEASE = "1.4"
 
-# From a release to the sets of Python packages that have a lock of its own, in python/requirements/RELEASE; the default's lock has the others.
+# Maps a release to the sets of Python packages that have a lock of its own, in python/requirements/RELEASE; the
+# default's lock has the others.
 _OWN_LOCKS = {
     "1.4": [],
     "1.5": ["export"],
 }
 
-# Of the user's environment or --repo_env: to try a release without editing MODULE.bazel.
+# The variable of the user's environment or --repo_env to try a release without editing MODULE.bazel.
 _VARIABLE = "TORCH_FUSION_RELEASE"
 
 def find_release(tags, variable):
-    """The release that a build takes.
+    """Returns the release that a build takes.
 
     Args:
       tags: List of the releases that the root module names.
@@ -33,7 +34,7 @@ def find_release(tags, variable):
     return release, None
 
 def chosen_release(mctx):
-    """The release of the root module's tag, of the environment's variable, or the default.
+    """Returns the release of the root module's tag, of the environment's variable, or the default.
 
     Args:
       mctx: The module extension's context.
@@ -48,7 +49,7 @@ def chosen_release(mctx):
     return release
 
 def lock_of(release, name):
-    """The lock of a set of Python packages.
+    """Returns the lock of a set of Python packages.
 
     Args:
       release: The release.

@@ -1,4 +1,4 @@
-"""What checkouts share is whole or not there, whoever writes, reads or deletes it meanwhile."""
+"""Tests that an entry shared by checkouts is whole or not there, whoever writes, reads or deletes it meanwhile."""
 
 import os
 import subprocess
@@ -21,7 +21,7 @@ def shared(directory: Path, command: str, cache: Path, key: str, *paths: str) ->
 
 
 def repository(path: Path) -> Path:
-    """A repository with a program and a link in a directory whose name has a space."""
+    """Returns a repository with a program and a link in a directory whose name has a space."""
     (path / "usr/a b").mkdir(parents=True)
     program = path / "usr/a b/program"
     program.write_text("#!/bin/sh\n")

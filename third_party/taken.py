@@ -15,6 +15,17 @@ def bazel_packages(environment: dict[str, str]) -> Path:
     return Path(environment.get("BAZELW_CACHE") or f"{home}/torch_fusion") / "bazel-2" / "packages.txt"
 
 
+def taken_files(environment: dict[str, str]) -> dict[str, Path]:
+    """Returns the lists of what was taken, by the repositories that they are of."""
+    # Repositories' files are in directories of their canonical names, such as _main~third_party~qemu.
+    files = {
+        path.parent.name.replace("+", "~").split("~")[-1]: path
+        for path in map(Path, environment.get("TAKEN", "").split())
+    }
+    packages = bazel_packages(environment)
+    return files | ({"bazel": packages} if packages.exists() else {})
+
+
 def listing(files: dict[str, Path]) -> str:
     """Returns the lines of each file, headed by the name of what they are of."""
     lines = [f"{name} {line}" for name, path in sorted(files.items()) for line in path.read_text().splitlines()]
@@ -22,16 +33,11 @@ def listing(files: dict[str, Path]) -> str:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Command line entry point."""
+    """Runs the command line."""
     parser = argparse.ArgumentParser(prog="taken", description=__doc__)
     parser.add_argument("--output", type=Path, help="file to write instead of standard output")
     arguments = parser.parse_args(argv)
-    # Repositories' files lie in directories of their canonical names, such as _main~third_party~qemu.
-    files = {path.parent.name.replace("+", "~").split("~")[-1]: path for path in map(Path, os.environ["TAKEN"].split())}
-    packages = bazel_packages(dict(os.environ))
-    if packages.exists():
-        files["bazel"] = packages
-    text = listing(files)
+    text = listing(taken_files(dict(os.environ)))
     if arguments.output:
         directory = os.environ.get("BUILD_WORKING_DIRECTORY", ".")
         Path(directory, arguments.output).write_text(text)

@@ -45,7 +45,7 @@ def test_counts_are_the_same_in_every_run(tmp_path: Path) -> None:
     assert (tmp_path / "first").read_bytes() == (tmp_path / "second").read_bytes()
 
 
-# Of a whole image on a Cortex-M4: bytes of flash, and instructions of an inference.
+# These are of a whole image on a Cortex-M4: bytes of flash, and instructions of an inference.
 GOALS = {
     ("softmax", "float32"): (2_400, 200),
     ("add", "float32"): (2_300, 60),
@@ -101,7 +101,7 @@ def test_layers_take_few_instructions_and_compute_what_pytorch_does(tmp_path: Pa
             assert compare(golden.outputs_from_memory(outputs), golden, 1e-5, 1e-5) == []
 
 
-# By board: bytes of flash and of memory that the program takes, and instructions of an inference.
+# These are, by board, bytes of flash and of memory that the program takes, and instructions of an inference.
 INT8 = {
     "mps2_an386": {
         "ds_cnn": (42_500, 9_300, 3_900_000),

@@ -1,4 +1,4 @@
-"""What calling an operator takes on a Cortex-M4, without what its kernel does: images that differ in nothing else."""
+"""Measures the call of an operator on a Cortex-M4, without its kernel: images that differ in nothing else."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ IMAGES = {
 
 
 def instructions(elf: Path) -> int:
-    """How many instructions an image has.
+    """Returns how many instructions an image has.
 
     Its mapping symbols say what is code and what is data ($t, $d; AAELF32, "Mapping symbols"). Instructions of 32 bits
     begin with 0b11101, 0b11110 or 0b11111 (Armv7-M Architecture Reference Manual, A5.1).

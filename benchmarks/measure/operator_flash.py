@@ -1,8 +1,8 @@
-"""What each operator adds to an image: to one that has everything else, but no kernels.
+"""Measures the bytes that each operator adds to an image that has everything else, but no kernels.
 
-The operators are those of kernels/*/operators.yaml, each with what the simplest of its calls in //conformance:op_db
-needs: of float32 before other dtypes, and without broadcasting, mixed dtypes and the like before with them. What it
-adds of its own is without what any operator may share with others: code of the runtime, inlined or not, the reading of
+The operators are those of kernels/*/operators.yaml, each with the dtypes and variants of its simplest call in
+//conformance:op_db: float32 before other dtypes, and no broadcasting, mixed dtypes and the like before them. Its own
+bytes are without those that any operator may share with others: code of the runtime, inlined or not, the reading of
 arguments, conversion of numbers, and functions of the compiler's and C libraries. The total has all of it.
 """
 
@@ -57,8 +57,8 @@ class Measured:
     """An operator in flash.
 
     Attributes:
-      bytes: what it adds of its own.
-      total: with what it takes of the runtime and of libraries that the image has not for others.
+      bytes: its own bytes.
+      total: with the parts of the runtime and of libraries that the image has for it alone.
       selection: dtypes and variants.
       kind: the kind of exception that it is, if it is one.
     """
@@ -71,7 +71,7 @@ class Measured:
 
     @property
     def is_over(self) -> bool:
-        """Whether it is over its limit."""
+        """Returns whether it is over its limit."""
         return not self.kind and self.bytes > LIMIT
 
 
@@ -135,7 +135,7 @@ class Image:
 
 
 def read_image(path: Path) -> Image:
-    """What an image takes.
+    """Reads the sizes of an image.
 
     Raises:
       UserError: the file is missing or no ELF file.
@@ -150,7 +150,7 @@ def read_image(path: Path) -> Image:
             )
             table = elf.get_section_by_name(".symtab")
             symbols = table.iter_symbols() if table else ()
-            # The lowest bit of an address says that it is Thumb code. Of several names of one function one counts, and
+            # The lowest bit of an address says that it is Thumb code. One of several names of one function counts, and
             # functions written in assembly may reach into each other.
             functions = {
                 symbol["st_value"] & ~1: symbol for symbol in symbols if symbol["st_info"]["type"] == "STT_FUNC"
@@ -177,13 +177,13 @@ def _is_shared(source: str) -> bool:
 
 
 def kind_of(operator: str) -> str:
-    """The kind of operators that may take more than the limit; empty for others."""
+    """Returns the kind of operators that may take more than the limit; empty for others."""
     base = operator.partition("::")[2].partition(".")[0]
     return next((kind for kind, pattern in _KINDS.items() if re.fullmatch(pattern, base)), "")
 
 
 def measure(images: Path, selections: Path) -> tuple[list[Measured], list[str]]:
-    """What each operator adds, largest first, and those of which no call is known."""
+    """Returns the bytes that each operator adds, largest first, and the operators of which no call is known."""
     paths: dict[str, str] = json.loads(images.read_text(encoding="utf-8"))
     chosen: dict[str, str | None] = json.loads(selections.read_text(encoding="utf-8"))
     found = {
@@ -204,7 +204,7 @@ def measure(images: Path, selections: Path) -> tuple[list[Measured], list[str]]:
 
 
 def lines_of(measured: Sequence[Measured], missing: Sequence[str]) -> Iterator[str]:
-    """The table, and what it says."""
+    """Yields the table, and what it says."""
     width = max((len(entry.operator) for entry in measured), default=8)
     yield f"{'operator':{width}}    own  total  limit        selected"
     for entry in measured:

@@ -26,7 +26,7 @@ def test_what_may_take_more_than_the_limit(operator: str, kind: str) -> None:
 
 
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sizes: dict[str, int | None]) -> int:
-    """The status of a report on images of given sizes; None: of this operator no call is known."""
+    """Returns the status of a report on images of given sizes; None: of this operator no call is known."""
     images, selections = tmp_path / "images.json", tmp_path / "selections.json"
     images.write_text(json.dumps({operator: operator or "none" for operator in sizes}))
     selections.write_text(json.dumps({key: None if size is None else "float" for key, size in sizes.items() if key}))

@@ -1,4 +1,4 @@
-"""What images of one operator may take: the goals of the operators' flash and speed, on a Cortex-M4."""
+"""Tests the limits of images of one operator: the goals of the operators' flash and speed, on a Cortex-M4."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from tools.commands.benchmark.benchmark import main
 INDEX = Path(os.environ["INDEX"])
 IMAGES = {image.variant: image for image in read_image_index(INDEX) if image.model == "operator"}
 ELEMENTS = 1024
-# Of the whole image of `add`.
+# The limit of the whole image of `add`.
 FLASH = 5_000
-# Of an operator's own code, for one dtype without broadcasting.
+# The limit of an operator's own code, for one dtype without broadcasting.
 KERNEL_BYTES = 1_500
 # Instructions per element of all that an inference takes.
 INSTRUCTIONS = {"add": 5, "mul": 5, "relu": 5, "sigmoid": 47, "softmax": 45, "layer_norm": 12}
 
 
 def flash(operator: str) -> Memory:
-    """What takes the flash of an operator's image."""
+    """Returns the contents of the flash of an operator's image."""
     return read_size_report(IMAGES[operator].report).flash
 
 

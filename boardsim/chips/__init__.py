@@ -11,12 +11,12 @@ from boardsim.chip import Chip
 
 
 def chip_names() -> list[str]:
-    """The names of all chips, sorted."""
+    """Returns the names of all chips, sorted."""
     return sorted(module.name for module in pkgutil.iter_modules(__path__))
 
 
 def find_chip(name: str) -> type[Chip]:
-    """The model of a chip.
+    """Returns the model of a chip.
 
     Raises:
         KeyError: there is none of that name.

@@ -1,6 +1,6 @@
 """Nuvoton M55M1: its Technical Reference Manual, "System Memory Map".
 
-Unicorn has no Cortex-M55. What is here is the chip around it, for images of the same board that are compiled for a
+Unicorn has no Cortex-M55. This is the chip around it, for images of the same board that are compiled for a
 Cortex-M33: start-up, clocks, console and the NPU are those of the chip, instructions are not.
 """
 
@@ -55,18 +55,18 @@ class M55M1:
             machine.add_peripheral(peripheral)
 
     def flash_written(self, memory: Memory, offset: int, size: int, value: int) -> None:
-        """A store to flash does nothing: the controller programs it."""
+        """Ignores a store to flash: the controller programs it."""
         self._machine.note(f"flash was written at offset {offset:#x} as if it were RAM: nothing happened")
 
     def power_lost(self) -> None:
-        """Power is gone."""
+        """Handles the loss of power."""
 
     def coprocessor(self, first: int, second: int) -> bool:
-        """The chip has no coprocessor but the FPU."""
+        """Executes nothing: the chip has no coprocessor but the FPU."""
         return False
 
     def boot(self) -> tuple[int, int] | None:
-        """Initial stack pointer and entry: the first two words of the application's flash."""
+        """Returns the initial stack pointer and the entry, the first two words of the application's flash."""
         start = self._flash_memory.vectors()
         if start is None:
             self._machine.note("flash is empty at 0x00100000: there is nothing to start")

@@ -1,4 +1,4 @@
-"""nRF52840, by its Product Specification: what is where ("Memory map"), and how it starts."""
+"""Models the nRF52840 by its Product Specification: its addresses ("Memory map"), and how it starts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Nrf52840:
 
     Args:
         machine: the machine to build it into.
-        options: `image`: where a boot loader that lies before it expects the image; 0 if not given, without one.
+        options: `image`: where the boot loader before it expects the image; 0, for no boot loader, if not given.
     """
 
     #: "HFCLK": the internal oscillator, at once.
@@ -43,19 +43,21 @@ class Nrf52840:
             machine.add_peripheral(peripheral)
 
     def flash_written(self, memory: Memory, offset: int, size: int, value: int) -> None:
-        """A store to flash goes through the controller."""
+        """Hands a store to flash to the controller."""
         self.nvmc.written(memory, offset, size, value)
 
     def power_lost(self) -> None:
-        """Power is gone."""
+        """Handles the loss of power."""
         self.nvmc.power_lost()
 
     def coprocessor(self, first: int, second: int) -> bool:
-        """The chip has no coprocessor but the FPU."""
+        """Executes nothing: the chip has no coprocessor but the FPU."""
         return False
 
     def boot(self) -> tuple[int, int] | None:
-        """Initial stack pointer and entry, from the vector table; a boot loader reads them as the core does."""
+        """Returns the initial stack pointer and the entry of the vector table; a boot loader reads them as the core
+        does.
+        """
         start = self.flash_memory.vectors(self._image)
         if start is None:
             self._machine.note(f"flash is empty at {self._image:#010x}: there is nothing to start")

@@ -1,5 +1,5 @@
-"""RP2040, by its datasheet: what is where ("Address Map"), and how the boot ROM starts an image ("Processor Controlled
-Boot Sequence"). One Cortex-M0+ runs; the other waits in the boot ROM.
+"""Models the RP2040 by its datasheet: its addresses ("Address Map"), and how the boot ROM starts an image ("Processor
+Controlled Boot Sequence"). One Cortex-M0+ runs; the other waits in the boot ROM.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from boardsim.rp2040_peripherals import (
     Sio,
     Ssi,
     Ticks,
-    Timer,
 )
 from boardsim.rp2350_bootrom import NorFlash
 from boardsim.rp2350_peripherals import Pll, Uart
+from boardsim.rp_timer import Timer
 
 _FLASH = 0x10000000
 # "Flash Second Stage": the ROM's copy of the stage, and the bytes before its checksum.
@@ -89,29 +89,39 @@ class Rp2040:
         ticks = Ticks(clocks)
         psm = Rp2040PowerOnStateMachine(machine)
         watchdog = Rp2040Watchdog(machine, ticks, psm)
-        timer = Timer(machine, resets, ticks)
+        timer = Timer(
+            machine,
+            "TIMER",
+            0x40054000,
+            resets=resets,
+            bit=21,
+            hz=lambda: ticks.hz,
+            ticks="WATCHDOG_TICK",
+            interrupt=0,
+            interrupts=0x34,
+        )
         dpram = machine.add_memory("USB DPRAM", 0x50100000, 0x1000)
         self.usb = Rp2040Usb(machine, resets, clocks, dpram)
         self.sio = Sio(machine, "SIO", 0xD0000000, 0x1000)
         blocks: list[Peripheral] = [self.ssi, resets, xosc, pll_sys, pll_usb, pads, io, uart0, psm, watchdog, timer]
-        # The clocks come last in a reset: what they are made of is reset by then.
+        # The clocks are reset last, after what they are made of.
         for peripheral in [*blocks, self.usb, self.sio, clocks]:
             machine.add_peripheral(peripheral)
 
     def flash_written(self, memory: Memory, offset: int, size: int, value: int) -> None:
-        """A store to flash or ROM does nothing: flash is programmed by the boot ROM's functions."""
+        """Ignores a store to flash or ROM: the boot ROM's functions program flash."""
         self._machine.note(f"{memory.name} was written at offset {offset:#x}: nothing happened")
 
     def power_lost(self) -> None:
-        """Power is gone."""
+        """Handles the loss of power."""
         self.flash.power_lost()
 
     def coprocessor(self, first: int, second: int) -> bool:
-        """The chip has no coprocessor."""
+        """Executes nothing: the chip has no coprocessor."""
         return False
 
     def boot(self) -> tuple[int, int] | None:
-        """What the boot ROM does: copies the second stage to SRAM, checks and enters it."""
+        """Does what the boot ROM does: copies the second stage to SRAM, checks and enters it."""
         self.boot_rom.reset()
         self.ssi.reset()
         self._guard_flash()

@@ -1,8 +1,10 @@
-"""RP2350, by its datasheet: what is where ("Address Map"), and how the boot ROM starts an image ("Bootrom"). One
-Cortex-M33 runs, in secure state; the other waits in the boot ROM.
+"""Models the RP2350 by its datasheet: its addresses ("Address Map"), and how the boot ROM starts an image ("Bootrom").
+One Cortex-M33 runs, in secure state; the other waits in the boot ROM.
 """
 
 from __future__ import annotations
+
+from functools import partial
 
 from boardsim.address_map import RP2350
 from boardsim.memory import Memory
@@ -11,6 +13,7 @@ from boardsim.rp2350_bootrom import BootRom, NorFlash, Qmi
 from boardsim.rp2350_peripherals import ROSC_HZ, Clocks, IoBank, Pads, Pll, Resets, Uart, Xosc
 from boardsim.rp2350_usb import UsbController
 from boardsim.rp2350_watchdog import PowerOnStateMachine, Ticks, Watchdog
+from boardsim.rp_timer import Timer
 
 _BLOCK_START, _BLOCK_END = 0xFFFFDED3, 0xAB123579
 _ITEM_IMAGE_TYPE, _ITEM_LAST = 0x42, 0xFF
@@ -21,6 +24,38 @@ class _Sio(Peripheral):
     """Single-cycle IO: which core this is."""
 
     NAMES = {0x000: "CPUID", 0x004: "GPIO_IN"}
+
+
+class _BootRam(Peripheral):
+    """The boot ROM's RAM and its locks: "Bootrom", "Boot RAM". Reading a lock claims it, a write gives it back."""
+
+    _STATUS, _LOCK0, _LOCKS = 0x808, 0x80C, 8
+    NAMES = {
+        **dict.fromkeys(range(0, 0x400, 4), "RAM"),
+        0x800: "WRITE_ONCE0",
+        0x804: "WRITE_ONCE1",
+        _STATUS: "BOOTLOCK_STAT",
+        **{0x80C + 4 * lock: f"BOOTLOCK{lock}" for lock in range(_LOCKS)},
+    }
+    RESET = {_STATUS: 0xFF}
+
+    def read(self, offset: int) -> int:
+        lock = (offset - self._LOCK0) // 4
+        if not 0 <= lock < self._LOCKS:
+            return super().read(offset)
+        claimed = self.values[self._STATUS] & 1 << lock
+        self.values[self._STATUS] &= ~claimed
+        return claimed
+
+    def write(self, offset: int, value: int) -> None:
+        lock = (offset - self._LOCK0) // 4
+        if 0 <= lock < self._LOCKS:
+            self.values[self._STATUS] |= 1 << lock
+        elif offset in (0x800, 0x804):
+            # Bits stay set until a reset.
+            self.values[offset] = self.values.get(offset, 0) | value
+        else:
+            super().write(offset, value & 0xFF if offset == self._STATUS else value)
 
 
 class Rp2350:
@@ -70,7 +105,7 @@ class Rp2350:
             io=self.io,
             interrupt=33,
         )
-        # The clocks come last in a reset: what they are made of is reset by then.
+        # The clocks are reset last, after what they are made of.
         for peripheral in (self.resets, self.xosc, self.pll_sys, self.pll_usb, self.pads, self.io, uart0, self.clocks):
             machine.add_peripheral(peripheral)
         dpram = machine.add_memory("USB DPRAM", 0x50100000, 0x1000)
@@ -80,14 +115,28 @@ class Rp2350:
         machine.add_peripheral(ticks)
         machine.add_peripheral(psm)
         machine.add_peripheral(Watchdog(machine, ticks, psm))
+        machine.add_peripheral(_BootRam(machine, "BOOTRAM", 0x400E0000, 0x1000))
+        for index, base in enumerate((0x400B0000, 0x400B8000)):
+            timer = Timer(
+                machine,
+                f"TIMER{index}",
+                base,
+                resets=self.resets,
+                bit=23 + index,
+                hz=partial(ticks.hz, f"TIMER{index}"),
+                ticks=f"TICKS_TIMER{index}_CTRL",
+                interrupt=4 * index,
+                interrupts=0x3C,
+            )
+            machine.add_peripheral(timer)
         machine.add_peripheral(_Sio(machine, "SIO", 0xD0000000, 0x1000))
 
     def flash_written(self, memory: Memory, offset: int, size: int, value: int) -> None:
-        """A store to flash or ROM does nothing: flash is programmed by the boot ROM's functions."""
+        """Ignores a store to flash or ROM: the boot ROM's functions program flash."""
         self._machine.note(f"{memory.name} was written at offset {offset:#x}: nothing happened")
 
     def power_lost(self) -> None:
-        """Power is gone."""
+        """Handles the loss of power."""
         self.flash.power_lost()
 
     def coprocessor(self, first: int, second: int) -> bool:
@@ -95,7 +144,7 @@ class Rp2350:
         return self.boot_rom.coprocessor(first, second)
 
     def boot(self) -> tuple[int, int] | None:
-        """What the boot ROM does: finds the image block, checks it, enters the image by its vector table."""
+        """Does what the boot ROM does: finds the image block, checks it, enters the image by its vector table."""
         self.boot_rom.reset()
         problem = self._check_image()
         if problem:
@@ -123,7 +172,7 @@ class Rp2350:
         return problem
 
     def _check_block(self, words: list[int], start: int) -> str | None:
-        """What is wrong with the block that begins at a word; None if it describes an image for this core."""
+        """Returns what is wrong with the block that begins at a word; None if it describes an image for this core."""
         where = f"the block at {4 * start:#x}"
         index = start + 1
         image_type = None

@@ -1,5 +1,5 @@
-"""STM32H743ZI: RM0433 and data sheet DS12110. One bus matrix; the caches are not modelled, which no device but the core
-would tell.
+"""STM32H743ZI: RM0433 and data sheet DS12110. One bus matrix; the caches, which only the core notices, are not
+modelled.
 """
 
 from __future__ import annotations
@@ -68,25 +68,25 @@ class Stm32h743:
             rx=(Pin("B", 11, 7), Pin("C", 11, 7), Pin("D", 9, 7)),
         )
         blocks: list[Peripheral] = [self.rcc, power, Syscfg(machine, self.rcc, power), self.flash, usart3]
-        # Of chips with two cores; pyOCD's flash algorithm feeds them here, too, without harm.
+        # Only chips with two cores have these; pyOCD's flash algorithm feeds them here, too, without harm.
         blocks += [Peripheral(machine, "IWDG2", 0x58004C00), Peripheral(machine, "WWDG2", 0x40002C00)]
         for peripheral in [*blocks, *self.ports.values(), Watchdog(machine, "IWDG1", 0x58004800), Dbgmcu(machine)]:
             machine.add_peripheral(peripheral)
 
     def flash_written(self, memory: Memory, offset: int, size: int, value: int) -> None:
-        """A store to flash goes through the controller."""
+        """Hands a store to flash to the controller."""
         self.flash.written(offset, size, value)
 
     def power_lost(self) -> None:
-        """Power is gone."""
+        """Handles the loss of power."""
         self.flash.power_lost()
 
     def coprocessor(self, first: int, second: int) -> bool:
-        """The chip has no coprocessor but the FPU."""
+        """Executes nothing: the chip has no coprocessor but the FPU."""
         return False
 
     def boot(self) -> tuple[int, int] | None:
-        """Initial stack pointer and entry: the first two words of flash."""
+        """Returns the initial stack pointer and the entry, the first two words of flash."""
         start = self.flash_memory.vectors()
         if start is None:
             self._machine.note("flash is empty at 0x08000000: there is nothing to start")

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from boardsim.address_map import STM32WB55
 from boardsim.peripheral import Host
 from boardsim.stm32 import Family, Layout, Pin, Stm32, Usart
+from boardsim.stm32_timer import GeneralTimer
 
 _FAMILY = Family(
     # RM0434, RCC, "Clock configuration register", HPRE.
@@ -67,6 +70,23 @@ class Stm32wb55(Stm32):
         system_memory = machine.add_memory("system memory", 0x1FFF0000, 0x8000, writable=False)
         # "Flash size data register", in KB.
         system_memory.data[0x75E0:0x75E2] = (1024).to_bytes(2, "little")
+        # RM0434, "Memory map", RCC_APB1ENR1 and RCC_APB2ENR, and "Vector table".
+        for name, base, enable, bus, interrupt in (
+            ("TIM2", 0x40000000, (0x58, 0), 1, 28),
+            ("TIM16", 0x40014400, (0x60, 17), 2, 25),
+            ("TIM17", 0x40014800, (0x60, 18), 2, 26),
+        ):
+            timer = GeneralTimer(
+                machine,
+                name,
+                base,
+                clocked=partial(self.rcc.enabled, *enable),
+                hz=partial(self.rcc.timer_hz, bus),
+                interrupt=interrupt,
+                bits=32 if name == "TIM2" else 16,
+                channels=4 if name == "TIM2" else 1,
+            )
+            machine.add_peripheral(timer)
         machine.add_peripheral(
             Usart(
                 machine,

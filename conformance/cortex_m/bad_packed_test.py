@@ -66,7 +66,7 @@ from tools.verify.run_pte.cases import Case, CaseResult, Runner, run_cases
 
 # This machine's, with every kernel, under the sanitizers; no emulator is needed.
 RUNNER = Runner(Path(os.environ["RUNNER"]), None, Path())
-# How a case ends that the runtime does not end itself.
+# A case that the runtime does not end itself ends with one of these.
 CRASHES = {"Crash", "Abort", "Fault", "Timeout", "MissingPass", "Host", "Mismatch"}
 NAMES = {CONVOLUTION: "convolution", DEPTHWISE: "depthwise_convolution", LINEAR: "linear"}
 OTHER_NAMES = {WINOGRAD: "winograd_convolution", GROUPED: "grouped_convolution"}
@@ -120,7 +120,7 @@ def _packed(kind: int, arrangement: int, is_wide: bool) -> bytes:
 
 
 def _tensor(sizes: list[int], memory: int, dtype: ScalarType = ScalarType.CHAR, constant: int = 0) -> Tensor:
-    """A tensor in planned memory of its own; with memory 0 a constant, or one without memory."""
+    """Returns a tensor in planned memory of its own; with memory 0 a constant, or one without memory."""
     return Tensor(
         scalar_type=dtype,
         storage_offset=0,
@@ -157,7 +157,7 @@ class _Made:
         self.call = KernelCall(0, arguments)
         self.instructions: list[Any] = [self.call]
         self.operators = [Operator(f"torch_fusion::{(NAMES | INT4_NAMES | OTHER_NAMES)[kind]}", "out"), COPY]
-        # Bytes by which the layer lies behind where it is written.
+        # The layer is so many bytes behind the address where it is written.
         self.moved = 0
 
     @property
@@ -212,7 +212,7 @@ def test_sound_programs_run(kind: int, arrangement: int) -> None:
 
 @pytest.mark.parametrize(("kind", "arrangement"), LAYERS)
 def test_a_layer_that_is_no_constant_is_refused(kind: int, arrangement: int) -> None:
-    # A copy of it, in the memory of the layer's output.
+    # A copy of it is in the memory of the layer's output.
     copied = _Made(kind, arrangement)
     copied.values += [_tensor([len(copied.packed)], 3)]
     copied.memories[3] = max(copied.memories[3], len(copied.packed))
@@ -335,7 +335,7 @@ def test_factors_that_are_no_constants_are_refused(position: int) -> None:
     factors = [add(multipliers), add(shifts)]
     made.call.args[:] = [INPUT, add(weight), none, *numbers, *factors, low, high, SCRATCH, OUT, OUT]
     assert [result.error for result in _run(made)] == ["Ok"]
-    # In the memory of the output.
+    # It is in the memory of the output.
     moved = made.values[made.call.args[position]]
     moved.data_buffer_idx, moved.allocation_info = 0, AllocationDetails(3, 0, 0)
     _check_refused(made, "InvalidProgram", "load", "has to be a constant")
@@ -372,7 +372,7 @@ def test_int4_layers_are_checked_when_they_are_loaded(kind: int, arrangement: in
         made.packed[place] = byte
         _check_refused(made, "InvalidProgram", "load", message)
         assert problem_of(bytes(made.packed)), place
-    # Of another kind than its operator's.
+    # Its kind is not its operator's.
     other = _Made(kind, arrangement)
     other.packed[2] = LINEAR_INT4 + POINTWISE_INT4 - kind
     _check_refused(other, "InvalidProgram", "execute", "is none of its operator's")
@@ -439,19 +439,19 @@ def test_corrupted_layers_break_nothing() -> None:
     assert not crashed, f"{len(crashed)} of {len(made)}:\n" + "\n".join(crashed[:20])
     unnamed = [result for result in results if result.error != "Ok" and not result.messages]
     assert not unnamed
-    # What a device refuses as no program, the export has refused.
+    # The export has refused programs that a device refuses as none.
     pairs = zip(made, results, strict=True)
     missed = [result.text() for each, result in pairs if _is_refused(result) and problem_of(bytes(each.packed)) is None]
     assert not missed
 
 
 def _is_refused(result: CaseResult) -> bool:
-    """Whether a packed layer itself is refused, not for another operator or core, nor for its tensors."""
+    """Returns whether a packed layer itself is refused, not for another operator or core, nor for its tensors."""
     return result.error == "InvalidProgram" and not any("none of its operator's" in line for line in result.messages)
 
 
 def _padded(kernel: tuple[int, int], stride: int, channels: int) -> Layer:
-    """A convolution of two channels whose output has a single pixel."""
+    """Returns a convolution of two channels whose output has a single pixel."""
     layer = _layer(CONVOLUTION)
     weight = torch.randint(-127, 128, (channels, *kernel, 2), dtype=torch.int8)
     bias, multipliers, shifts = (each[:1].expand(channels) for each in (layer.bias, layer.multipliers, layer.shifts))

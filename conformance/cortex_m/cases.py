@@ -1,4 +1,4 @@
-"""What ExecuTorch's Cortex-M tests run: programs, inputs, and outputs that are expected."""
+"""The cases of ExecuTorch's Cortex-M tests: programs, inputs, and expected outputs."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Case:
-    """A program of a test, what goes in, and what must come out.
+    """A program of a test, its inputs, and the expected outputs.
 
     Attributes:
       name: the test's id.
       programs: the .pte by target.
-      inputs: what goes in.
-      expected: what the test compares with.
+      inputs: the inputs.
+      expected: the outputs that the test compares with.
       tolerance: atol of the test, with the quantization steps that it allows.
       dialect: what the dialect's Python implementation returns for each target.
       is_expected_to_fail: whether upstream expects that its runner gives something else.

@@ -79,7 +79,7 @@ def _reason(longrepr: Any) -> str:
 
 
 def suite_folder() -> Path:
-    """Where the wheel's tests are."""
+    """Returns where the wheel's tests are."""
     found = importlib.util.find_spec("executorch.backends.cortex_m.test.tester")
     assert found is not None and found.origin is not None
     return Path(found.origin).parent

@@ -30,7 +30,7 @@ _BOARDS = {"mps2_an386": "cortex-m4", "mps2_an505": "cortex-m4", "mps3_an547": "
 def collected() -> tuple[list[Case], list[Skipped], list[Skipped]]:
     """Cases, skipped tests and tests that failed before they had a program."""
     with tempfile.TemporaryDirectory() as folder:
-        # In a process of its own: the tests' modules patch what they import.
+        # They run in a process of their own: the tests' modules patch what they import.
         command = [sys.executable, "-m", "conformance.cortex_m.collect", folder, os.environ["SAMPLE"]]
         done = subprocess.run([*command, *os.environ["SUITES"].split()], capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout + done.stderr

@@ -1,13 +1,13 @@
-"""Random quantized models: exported as `torch_program(backend = "cortex_m")` does it, and run on emulated cores.
+"""Exports random quantized models as `torch_program(backend = "cortex_m")` does, and runs them on emulated cores.
 
 bazel run //conformance/cortex_m:fuzz -- --minutes N     random seeds
 bazel run //conformance/cortex_m:fuzz -- --seed S        one model, or --count N from it on
 
 With --//tools/verify/run_pte:scalar before the target, on a Cortex-M3, too.
 
-What comes out must be, to the bit, what the dialect's Python implementation gives for the lowered model, and about what
-the model gives before it is lowered. Models are chains of layers whose images grow and shrink, with values that later
-layers read again: the memory plan lets results take the place of operands that are still being read.
+The outputs must be, to the bit, those of the dialect's Python implementation for the lowered model, and about those of
+the model before it is lowered. Models are chains of layers whose images grow and shrink, with values that later layers
+read again: the memory plan lets results take the place of operands that are still being read.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _STEPS = 9
 _MAX_ELEMENTS = 3000
 # Inputs that a program runs with; the last ones leave the range that calibration has seen.
 _SAMPLES = 3
-# Each layer may round in another place than the model before it was lowered: quantization steps, on average.
+# Each layer may round elsewhere than the model before it was lowered: the mean difference in units of the scale.
 _MAX_STEPS = 3
 
 
@@ -56,7 +56,7 @@ class Model(nn.Module):
         self.operands: list[tuple[int, ...]] = []
 
     def values(self, x: Tensor) -> list[Tensor]:
-        """The input and each layer's result."""
+        """Returns the input and each layer's result."""
         values = [x]
         for layer, operands in zip(self.layers, self.operands, strict=True):
             values.append(layer(*(values[index] for index in operands)))
@@ -88,7 +88,7 @@ class _Maker:
     values: list[Tensor] = field(default_factory=list)
 
     def pick(self, accept: Callable[[Tensor], bool]) -> int | None:
-        """The index of a value, mostly the latest one."""
+        """Returns the index of a value, mostly the latest one."""
         found = [index for index, value in enumerate(self.values) if accept(value)]
         if not found:
             return None
@@ -199,7 +199,7 @@ def _pointwise(make: _Maker) -> None:
 
 
 def _softmax(make: _Maker) -> None:
-    # Of more values the results are too small for int8, and refused.
+    # The results of more values are too small for int8, and refused.
     index = make.pick(lambda x: x.dim() in (2, 3) and x.shape[-1] <= 256)
     if index is not None:
         make.add(nn.Softmax(-1), index)
@@ -278,12 +278,12 @@ _MAKERS: tuple[Callable[[_Maker], None], ...] = (
 
 
 def make_model(seed: int) -> tuple[Model, list[Tensor]]:
-    """A model and inputs for it; the same for the same seed."""
+    """Returns a model and inputs for it; the same for the same seed."""
     rng = random.Random(seed)
     torch.manual_seed(seed)
     shape = [1, rng.choice((1, 2, 3, 4, 8, 12)), rng.choice((4, 7, 9, 12)), rng.choice((4, 5, 8, 11))]
     if rng.random() < 0.2:
-        # Over time.
+        # The inputs are a sequence in time.
         shape[2:] = [rng.choice((1, 2)), rng.choice((33, 70))]
     inputs = [torch.randn(shape) * (1 if index + 1 < _SAMPLES else 4) for index in range(_SAMPLES)]
     make = _Maker(rng, values=inputs[:1])
@@ -304,7 +304,7 @@ class Exported:
 
 
 def export(model: Model, inputs: Sequence[Tensor], targets: Sequence[str]) -> dict[str, Exported]:
-    """The programs of a model by target, with the steps of tools/pipeline/export."""
+    """Returns the programs of a model by target, with the steps of tools/pipeline/export."""
     torch.set_num_threads(1)
     path = Path("fuzz.py")
     samples = [quantize.channels_last((tensor,)) for tensor in inputs]
@@ -328,7 +328,7 @@ def export(model: Model, inputs: Sequence[Tensor], targets: Sequence[str]) -> di
         emitted = emit(lower.pack(edge, target), lower.config())
         report = optimize_plan(emitted.program.execution_plan[0])
         if has_dsp(name):
-            # As much as any layer takes.
+            # This is as much as any layer takes.
             winograd.use_winograd(emitted.program, report, 1 << 20)
         content = serialize(emitted.program, [buffer.storage for buffer in emitted.program.constant_buffer])
         exported[name] = Exported(content, taken, outputs)
@@ -352,7 +352,7 @@ def _check_lowering(
 
 
 def check(exported: Sequence[Exported], runner: Runner) -> list[str]:
-    """How each program's outputs differ from the dialect's; empty where they don't."""
+    """Returns how each program's outputs differ from the dialect's; empty where they don't."""
     cases = [
         Case(program.program, tuple(encode_input(tensor) for tensor in sample))
         for program in exported
@@ -376,7 +376,7 @@ def _difference(result: CaseResult, expected: Sequence[Tensor]) -> str:
         actual = torch.from_numpy(value.array.copy())
         if actual.shape != tensor.shape:
             return f"output {index} is {list(actual.shape)}, expected {list(tensor.shape)}"
-        # What stays in floating point is rounded in other places than PyTorch's.
+        # Operators that stay in floating point round elsewhere than PyTorch's.
         steps = (actual.double() - tensor.double()).abs()
         count = int((steps > (1e-5 if tensor.is_floating_point() else 0)).sum())
         if count:
@@ -385,7 +385,7 @@ def _difference(result: CaseResult, expected: Sequence[Tensor]) -> str:
 
 
 def describe(seed: int) -> str:
-    """A model, a line per layer."""
+    """Returns a model, a line per layer."""
     model, inputs = make_model(seed)
     lines = [f"%0: input {list(inputs[0].shape)}"]
     shapes = [list(value.shape) for value in model.values(inputs[0])]
@@ -427,7 +427,7 @@ def boards_of(target: str, runners: dict[str, Runner]) -> list[str]:
 
 
 def check_seeds(seeds: Sequence[int], runners: dict[str, Runner]) -> dict[int, str]:
-    """How the programs of models differ on any board, by seed; without those that don't."""
+    """Returns how the programs of models differ on any board, by seed; without those that don't."""
     problems: dict[int, str] = {}
     programs: dict[str, dict[int, Exported]] = {target: {} for target in TARGETS}
     for seed in seeds:

@@ -8,7 +8,7 @@ from tools.verify.run_pte.run_pte import read_runners
 def test_random_models() -> None:
     runners = read_runners().boards
     for target in TARGETS:
-        # Without the DSP extension this machine runs the same code.
+        # This machine runs the same code without the DSP extension.
         emulated = set(boards_of(target, runners)) - {"host"}
         assert emulated or not has_dsp(target), f"no emulated board takes programs for {target}"
     problems = check_seeds(range(8, 12), runners)

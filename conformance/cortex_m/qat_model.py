@@ -61,7 +61,7 @@ class Pointwise(nn.Module):
 
 @functools.cache
 def checkpoint(network: type[nn.Module], weight_dtype: str) -> bytes:
-    """The trained and converted network, as torch.export.save() writes it."""
+    """Returns the trained and converted network, as torch.export.save() writes it."""
     torch.manual_seed(0)
     x, labels = images(64)
     captured = torch.export.export(network(), (x,), dynamic_shapes=({0: torch.export.Dim.DYNAMIC},))

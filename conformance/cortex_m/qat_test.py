@@ -39,9 +39,9 @@ def test_a_trained_checkpoint_gives_on_a_device_what_it_gives_in_pytorch(
     assert {run.error for run in runs} == {"Ok"}
     outputs = np.stack([run.outputs[0].array for run in runs])
     assert np.array_equal(outputs, result.golden["output_0"])
-    # A layer may round in another place than the module with its quantize and dequantize operators, and a later layer
-    # adds up what the layers before it differ by. Over eight seeds of the training the mean was 0.16 to 0.33 steps and
-    # the largest difference 2; one that computes something else is off by tens.
+    # A layer may round elsewhere than the module with its quantize and dequantize operators, and a later layer adds up
+    # the differences of the layers before it. Over eight seeds of the training the mean was 0.16 to 0.33 units and the
+    # largest difference 2; one that computes something else is off by tens.
     steps = np.abs(outputs - result.golden["eager_0"]) / result.manifest["outputs"][0]["scale"]
     assert steps.mean() < 0.6
     assert steps.max() < 8

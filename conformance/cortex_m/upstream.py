@@ -1,4 +1,4 @@
-"""Modules of ExecuTorch's own Cortex-M tests, imported in the only order that works.
+"""Imports modules of ExecuTorch's own Cortex-M tests in the only order that works.
 
 Their runner imports pandas, which nothing here calls: a table of executorch's profiler. And the wheel must be prepared
 before any part of its backend is imported.

@@ -1,7 +1,7 @@
-"""ExecuTorch's own tests of operators for Ethos-U, with the model of the NPU in place of Arm's simulators.
+"""Runs ExecuTorch's own tests of operators for Ethos-U with the model of the NPU in place of Arm's simulators.
 
 The wheel has the tests, `executorch/backends/arm/test/ops`: each operator is quantized, delegated, compiled by Vela and
-run, and what comes out is compared with the quantized module. Here the program runs in PyTorch, its delegates on //npu.
+run, and its outputs are compared with the quantized module's. Here the program runs in PyTorch, its delegates on //npu.
 
     bazel run //conformance/ethos_u:arm_suite                    # all operators, which takes hours
     bazel run //conformance/ethos_u:arm_suite -- add conv2d      # those of these files
@@ -96,7 +96,7 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Command line entry point."""
+    """Runs the command line."""
     parser = argparse.ArgumentParser(
         prog="arm_suite", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -114,7 +114,7 @@ def _run(options: argparse.Namespace) -> int:
         known = ", ".join(sorted(file.stem.removeprefix("test_") for file in folder.glob("test_*.py")))
         raise UserError(f"ExecuTorch has no {', '.join(missing)} among its tests; there are: {known}")
     os.environ[_EVERY] = str(options.every)
-    # Some of them import their conftest.
+    # Some of the tests import their conftest.
     sys.path.append(str(folder.parent))
     plugins = ["-p", "conformance.ethos_u.arm_suite", "-p", "no:cacheprovider", "-p", "no:logging", "-W", "ignore"]
     shown = ["--import-mode=importlib", "--tb=line", "-q", "-rfExX", "-k", options.k]

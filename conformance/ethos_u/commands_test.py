@@ -21,7 +21,7 @@ from tools.artifacts.program import load
 
 _CHECKER = Path(os.environ["CHECKER"])
 _PROGRAMS = [Path(path) for path in os.environ["PROGRAMS"].split()]
-# Of boards whose NPU has a memory of its own.
+# Boards whose NPU has a memory of its own.
 _CACHES = {"small_u65_dedicated_sram": 384 << 10}
 # Damaged streams for each program.
 _DAMAGED = int(os.environ.get("DAMAGED", "150"))
@@ -40,12 +40,14 @@ def _programs() -> Iterator[tuple[str, Payload, int]]:
 
 @pytest.fixture(autouse=True)
 def _small_tensors(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A damaged stream may have tensors of any size; the model must not take long to find that they don't fit."""
+    """Keeps the model from taking long to find that tensors don't fit: a damaged stream may have any sizes."""
     monkeypatch.setattr(npu.engine, "_MOST_ELEMENTS", 1 << 20)
 
 
 def _damage(words: Sequence[int], generator: random.Random, sizes: Sequence[int]) -> list[int]:
-    """A stream with one word changed: a bit, or the value of a register of 32 bits to one about a region's size."""
+    """Returns a stream with one word changed: a bit, or the value of a register of 32 bits to one about a region's
+    size.
+    """
     damaged = list(words)
     at = generator.randrange(len(words))
     if at and damaged[at - 1] >> 14 & 3 == 1 and generator.random() < 0.5:
@@ -64,7 +66,9 @@ def test_the_memory_that_is_needed_is_enough_and_less_is_not(
 
 @pytest.mark.parametrize(("accelerator", "payload", "cache_bytes"), _programs())
 def test_damaged_streams(accelerator: str, payload: Payload, cache_bytes: int) -> None:
-    """What the model finds outside of its memory is refused, and what it executes to the end is not."""
+    """The driver refuses commands that the model finds outside of its memory, and not those that it executes to the
+    end.
+    """
     generator = random.Random(1)
     commands = parse_commands(payload.commands)
     sizes = len(payload.weights), payload.scratch_size
@@ -85,7 +89,7 @@ def test_damaged_streams(accelerator: str, payload: Payload, cache_bytes: int) -
 @pytest.mark.parametrize("accelerator", ["ethos-u55-128", "ethos-u85-256"])
 def test_the_commands_that_are_known_are_the_models(accelerator: str) -> None:
     commands = COMMANDS_U85 if "u85" in accelerator else COMMANDS_U55
-    # What works on memory needs registers that these streams don't set.
+    # Commands that work on memory need registers that these streams don't set.
     works = {"CONV", "DEPTHWISE", "POOL", "ELEMENTWISE", "RESIZE", "DMA_START"}
     operations = {number for number, name in commands.operations.items() if name not in works}
     expected = {(number, 0) for number in operations | commands.short_registers.keys()}

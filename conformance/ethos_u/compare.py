@@ -28,7 +28,7 @@ _PORT = {"burst_length": 32, "read_latency": 32, "write_latency": 32, "max_reads
 
 
 def npu(accelerator: str) -> Npu:
-    """An NPU of this configuration on a board with plenty of memory."""
+    """Returns an NPU of this configuration on a board with plenty of memory."""
     ports = {"axi0": {"memory": "Sram", "clock_scale": "1.0"}, "axi1": {"memory": "OffChipFlash", "clock_scale": "0.5"}}
     return Npu(
         accelerator=accelerator,

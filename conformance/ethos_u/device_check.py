@@ -68,11 +68,11 @@ class _Recorded(Segments):
 
 @dataclass
 class Judgement:
-    """What the model of the NPU says of commands.
+    """The verdict of the model of the NPU on commands.
 
     Attributes:
-      fault: what ended the run, empty if nothing did.
-      reached: by region the end of what was read or written.
+      fault: the cause that ended the run early, empty if there was none.
+      reached: by region the end of the range that was read or written.
     """
 
     fault: str
@@ -80,7 +80,7 @@ class Judgement:
 
     @property
     def is_outside(self) -> bool:
-        """Whether a command reached for memory that isn't its own."""
+        """Returns whether a command reached for memory that isn't its own."""
         return "bus error" in self.fault or "has no base address" in self.fault
 
 

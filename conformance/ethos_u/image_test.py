@@ -30,7 +30,7 @@ SILENT = [Path(name) for name in os.environ.get("SILENT", "").split()]
 of_silent_images = pytest.mark.skipif(not SILENT, reason="there are no images without a console")
 LOADED_FILES = [Path(name) for name in os.environ["LOADED"].split()]
 LOADED = next(path for path in LOADED_FILES if path.suffix == ".elf")
-# One with a torch_cpp_library of the program.
+# This image has a torch_cpp_library of the program.
 LIBRARY = next(Path(name) for name in os.environ["LIBRARY"].split() if name.endswith(".elf"))
 GOLDEN = read_golden(next(Path(name) for name in os.environ["PROGRAM"].split() if name.endswith(".npz")))
 # The command that sets OFM_BASE0.
@@ -38,14 +38,14 @@ OUTPUT_BASE = 0x4010
 
 
 def _commands(image: bytes) -> int:
-    """Where the program's data for the driver begins."""
+    """Returns where the program's data for the driver begins."""
     # The next word begins with the kind of what follows, 1 for a configuration. Code has such bytes, too, unaligned.
     (start,) = [found.start() for found in re.finditer(rb"COP1\x01", image) if found.start() % 16 == 0]
     return start
 
 
 def _damaged(folder: Path, index: int, word: int, image: Path = IMAGE) -> Path:
-    """The image with another word in the program's data for the driver, counted from `COP1` on."""
+    """Returns the image with another word in the program's data for the driver, counted from `COP1` on."""
     data = bytearray(image.read_bytes())
     struct.pack_into("<I", data, _commands(data) + 4 * index, word)
     path = folder / image.name
@@ -54,13 +54,13 @@ def _damaged(folder: Path, index: int, word: int, image: Path = IMAGE) -> Path:
 
 
 def _words(image: Path) -> list[int]:
-    """The beginning of the program's data for the driver."""
+    """Returns the beginning of the program's data for the driver."""
     data = image.read_bytes()
     return [word for (word,) in struct.iter_unpack("<I", data[_commands(data) :][:4000])]
 
 
 def _stream(image: Path) -> int:
-    """Where the commands begin, counted as in _damaged()."""
+    """Returns where the commands begin, counted as in _damaged()."""
     return next(i for i, word in enumerate(_words(image)) if i > 3 and word & 0xFF == 2) + 1
 
 
@@ -92,7 +92,7 @@ def test_the_size_report_knows_the_npus_part() -> None:
     report = json.loads(next(path for path in LOADED_FILES if path.name.endswith(".report.json")).read_text())
     data = LOADED.read_bytes()
     start = _commands(data)
-    # The block's length lies in the header before its data, and behind it comes the block of weights.
+    # The header before the block's data has its length, and the block of weights follows.
     (commands,) = struct.unpack_from("<I", data, start - 16)
     name, weights = struct.unpack_from("<16sI", data, start + -(-commands // 16) * 16)
     assert name.rstrip(b"\0") == b"weight_data"
@@ -106,7 +106,7 @@ def test_the_size_report_knows_the_npus_part() -> None:
 
 @of_silent_images
 def test_the_driver_takes_1_kilobyte() -> None:
-    """Beside commands and weights, in an image that prints nothing; a compiled model has nothing of the runtime."""
+    """Measures an image that prints nothing, beside commands and weights; a compiled model has no runtime."""
     (report,) = [path for path in SILENT if path.name.endswith(".report.json")]
     flash = json.loads(report.read_text())["flash"]["parts"]
     assert "runtime" not in flash
@@ -115,7 +115,7 @@ def test_the_driver_takes_1_kilobyte() -> None:
 
 @of_silent_images
 def test_an_execution_takes_few_instructions_of_the_core_whatever_the_input() -> None:
-    """Of a whole delegate, whose inputs and outputs lie where the NPU has them."""
+    """Tests a whole delegate, whose inputs and outputs are where the NPU has them."""
     (silent,) = [path for path in SILENT if path.suffix == ".elf"]
     (larger,) = [Path(name) for name in os.environ["LARGER"].split() if name.endswith(".elf")]
     counts = {}

@@ -1,4 +1,4 @@
-"""A small keyword transformer: 49 frames of ten MFCCs and a class token, two layers; random weights, seed 0.
+"""Defines a small keyword transformer: 49 frames of ten MFCCs and a class token, two layers; random weights, seed 0.
 
 Berg et al., "Keyword Transformer: A Self-Attention Model for Keyword Spotting", 2021, with fewer and narrower layers.
 """

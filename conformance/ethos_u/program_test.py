@@ -33,7 +33,7 @@ def test_golden_outputs() -> None:
 
 
 def test_report() -> None:
-    """What the report says of sizes is what the program has, and its layers add up."""
+    """The report's sizes are the program's, and its layers add up."""
     (delegate,) = _REPORT.delegates
     blocks = delegate.commands_bytes + delegate.weights_bytes
     assert blocks < delegate.bytes < blocks + 1024

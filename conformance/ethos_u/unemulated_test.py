@@ -20,9 +20,9 @@ _PATH = next(path for path in _FILES if path.suffix == ".elf")
 _IMAGE = ElfImage(_PATH)
 _BOARD = read_board(Path(os.environ["BOARD"]))
 _NPU_BASE = int(os.environ["NPU_BASE"], 16)
-# Whether some operators run on the core.
+# True if some operators run on the core.
 _HAS_KERNELS = os.environ["HAS_KERNELS"] == "True"
-# What a line of the core's data cache has.
+# Bytes of a line of the core's data cache.
 _CACHE_LINE = 32
 # EABI, Tag_CPU_arch: Armv8.1-M with the main extension.
 _ARMV8_1_M_MAIN = 21

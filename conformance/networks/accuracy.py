@@ -1,9 +1,9 @@
-"""Measures how far int8 is from floating point on held-out inputs.
+"""Measures the error of int8 against floating point on held-out inputs.
 
 Usage: bazel run //conformance/networks:accuracy [-- NAME...]
 
 The networks of trained.py are exported as `torch_program` does it, with everything in int8 that can be, and the program
-is run in Python on inputs that were not used for calibration. Printed are the signal-to-noise ratio of the worst output
+is run in Python on inputs that were not used for calibration. It prints the signal-to-noise ratio of the worst output
 of each, the accuracies of those that classify, and median, worst and number below 30 dB of all. With --results a run
 that was interrupted goes on, and --against compares with the results of another one, such as of another commit.
 """
@@ -32,17 +32,17 @@ from tools.quiet.console import UserError, user_path
 from tools.quiet.tool import run_tool
 
 _CORE = "cortex-m4"
-# What is usual of int8.
+# A usual error of int8.
 _USUAL = 30
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a network.
+    """The result of a network.
 
     Attributes:
-      snr_db: of the output that is worst, on the evaluation set.
-      accuracies: of floating point and int8, of a network that is trained.
+      snr_db: the worst output's, on the evaluation set.
+      accuracies: those of floating point and int8, for a trained network.
     """
 
     snr_db: float
@@ -85,7 +85,7 @@ def _read(path: Path) -> dict[str, Outcome]:
 
 
 def summary(ratios: Sequence[float]) -> str:
-    """Median, worst and number below what is usual."""
+    """Returns median, worst and number below what is usual."""
     below = sum(ratio < _USUAL for ratio in ratios)
     return (
         f"{len(ratios)} networks: median {statistics.median(ratios):.1f} dB, worst {min(ratios):.1f}, {below} < 30 dB"

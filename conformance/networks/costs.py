@@ -48,10 +48,10 @@ from tools.verify.run_pte.run_pte import encode_inputs, read_runners
 
 _BOARDS = {"cortex-m4": "mps2_an386", "cortex-m55": "mps3_an547"}
 _BORDER = "border"
-# Instructions of a call beside those for each output and product. Without a limit those of slow operators, which were
-# measured at few sizes, would go to the call, so that small ones seemed dear.
+# A call takes instructions beside those for each output and product. Without a limit those of slow operators, which
+# were measured at few sizes, would go to the call, so that small ones seemed expensive.
 _MAX_PER_CALL = 10000
-# How far prices may be from what is measured, and what the mean error counts for beside the largest one in a fit.
+# The largest relative error of a price, and the weight of the mean error beside the largest one in a fit.
 _MAX_ERROR = 0.15
 _OF_MEAN = 0.2
 
@@ -104,21 +104,21 @@ def measure(core: str, names: Sequence[str]) -> list[Measured]:
 
 
 def _work(name: str) -> Work:
-    """What an operator of single.py does in a graph that is to be quantized."""
+    """Returns what an operator of single.py does in a graph that is to be quantized."""
     entry = single.SINGLES[name].entry()
     inputs = quantize.channels_last(entry.example_inputs())
     program = CORTEX_M.run(capture(entry.model(), inputs))
     calls = [node for node in program.graph.nodes if node.op == "call_function"]
     works = [work for node in calls if (work := work_of(node)) is not None]
     works += [work for node in calls if scores_of(node) is not None and (work := work_of_group([node])) is not None]
-    # Beside an operator there may be copies to the order that it takes.
+    # An operator may need copies to the order that it takes.
     works = [work for work in works if name.startswith(work.kind)] or works
     (work,) = works or [Work("permute", (1, inputs[0].numel()))]
     return work
 
 
 def _elements(name: str) -> tuple[int, int]:
-    """How many elements go into an operator of single.py, and come out."""
+    """Returns how many elements go into an operator of single.py, and come out."""
     entry = single.SINGLES[name].entry()
     inputs = entry.example_inputs()
     with torch.no_grad():
@@ -126,7 +126,7 @@ def _elements(name: str) -> tuple[int, int]:
 
 
 def _call(name: str) -> Work | None:
-    """What an operator of single.py is in floating point, if it is one call of a program."""
+    """Returns what an operator of single.py is in floating point, if it is one call of a program."""
     entry = single.SINGLES[name].entry()
     emitted = emit(to_edge(capture(entry.model(), entry.example_inputs())))
     kept = optimize_plan(emitted.program.execution_plan[0]).kept
@@ -134,7 +134,7 @@ def _call(name: str) -> Work | None:
 
 
 def _works(core: str, measured: Sequence[Measured]) -> list[Work | None]:
-    """What was measured; None for what quantizes and dequantizes."""
+    """Returns the measured operators; None for those that quantize and dequantize."""
     works: list[Work | None] = []
     for each in measured:
         kind = each.name.rpartition("_")[0]
@@ -164,7 +164,7 @@ def check(core: str, measured: Sequence[Measured]) -> bool:
 
 
 def _fit(amounts: numpy.ndarray, counts: numpy.ndarray) -> numpy.ndarray:
-    """The factors without negative ones whose largest relative error is smallest, and the mean one with it."""
+    """Returns the factors without negative ones whose largest relative error is smallest, and the mean one with it."""
     relative = amounts / counts[:, None]
     samples, factors = relative.shape
     # Behind the factors: the largest error, and those of all samples.
@@ -179,12 +179,12 @@ def _fit(amounts: numpy.ndarray, counts: numpy.ndarray) -> numpy.ndarray:
 
 
 def fit(core: str, measured: Sequence[Measured]) -> dict[str, dict[str, list[float]]]:
-    """The factors per form and kind of operator, on the core that was measured."""
+    """Returns the factors per form and kind of operator, on the core that was measured."""
     rows: dict[tuple[str, str], list[tuple[str, tuple[int, ...], int]]] = {}
     by_name = {(each.name, each.form): each.instructions for each in measured}
     for each, work in zip(measured, _works(core, measured), strict=True):
         if work is None:
-            # Both at once: what comes in, and what goes out.
+            # The difference covers both inputs and outputs.
             more = each.instructions - by_name[each.name, "int8"]
             rows.setdefault((each.form, _BORDER), []).append((each.name, (1, *_elements(each.name)), more))
         else:
@@ -212,7 +212,7 @@ def fit(core: str, measured: Sequence[Measured]) -> dict[str, dict[str, list[flo
 
 
 def _text(factors: Any, indent: str = "") -> str:
-    """costs.json, a line for each kind of operator."""
+    """Returns costs.json, a line for each kind of operator."""
     if isinstance(factors, list):
         return json.dumps(factors)
     lines = (f"{indent} {json.dumps(name)}: {_text(below, indent + ' ')}" for name, below in factors.items())

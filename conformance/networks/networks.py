@@ -32,7 +32,7 @@ class Network:
     batch: int = 1
 
     def model(self) -> nn.Module:
-        """The module with random weights, and statistics of batch normalization as after training."""
+        """Returns the module with random weights, and statistics of batch normalization as after training."""
         torch.manual_seed(0)
         model = self.make()
         if any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in model.modules()):
@@ -43,16 +43,16 @@ class Network:
         return model.eval()
 
     def sample(self, seed: int) -> tuple[Tensor, ...]:
-        """The input number `seed`."""
+        """Returns the input number `seed`."""
         return (torch.randn(self.shape, generator=torch.Generator().manual_seed(seed)),)
 
     def entry(self) -> SimpleNamespace:
-        """What a model file has for it."""
+        """Returns what a model file has for it."""
         return SimpleNamespace(
             model=self.model,
             example_inputs=lambda: self.sample(0),
             calibration_inputs=lambda: [self.sample(index) for index in range(_CALIBRATION)],
-            # None of what was calibrated on.
+            # It is not among the inputs of the calibration.
             evaluation_set=lambda: ([self.sample(50 + i) for i in range(_EVALUATION)], torch.zeros(_EVALUATION).long()),
         )
 
@@ -73,7 +73,7 @@ def _network(*shape: int) -> Callable[[type[nn.Module]], type[nn.Module]]:
 
 
 def entries() -> dict[str, SimpleNamespace]:
-    """The models of this file, by name."""
+    """Returns the models of this file, by name."""
     return {name: network.entry() for name, network in NETWORKS.items()}
 
 
@@ -84,7 +84,7 @@ def _sequential(name: str, shape: tuple[int, ...], make: Callable[[], list[nn.Mo
 def _conv(
     inputs: int, outputs: int, kernel: int = 3, stride: int = 1, groups: int = 1, act: type[nn.Module] | None = nn.ReLU
 ) -> nn.Sequential:
-    """Convolution, batch normalization, activation."""
+    """Returns a convolution, batch normalization and an activation."""
     conv = nn.Conv2d(inputs, outputs, kernel, stride, kernel // 2, groups=groups, bias=False)
     return nn.Sequential(conv, nn.BatchNorm2d(outputs), *([] if act is None else [act()]))
 
@@ -508,7 +508,7 @@ class TabularGates(nn.Module):
 
 # Attention.
 class _Attention(nn.Module):
-    """As written by hand: one projection, heads by reshape."""
+    """An attention as written by hand: one projection, heads by reshape."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
@@ -691,7 +691,7 @@ class Conformer(nn.Module):
 
 @_network(*_IMAGE)
 class DepthDecoder(nn.Module):
-    """Of depth estimation: elements reflected around images, and repeated."""
+    """A network of depth estimation: elements reflected around images, and repeated."""
 
     def __init__(self) -> None:
         super().__init__()

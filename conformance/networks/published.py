@@ -14,8 +14,8 @@ from typing import Any
 
 from torch import Tensor, nn
 
-# Of torchvision, whose operators of C++ are for another build of torch: nothing here calls them, but importing it
-# describes them.
+# This stub stands for torchvision's description of its C++ operators, which are for another build of torch and not
+# called here.
 sys.modules.setdefault("torchvision._meta_registrations", types.ModuleType("torchvision._meta_registrations"))
 
 from conformance.networks import sweep  # noqa: E402
@@ -29,7 +29,7 @@ _BATCH = 2
 
 
 def entries() -> dict[str, types.SimpleNamespace]:
-    """The models of this file, by name."""
+    """Returns the models of this file, by name."""
     return {name: network.entry() for name, network in NETWORKS.items()}
 
 
@@ -157,7 +157,7 @@ def torchvision_swin_v2() -> nn.Module:
 
 @_named(1, 3, 64, 64)
 def torchvision_lraspp() -> nn.Module:
-    """Segmentation: every pixel's class."""
+    """Returns a network of segmentation: every pixel's class."""
     from torchvision.models import mobilenet_v3_small
     from torchvision.models._utils import IntermediateLayerGetter
     from torchvision.models.segmentation.lraspp import LRASPP
@@ -191,7 +191,7 @@ def _timm(name: str, size: int = 64, **options: Any) -> None:
     NETWORKS[f"timm_{name}"] = Network(make, (1, 3, size, size), _BATCH)
 
 
-# Those with which timm tests its own blocks, a few thousand weights each.
+# timm tests its own blocks with these, a few thousand weights each.
 for _name in ("byobnet", "convnext", "convnext2", "efficientnet", "efficientnet_ln", "mambaout", "nfnet", "resnet"):
     _timm(f"test_{_name}")
 for _name in ("test_vit", "test_vit2", "test_vit3"):
@@ -229,7 +229,7 @@ def _transformers(
     made_with: dict[str, Any] | None = None,
     **config: Any,
 ) -> None:
-    """A network of transformers: `<name><kind>` of a `<name>Config`, called with its input `given`."""
+    """Adds a network of transformers: `<name><kind>` of a `<name>Config`, called with its input `given`."""
 
     def make() -> nn.Module:
         import transformers

@@ -37,7 +37,7 @@ class _First(nn.Module):
 
 
 class _CausalSoftmax(nn.Module):
-    """Of scores whose rows each see what comes before them, and themselves."""
+    """A softmax of scores whose rows each see the earlier ones and themselves."""
 
     def forward(self, scores: Tensor) -> Tensor:
         rows, columns = scores.shape[-2:]
@@ -59,16 +59,16 @@ class Single:
     is_float32: bool = True
 
     def has(self, form: str) -> bool:
-        """Whether a form is to be measured: `float32`, or others."""
+        """Returns whether a form is to be measured: `float32`, or others."""
         return self.is_float32 if form == "float32" else self.is_int8
 
     def sample(self, seed: int) -> tuple[Tensor, ...]:
-        """The inputs number `seed`."""
+        """Returns the inputs number `seed`."""
         generator = torch.Generator().manual_seed(seed)
         return tuple(torch.randn(shape, generator=generator) for shape in self.shapes)
 
     def entry(self) -> SimpleNamespace:
-        """What a model file has for it."""
+        """Returns what a model file has for it."""
 
         def model() -> nn.Module:
             torch.manual_seed(0)
@@ -167,7 +167,7 @@ for _shape in [(1, 16), (16, 32), (24, 64), (4, 256), (64, 8)]:
 for _groups, _image in [(2, (1, 8, 6, 6)), (4, (1, 16, 12, 12)), (32, (1, 32, 8, 8)), (1, (1, 32, 4, 4))]:
     _add("group_norm", lambda groups=_groups, image=_image: nn.GroupNorm(groups, image[1]), _image)
 
-# Over time: one row of pixels.
+# It works over time: one row of pixels.
 for _channels, _size, _kernel, _pad, _dilation in [
     (8, 95, 48, 12, 1), (8, 48, 9, 2, 1), (16, 37, 3, 0, 1), (6, 64, 9, 2, 1), (24, 48, 3, 1, 1), (24, 48, 3, 2, 2),
     (16, 64, 3, 4, 4), (8, 40, 5, 4, 2),
@@ -224,7 +224,7 @@ for _image in _IMAGES:
         _add(_name, lambda f=_function: _Call(f), _image)
     for _name, _function in {"hardtanh": F.relu6, "scale": lambda x: x * 0.3}.items():
         _add(_name, lambda f=_function: _Call(f), _image)
-# As upsampling and padding with elements are in int8 programs: rows, and pixels, of images that lie channels-last.
+# Upsampling and padding with elements do this in int8 programs: rows, and pixels, of channels-last images.
 for _dim in (0, 1):
     for _shape in [(6, 6, 8), (16, 16, 8), (8, 8, 24)]:
         _index = torch.arange(2 * _shape[_dim]) // 2
@@ -242,7 +242,7 @@ for _image in _IMAGES:
     _add("sum", lambda: _Call(lambda x: x.sum(-1)), _image, is_int8=False)
     _add("sum", lambda: _Call(lambda x: x.sum(1)), _image, is_int8=False)
     _add("upsample_bilinear2d", lambda: nn.Upsample(scale_factor=2, mode="bilinear"), _image, is_int8=False)
-# As padding and upsampling are in floating point, where nothing but a table of indices says what is chosen.
+# Padding and upsampling do this in floating point, where only a table of indices tells what is chosen.
 for _shape in [(1, 8, 16, 16), (1, 3, 20, 20), (1, 16, 6, 6), (1, 8, 64)]:
     for _dim in range(2, len(_shape)):
         _index = (torch.arange(_shape[_dim] + 2) - 1).abs().clamp(max=_shape[_dim] - 1)
@@ -303,5 +303,5 @@ for _kind, _gates in ((nn.LSTM, "lstm"), (nn.GRU, "gru")):
 
 
 def entries() -> dict[str, SimpleNamespace]:
-    """The models of this file, by name."""
+    """Returns the models of this file, by name."""
     return {name: single.entry() for name, single in SINGLES.items()}

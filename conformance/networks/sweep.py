@@ -4,13 +4,13 @@ Usage: bazel run //conformance/networks:sweep [-- NAME...]
 
 Those of networks.py; :published does the same with those of published.py.
 
-Each is exported as `torch_program` does it and run on an emulated board, a Cortex-M4's unless told otherwise, and what
-comes out is held to the golden data of the export: in float32, in int8 wherever that can be, and as is chosen by
-default. Printed is a table: instructions of an inference, bytes of the programs, which lie in flash, and of memory for
-tensors and kernels, signal-to-noise ratio against float32 on inputs that were not used for calibration, and the places
-that stay in floating point. A program that was chosen, but is slower than the one that was not, is a failure. With
---results a sweep that was interrupted goes on, and other networks or boards are added. With --update the tables of a
-document are written anew, docs/networks.md's for one.
+Each is exported as `torch_program` does it and run on an emulated board, a Cortex-M4's unless told otherwise, and its
+outputs are compared with the export's golden data: in float32, in int8 wherever that can be, and in the default form.
+It prints a table: instructions of an inference, bytes of the programs, which are in flash, and of memory for tensors
+and kernels, signal-to-noise ratio against float32 on inputs that were not used for calibration, and the operators that
+stay in floating point. A program that was chosen, but is slower than the one that was not, is a failure. With --results
+a sweep that was interrupted goes on, and other networks or boards are added. With --update the tables of a document are
+written anew, docs/networks.md's for one.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ _FLOAT32, _INT8, _DEFAULT = FORMS = "float32", "int8", "default"
 # Columns of a table behind instructions: parts of what float32 takes, and what else there is to say.
 _COLUMNS = ("int8 flash", "default flash", "int8 RAM", "default RAM", "SNR dB", "in floating point")
 
-# What floating point may take of the instructions of int8 where torch_program chooses it for a whole network.
+# torch_program chooses floating point for a whole network if it takes at most this share of int8's instructions.
 _WORTH = 0.9
-# What counts of the same program differ by at most, which depend on where it lies.
+# Counts of the same program at different addresses differ by at most this.
 _NOISE = 1.002
 # A kernel of floating point rounds in another order than PyTorch's.
 _FLOAT_TOLERANCE = 1e-4
@@ -56,17 +56,17 @@ _FLOAT_TOLERANCE = 1e-4
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a network.
+    """The result of a network.
 
     Attributes:
-      problem: why there is nothing else; None if it ran and returned what the export says.
+      problem: the reason for no other result; None if it ran and returned the export's outputs.
       is_refused: whether the problem is one that the export told its user.
-      in_float: places of an int8 program that stayed in floating point.
-      snr_db: of the output that is worst.
+      in_float: operators of an int8 program that stayed in floating point.
+      snr_db: the worst output's.
       instructions: of one inference on the board.
       size: of the program, in bytes.
-      memory: for tensors and what kernels work in, in bytes.
-      right: the share of inputs that it is right on, of a network that is judged.
+      memory: bytes for tensors and the kernels' work.
+      right: the share of inputs that it is right on, if that is counted.
     """
 
     problem: str | None = None
@@ -80,13 +80,13 @@ class Outcome:
 
     @property
     def is_all_floating(self) -> bool:
-        """Whether the build left the whole network in floating point."""
+        """Returns whether the build left the whole network in floating point."""
         return any("everything stays in floating point" in text for text in self.in_float)
 
 
 @dataclass(frozen=True)
 class Outcomes:
-    """What became of a network in each form."""
+    """The results of a network in each form."""
 
     floating: Outcome
     int8: Outcome
@@ -94,16 +94,16 @@ class Outcomes:
 
     @property
     def all(self) -> tuple[Outcome, Outcome, Outcome]:
-        """Those of FORMS."""
+        """Returns the results in the order of FORMS."""
         return self.floating, self.int8, self.chosen
 
     @property
     def problem(self) -> str | None:
-        """Why there is nothing to compare; None if all ran."""
+        """Returns the reason for which there is nothing to compare; None if all ran."""
         return next((outcome.problem for outcome in self.all if outcome.problem is not None), None)
 
     def wrong_choice(self) -> str | None:
-        """What is wrong with what was chosen; None if that is not slower than what was not."""
+        """Returns the error of the choice; None if the chosen form is not slower than the other."""
         floating, chosen = self.floating, self.chosen
         if chosen.instructions > _NOISE * self.int8.instructions:
             return f"chosen were {chosen.instructions:,} instructions, int8 alone takes {self.int8.instructions:,}"
@@ -152,7 +152,7 @@ def run(name: str, form: str, board: str, file: Path = Path(networks.__file__), 
     outputs = range(len(manifest["outputs"]))
     for index in outputs:
         expected, actual = golden[f"output_{index}"][0].astype(float), result.outputs[index].array
-        # What int8 leaves in floating point may round to the next integer.
+        # Values that int8 leaves in floating point may round to the next integer.
         span = float(numpy.abs(expected).max())
         limit = _FLOAT_TOLERANCE * (1 + span) if form == _FLOAT32 else span / 16
         if numpy.abs(expected - actual).max() > limit:
@@ -170,7 +170,7 @@ def run(name: str, form: str, board: str, file: Path = Path(networks.__file__), 
 
 
 def snr(expected: numpy.ndarray, actual: numpy.ndarray) -> float:
-    """The signal-to-noise ratio in dB of all elements; infinite if they are equal."""
+    """Returns the signal-to-noise ratio in dB of all elements; infinite if they are equal."""
     signal, noise = (expected.astype(float) ** 2).sum(), ((expected.astype(float) - actual) ** 2).sum()
     return math.inf if noise == 0 else 10 * math.log10(max(signal, 1e-30) / noise)
 
@@ -192,7 +192,7 @@ class Results:
                     raise UserError(f"{path}:{number} is no result of a sweep ({error}); remove the file.") from error
 
     def get(self, name: str, form: str, board: str) -> Outcome:
-        """What became of a network; it is run if that is not known."""
+        """Returns what became of a network; it is run if that is not known."""
         key = (board, name, form)
         if key not in self._outcomes:
             self._outcomes[key] = run(name, form, board, self._file, self._judge)
@@ -202,7 +202,7 @@ class Results:
         return self._outcomes[key]
 
     def all_forms(self, name: str, board: str) -> Outcomes:
-        """What became of a network in float32, in int8, and as is chosen by default."""
+        """Returns what became of a network in float32, in int8, and as is chosen by default."""
         return Outcomes(*(self.get(name, form, board) for form in FORMS))
 
 
@@ -233,7 +233,7 @@ def _print_table(names: Sequence[str], board: str, results: Results) -> bool:
 
 
 def _summaries(board: str, rows: Sequence[Outcomes]) -> str:
-    """What int8 and the default come to on a board, a line each."""
+    """Returns what int8 and the default come to on a board, a line each."""
     lines = []
     for form, found in ((_INT8, [row.int8 for row in rows]), (_DEFAULT, [row.chosen for row in rows])):
         ratios = [each.instructions / row.floating.instructions for each, row in zip(found, rows, strict=True)]
@@ -246,7 +246,7 @@ def _summaries(board: str, rows: Sequence[Outcomes]) -> str:
 
 
 def document_table(names: Sequence[str], boards: Sequence[str], results: Results) -> str:
-    """The networks as a table for a document: what int8 wherever it can be and the default take of float32's
+    """Returns the networks as a table for a document: what int8 wherever it can be and the default take of float32's
     instructions on each board, and a summary.
 
     All else is of the first board: bytes of program (flash) and of memory (RAM) as a part of float32's, SNR and places
@@ -279,7 +279,7 @@ def document_table(names: Sequence[str], boards: Sequence[str], results: Results
 
 
 def _cells(found: Outcomes) -> str:
-    """The cells of _COLUMNS."""
+    """Returns the cells of _COLUMNS."""
     floating, chosen = found.floating, found.chosen
     sizes = [f"{each.size / floating.size:.2f}" for each in found.all[1:]]
     memory = [f"{each.memory / max(floating.memory, 1):.2f}" for each in found.all[1:]]
@@ -289,7 +289,7 @@ def _cells(found: Outcomes) -> str:
 
 
 def update(document: Path, tables: Mapping[str, str]) -> None:
-    """Writes tables of a document anew: what is between the comments `table: NAME` and `end of table`."""
+    """Writes tables of a document anew, between the comments `table: NAME` and `end of table`."""
     with reading("document", document, "name a Markdown file with tables of networks"):
         text = document.read_text(encoding="utf-8")
     for name, table in tables.items():
@@ -322,7 +322,7 @@ def _sweep(file: Path, groups: Mapping[str, Sequence[str]], arguments: Sequence[
 
 
 def main(file: str, groups: Mapping[str, Sequence[str]], arguments: Sequence[str]) -> int:
-    """The command over the networks of a model file, by table; returns the exit status."""
+    """Runs the command over the networks of a model file, by table; returns the exit status."""
     return run_tool("sweep", _sweep, Path(file), groups, arguments)
 
 

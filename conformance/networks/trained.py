@@ -71,14 +71,14 @@ def _head(channels: int) -> list[nn.Module]:
 
 @_trained
 def mobilenet_v2() -> nn.Module:
-    """Inverted residuals with relu6, two of which are added to in a row."""
+    """Returns inverted residuals with relu6, two of which are added to in a row."""
     blocks = [_Inverted(8, 8), _Inverted(8, 8), _Inverted(8, 16, stride=2), _Inverted(16, 16), _Inverted(16, 16)]
     return nn.Sequential(*_stem(8, nn.ReLU6), *blocks, *_head(16))
 
 
 @_trained
 def mobilenet_v2_spread() -> nn.Module:
-    """The same, whose channels are of several sizes, as years of weight decay leave those of published weights."""
+    """Returns the same with channels of several sizes, as years of weight decay leave those of published weights."""
     net = mobilenet_v2()
     for norm in (module for module in net.modules() if isinstance(module, nn.BatchNorm2d)):
         norm.weight.data = 0.5 * torch.randn_like(norm.weight).exp()
@@ -87,14 +87,14 @@ def mobilenet_v2_spread() -> nn.Module:
 
 @_trained
 def mobilenet_v2_relu() -> nn.Module:
-    """The same with relu."""
+    """Returns the same with relu."""
     blocks = [_Inverted(8, 8, nn.ReLU), _Inverted(8, 16, nn.ReLU, 2), _Inverted(16, 16, nn.ReLU)]
     return nn.Sequential(*_stem(8, nn.ReLU), *blocks, *_head(16))
 
 
 @_trained
 def mobilenet_v1() -> nn.Module:
-    """Depthwise and pointwise convolutions with relu6."""
+    """Returns depthwise and pointwise convolutions with relu6."""
 
     def block(inputs: int, outputs: int, stride: int) -> list[nn.Module]:
         return [
@@ -107,13 +107,13 @@ def mobilenet_v1() -> nn.Module:
 
 @_trained
 def res_net() -> nn.Module:
-    """Basic blocks."""
+    """Returns basic blocks."""
     return nn.Sequential(*_stem(8, nn.ReLU), _Residual(8), _Residual(8), nn.MaxPool2d(2), _Residual(8), *_head(8))
 
 
 @_trained
 def perceptron() -> nn.Module:
-    """Linear layers."""
+    """Returns linear layers."""
     return nn.Sequential(
         nn.Flatten(), nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 32), nn.ReLU(), nn.Linear(32, 10)
     )  # fmt: skip
@@ -121,7 +121,7 @@ def perceptron() -> nn.Module:
 
 @_trained
 def rows() -> nn.Module:
-    """A transformer whose tokens are the rows of the image."""
+    """Returns a transformer whose tokens are the rows of the image."""
     layer = nn.TransformerEncoderLayer(16, 2, 32, dropout=0.0, batch_first=True)
     return nn.Sequential(
         nn.Flatten(1, 2), nn.Linear(8, 16), nn.TransformerEncoder(layer, 2, enable_nested_tensor=False), nn.Flatten(),
@@ -130,7 +130,7 @@ def rows() -> nn.Module:
 
 
 def entries() -> dict[str, SimpleNamespace]:
-    """The models of this file, by name."""
+    """Returns the models of this file, by name."""
     random = {name: _random(network) for name, network in NETWORKS.items()}
     return random | {name: _of_digits(make) for name, make in TRAINED.items()}
 

@@ -62,11 +62,11 @@ class Network:
     right: Callable[[list[numpy.ndarray], list[numpy.ndarray]], float]
 
     def entry(self) -> types.SimpleNamespace:
-        """What a model file has for it."""
+        """Returns what a model file has for it."""
 
         def evaluation() -> tuple[list[Sample], Tensor]:
             samples = self.evaluation()
-            # What is right is counted here.
+            # Right answers are counted here.
             return samples, torch.zeros(len(samples), dtype=torch.long)
 
         return types.SimpleNamespace(
@@ -78,7 +78,7 @@ class Network:
 
 
 def _file(package: str, name: str) -> Path:
-    """A file of a package, which is not imported."""
+    """Returns a file of a package, which is not imported."""
     spec = importlib.util.find_spec(package)
     assert spec is not None and spec.submodule_search_locations, package
     return Path(spec.submodule_search_locations[0]) / name
@@ -134,7 +134,7 @@ def _silero() -> nn.Module:
     return net
 
 
-# How many samples a call takes, of which the first were the last of the call before.
+# The samples of a call; the first were the last of the call before.
 _CALL, _CONTEXT = 512, 64
 _SAID = {
     "calibration": [
@@ -150,7 +150,7 @@ _SAID = {
 
 @functools.cache
 def _espeak() -> tuple[ctypes.CDLL, int]:
-    """The library of espeak-ng, and the rate of its samples."""
+    """Returns the library of espeak-ng, and the rate of its samples."""
     library = ctypes.CDLL(str(_file("espeakng_loader", "libespeak-ng.so")))
     # Retrieval in place of playback; without leaving the process where it fails.
     rate = library.espeak_Initialize(1, 500, str(_file("espeakng_loader", "espeak-ng-data")).encode(), 0x8000)
@@ -159,7 +159,7 @@ def _espeak() -> tuple[ctypes.CDLL, int]:
 
 
 def _speech(text: str, pitch: int) -> numpy.ndarray:
-    """What espeak-ng says."""
+    """Returns what espeak-ng says."""
     library, rate = _espeak()
     parts: list[numpy.ndarray] = []
 
@@ -181,7 +181,7 @@ def _speech(text: str, pitch: int) -> numpy.ndarray:
 
 @functools.cache
 def _stream(kind: str) -> tuple[list[Sample], numpy.ndarray]:
-    """Speech with pauses and noise, call by call, and whether there is speech in each."""
+    """Returns speech with pauses and noise, call by call, and whether there is speech in each."""
     random = numpy.random.default_rng(len(kind))
     parts = [numpy.zeros(_RATE // 2)]
     for text, pitch in _SAID[kind]:
@@ -334,14 +334,14 @@ def _frames(seed: int, count: int) -> list[Sample]:
 
 
 def _weighted(activations: numpy.ndarray, around: int) -> numpy.ndarray:
-    """The bin of the largest activation, as the mean of those around it."""
+    """Returns the bin of the largest activation, as the mean of those around it."""
     bins = numpy.arange(activations.shape[1])
     near = numpy.abs(bins - activations.argmax(1)[:, None]) <= around
     return (activations * near * bins).sum(1) / (activations * near).sum(1)
 
 
 def _within_50_cents(cents: numpy.ndarray) -> float:
-    """The share of cents above 10 Hz that are the tones' of the evaluation set."""
+    """Returns the share of cents above 10 Hz that are the tones' of the evaluation set."""
     expected = 1200 * numpy.log2(_tones(2, _EVALUATED_TONES, 1)[1] / 10)
     return float((numpy.abs(cents - expected) < 50).mean())
 
@@ -398,7 +398,7 @@ def _pesto() -> nn.Module:
 
 
 def _spectra(seed: int, count: int) -> list[Sample]:
-    """Logarithmic spectra of tones, with the package's transform."""
+    """Returns logarithmic spectra of tones, with the package's transform."""
     # The package itself imports torchaudio.
     spec = importlib.util.find_spec("pesto")
     assert spec is not None
@@ -466,11 +466,11 @@ NETWORKS = {
 
 
 def entries() -> dict[str, types.SimpleNamespace]:
-    """The models of this file, by name."""
+    """Returns the models of this file, by name."""
     return {name: network.entry() for name, network in NETWORKS.items()}
 
 
-# What the default may lose of the inputs that float32 is right on.
+# The default may lose at most this share of the inputs that float32 is right on.
 _MOST_LOST = 0.01
 
 

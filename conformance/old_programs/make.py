@@ -43,7 +43,7 @@ class Scale(nn.Module):
 
 
 def models() -> Iterator[tuple[str, nn.Module, tuple[torch.Tensor, ...], Any]]:
-    """Name, model, inputs and dynamic shapes of each."""
+    """Yields name, model, inputs and dynamic shapes of each."""
     torch.manual_seed(0)
     mlp = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
     cnn = nn.Sequential(nn.Conv2d(2, 3, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(12, 4))
@@ -57,7 +57,9 @@ def models() -> Iterator[tuple[str, nn.Module, tuple[torch.Tensor, ...], Any]]:
 
 
 def configurations() -> Iterator[tuple[str, ExecutorchBackendConfig]]:
-    """Where constants lie: the release's default, and inside or outside of the program where there is the choice."""
+    """Yields configurations by the place of constants: the release's default, and inside or outside of the program if
+    there is the choice.
+    """
     yield "", ExecutorchBackendConfig()
     for name, value in (("inline", False), ("segment", True)):
         try:

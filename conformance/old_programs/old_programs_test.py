@@ -22,7 +22,7 @@ FLOAT = 6
 
 
 def programs(release: str) -> Iterator[tuple[str, Case, np.ndarray]]:
-    """Per program of a release its name, the program with its inputs, and what eager makes of these."""
+    """Reads, per program of a release, its name, the program with its inputs, and eager's results."""
     with np.load(FOLDER / release / "golden.npz") as golden:
         arrays = dict(golden)
     for path in sorted((FOLDER / release).glob("*.pte")):

@@ -1,4 +1,4 @@
-"""What VGF has not among layers that it has: other kernels, with images and numbers as these take them."""
+"""A model of VGF's layers and of others that it lacks, with images and numbers as the other kernels take them."""
 
 import torch
 from torch import nn
@@ -14,7 +14,7 @@ class Mixed(nn.Module):
 
     def forward(self, image: torch.Tensor) -> tuple[torch.Tensor, ...]:
         found = self.first(image)
-        # Weights that are computed, of an image that lies channels-last.
+        # Weights that are computed, of a channels-last image.
         kernel = self.kernel(found.mean((2, 3))).reshape(8, 8, 1, 1)
         computed = functional.conv2d(found, kernel)
         # A view of it, and places of numbers, in 64 bits.

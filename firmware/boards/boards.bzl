@@ -1,18 +1,18 @@
-"""The boards of this tree, and what each is used for.
+"""Lists the boards of this tree, and the uses of each.
 
 A new one is its folder and a line here, which `bazel run //tools:new_board` writes; without a role it costs tests one image
-without a model, of which //firmware/tests:board_images_test holds that it begins and lies where the board wants it.
+without a model, of which //firmware/tests:board_images_test holds that it is at the address that the board wants.
 """
 
-# What a board is used for here:
+# A board has these uses here:
 #   emulated: QEMU emulates it; every model is tested on it, on the first one each time and on others at night
 #   vector: an emulated board for int8 models alone, whose kernels have code of their own for its instructions
 #   core: an emulated board for the kind of core that it has, on which a few models are tested by hand: each costs all kernels
-#   scalar: of those, the one whose core has least
+#   scalar: the one of those whose core has least
 #   simulated: //boardsim simulates it; likewise for every model that fits, in the very image that gets flashed
 #   brief: //boardsim simulates it, too: one model, a fault and the watchdog are tested on it; the model at night on a core of its own
 #   npu: a board with an NPU; the programs of //conformance/ethos_u are for it
-#   large: a simulated board with memory for what does not fit into others
+#   large: a simulated board with memory for models that do not fit into others
 #   asked: nothing here runs its images, which are built when they are asked for
 _BOARDS = {
     "nucleo_wb55rg": ["simulated"],
@@ -40,10 +40,10 @@ def _labels(role):
 # Names, which are folders of this package.
 BOARDS = list(_BOARDS)
 
-# Those whose image of //firmware is built when it is asked for.
+# Their image of //firmware is built when it is asked for.
 ASKED_BOARDS = [name for name, roles in _BOARDS.items() if "asked" in roles]
 
-# Those that the runner of any program is linked for.
+# The runner of any program is linked for these.
 QEMU_BOARDS = [name for name, roles in _BOARDS.items() if "emulated" in roles or "vector" in roles]
 
 # The one that it is linked for on demand: with it, int8 programs of every layout run.
@@ -67,7 +67,8 @@ VECTOR_BOARDS = _labels("vector")
 
 INT8_BOARDS = EMULATED_BOARDS + VECTOR_BOARDS
 
-# What a model is tested on each time, and at night: tests of kernels run on each kind of core each time, and some models on each board.
+# A model is tested on these each time, and at night: tests of kernels run on each kind of core each time, and some
+# models on each board.
 DAILY_EMULATED_BOARDS = EMULATED_BOARDS[:1]
 
 DAILY_BOARDS = DAILY_EMULATED_BOARDS + SIMULATED_BOARDS[:1]

@@ -5,7 +5,7 @@
 /// Registers of the Cortex-M system control space. Addresses and bits: Armv7-M Architecture
 /// Reference Manual (DDI 0403E), section B3.2, and Armv8-M Architecture Reference Manual
 /// (DDI 0553B), section D1.2. Armv6-M (DDI 0419E, section B3.2) and Armv8-M Baseline have fewer of
-/// them: SCB_VTOR may be missing, which then reads as zero and ignores what is written.
+/// them: SCB_VTOR may be missing; it then reads as zero and ignores writes.
 
 #if defined(__ARM_ARCH_8M_MAIN__) || defined(__ARM_ARCH_8_1M_MAIN__)
 #define CORTEX_M_MAINLINE_V8

@@ -3,14 +3,14 @@
 #include "firmware/cortex_m/core.h"
 #include "firmware/host.h"
 
-/// What the core pushes on an exception (DDI 0403E B1.5.6).
+/// The core pushes this on an exception (DDI 0403E B1.5.6).
 typedef struct {
   uint32_t r0, r1, r2, r3, r12, lr, pc, xpsr;
 } ExceptionFrame;
 
 void cortex_m_fault(void);
 
-/// Where the handler's assembly keeps the registers that the core does not push.
+/// The handler's assembly keeps the registers here that the core does not push.
 struct {
   /// The stack pointer, hence the ExceptionFrame.
   uint32_t sp;
@@ -123,7 +123,7 @@ __attribute__((used, noreturn)) void cortex_m_fault_end(void) {
   board_exit(kExitFault);
 }
 
-/// Keeps the registers. Where the stack has less than 512 bytes left, as after an overflow, it
+/// Keeps the registers. If less than 512 bytes of the stack are left, as after an overflow, it
 /// starts over at the top, far from the exception frame; else it goes on below the frame. All code
 /// runs on the main stack.
 __attribute__((naked)) void cortex_m_fault(void) {

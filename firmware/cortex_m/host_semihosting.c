@@ -26,7 +26,7 @@ static uint8_t* align_up(const uint8_t* address) {
   return (uint8_t*)(((uintptr_t)address + kAlignment - 1) & ~(uintptr_t)(kAlignment - 1));
 }
 
-/// The value of the command line's word `key=value`, or NULL.
+/// Returns the value of the command line's word `key=value`, or NULL.
 static const char* option(const char* key) {
   for (const char* word = command_line(); *word != '\0';) {
     const char* left = key;
@@ -145,7 +145,7 @@ void host_write(const void* data, size_t size) {
 }
 
 void host_arena_paint(void* arena, size_t size) {
-  // Without memset(), which small images have no other use for.
+  // This avoids memset(), for which small images have no other use.
   for (uint8_t* to = (uint8_t*)arena; size > 0; --size) {
     *to++ = kPaint;
     __asm volatile("" ::: "memory");

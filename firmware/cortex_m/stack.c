@@ -8,8 +8,8 @@
 static const uint32_t kPaint = 0xC5A5C5A5u;
 
 void cortex_m_paint_stack(void) {
-  // From the bottom up to this very frame; `volatile` keeps the loop from becoming a call of
-  // memset, whose frame would be below.
+  // Fills the stack from the bottom up to this very frame; `volatile` keeps the loop from becoming
+  // a call of memset, whose frame would be below.
   volatile uint32_t* const end = (volatile uint32_t*)__builtin_frame_address(0) - 8;
   for (volatile uint32_t* word = __stack_start; word < end; ++word) {
     *word = kPaint;

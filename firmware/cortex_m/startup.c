@@ -54,7 +54,7 @@ static void run(void) {
   board_exit(entry());
 }
 
-/// What is left of a reset once there is a stack.
+/// The rest of a reset, once there is a stack.
 __attribute__((used)) void cortex_m_start(void) {
   SCB_VTOR = (uint32_t)kVectors;
 #ifdef CORTEX_M_MAINLINE_V8

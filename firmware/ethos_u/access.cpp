@@ -6,7 +6,7 @@
 #include "firmware/ethos_u/core_registers.h"
 #include "firmware/ethos_u/driver.h"
 
-// Cores that may have a data cache. To GCC 12's preprocessor a Cortex-M7 looks like a Cortex-M4,
+// These cores may have a data cache. To GCC 12's preprocessor a Cortex-M7 looks like a Cortex-M4,
 // and a Cortex-M55 without vectors like a Cortex-M33; CCR tells them apart. Those of Armv6-M and
 // Armv8-M Baseline have none.
 #if __ARM_ARCH == 7 || defined(__ARM_ARCH_8M_MAIN__) || defined(__ARM_ARCH_8_1M_MAIN__)

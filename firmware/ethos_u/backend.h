@@ -44,7 +44,7 @@ class Backend final : public executorch::runtime::BackendInterface {
       executorch::runtime::Span<executorch::runtime::EValue*> args) const override;
 };
 
-/// The image's backend, of the registry.
+/// The image's backend in the registry.
 extern Backend backend;
 
 } // namespace ethos_u

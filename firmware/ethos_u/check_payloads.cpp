@@ -1,10 +1,9 @@
-// Says of payloads whether a device takes them: for tests, which compare it with the model of the
-// NPU.
+// Tells whether a device takes payloads: for tests, which compare it with the model of the NPU.
 //
 //   check_payloads FILE
 //
 // The file has payloads, each behind its length and the size of the NPU's own memory (uint32_t). A
-// line for each: "sound", "refused" or, of one that parse() refuses, "no payload".
+// line for each: "sound", "refused" or "no payload" for one that parse() refuses.
 
 #include <algorithm>
 #include <cstdio>

@@ -27,7 +27,7 @@ enum Operation : uint32_t {
   kDmaStart = 0x010,
 };
 
-/// Feature maps: how far the registers of each lie behind those below.
+/// The distance of each feature map's registers from those below.
 enum Map : uint32_t { kIfm = 0x00, kOfm = 0x10, kIfm2 = 0x80 };
 
 /// Registers of 16 bits, by the number of the command that sets them.
@@ -92,13 +92,13 @@ enum Mode : uint32_t {
   kNot = 36,
 };
 
-/// Of U85's precisions: whether a feature map lies in memory.
+/// U85's precisions tell with these whether a feature map is in memory.
 constexpr uint32_t kChained = 2;
 constexpr uint32_t kBrick = 16;
 constexpr int64_t kScaleBytes = 10;
 /// U85's memory for tables; that of U55 and U65 is in CONFIG.
 constexpr int64_t kTablesBytes = 2048;
-/// So that the largest offset fits into 63 bits; a table has fewer rows.
+/// This lets the largest offset fit into 63 bits; a table has fewer rows.
 constexpr uint32_t kMostIndices = 1u << 23;
 
 constexpr uint32_t bits(std::initializer_list<unsigned> numbers) {
@@ -126,7 +126,7 @@ constexpr CommandSet kCommon = {
      bits({0x20, 0x21, 0x22, 0x23, 0x24, 0x25, 0x26, 0x30, 0x31, 0x32, 0x33, 0x34}),
      bits({0x80, 0x81, 0x82, 0x83, 0x84, 0x85, 0x86, 0x90, 0x91, 0x92, 0x93})}};
 
-/// What U55 and U65, and what U85 have besides.
+/// Commands that only U55 and U65, or only U85 have.
 constexpr CommandSet kOwn[] = {
     {0, {bits({0x0D}), bits({0x23, 0x2D}), bits({0x81, 0x8D})}, {0, 0, 0}},
     {bits({0x07}),
@@ -221,7 +221,7 @@ class Checker final {
 
   // Registers
 
-  /// Where a register's value is kept: numbers whose lowest byte is 0x00 to 0x3F, then 0x80 to
+  /// A register's value has this index: numbers whose lowest byte is 0x00 to 0x3F, then 0x80 to
   /// 0x97.
   static uint32_t slot(uint32_t command) {
     return (command & 0x3F) | (command & 0x80) >> 1;
@@ -331,7 +331,7 @@ class Checker final {
     }
   }
 
-  /// Returns how much of a length lies before a split, or behind it.
+  /// Returns the part of a length before a split, or behind it.
   static int32_t part(int32_t length, int32_t split, uint32_t is_behind) {
     if (is_behind != 0) {
       return length - split;
@@ -531,7 +531,7 @@ class Checker final {
     uint32_t rows = 1;
     uint32_t planes = 1;
     if (!is_u85_) {
-      // Nobody makes commands that have other ones.
+      // No compiler makes commands with other values.
       is_sound_ &= ((source | destination) >> 9 & 7) == 0;
     } else if (dimensions != 0 || is_indexed) {
       rows = get(kDmaSize0);

@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
-/// What the driver does with registers of the core, for any way to reach them: a class with
+/// Does the driver's work on registers of the core by any access class, which has
 /// `uint32_t read(uint32_t address)`, `void write(uint32_t address, uint32_t value)` and
 /// `void barrier()`, a DSB. Addresses and bits: Armv8-M Architecture Reference Manual (DDI 0553),
 /// section D1.2, where the registers are listed by name; Armv7-M Architecture Reference Manual (DDI
@@ -11,8 +11,8 @@
 namespace torch_fusion {
 namespace ethos_u {
 
-/// CCR, Configuration and Control Register. DC says whether the data cache is on; it is zero where
-/// there is none.
+/// CCR, Configuration and Control Register. DC says whether the data cache is on; it is zero on
+/// cores without one.
 inline constexpr uint32_t kCcr = 0xE000ED14;
 inline constexpr uint32_t kCcrDc = 1u << 16;
 /// DCIMVAC and DCCIMVAC: invalidate, and clean and invalidate, the data cache's line of an address.
@@ -34,7 +34,7 @@ void maintain_cache(Core& core, uint32_t operation, uintptr_t address, size_t si
   if ((core.read(kCcr) & kCcrDc) == 0) {
     return;
   }
-  // What was written before is in the cache, and what follows finds memory as it is.
+  // Earlier writes are in the cache, and later operations find memory as it is.
   core.barrier();
   const uintptr_t end = address + size;
   for (uintptr_t each = address & ~static_cast<uintptr_t>(line - 1); each < end; each += line) {

@@ -24,18 +24,18 @@ namespace {
 
 /// The architecture's version in ID: bits 16 to 31.
 constexpr uint32_t kArchitecture = 0xFFFF0000;
-/// In CONFIG the product, the size of the internal memory and that of the multipliers; the rest is
+/// CONFIG has the product, the size of the internal memory and that of the multipliers; the rest is
 /// the format of commands.
 constexpr uint32_t kConfiguration = 0xF000FF0F;
 /// Reads of STATUS until a reset has ended.
 constexpr uint32_t kResetLimit = 100000;
 constexpr uint32_t kErrors = kBusError | kCommandError | kWatchdogFault | kEccFault | kBranchFault;
-/// Of PMCR and PMCNTENSET.
+/// Bits of PMCR and PMCNTENSET.
 constexpr uint32_t kPmuEnable = 1u << 0;
 constexpr uint32_t kPmuResetCycles = 1u << 2;
 constexpr uint32_t kPmuCycles = 1u << 31;
 
-/// Of ethos_u_count_cycles().
+/// Set by ethos_u_count_cycles().
 uint64_t* counted_cycles = nullptr;
 
 class Registers final {
@@ -99,7 +99,7 @@ Error wait(const Device& device, const Registers& registers, uint32_t& status) {
   // An interrupt's handler clears what it raised; that the end was reached stays.
   for (uint32_t count = 0; (status & (kEndReached | kErrors)) == 0; ++count) {
     if (count >= device.wait_limit || left == 0) {
-      // Or it would go on writing to memory that is somebody else's by then.
+      // The NPU would otherwise go on writing to memory that is somebody else's by then.
       registers.set(Register::kReset, device.protection);
       ET_LOG(Error, "the NPU does not end, and its time is over: STATUS is 0x%08" PRIx32, status);
       return Error::InvalidState;
@@ -111,7 +111,7 @@ Error wait(const Device& device, const Registers& registers, uint32_t& status) {
   return Error::Ok;
 }
 
-/// Why the NPU has stopped.
+/// Returns the reason for which the NPU has stopped.
 Error result(uint32_t status) {
   ET_CHECK_OR_RETURN_ERROR(
       (status & kErrors) == 0 && (status & kEndReached) != 0,
@@ -153,7 +153,7 @@ Error run(const Device& device, const Job& job, uint64_t* cycles) {
   for (uint32_t i = 0; i < job.regions.size(); ++i) {
     registers.set_address(Register::kBasePointer0, job.regions[i], i);
   }
-  // What was written to memory is there before the NPU starts.
+  // Everything written is in memory before the NPU starts.
   ethos_u_barrier();
   registers.set(Register::kCommand, kRun);
   uint32_t status = 0;
@@ -162,7 +162,7 @@ Error run(const Device& device, const Job& job, uint64_t* cycles) {
     return error;
   }
   if (cycles != nullptr) {
-    // Before the power is turned off, with which the count is gone.
+    // The count is read before the power is turned off, which clears it.
     const uint32_t low = counters[Register::kPmuCycleCounterLow];
     *cycles = static_cast<uint64_t>(counters[Register::kPmuCycleCounterHigh]) << 32 | low;
   }
@@ -186,7 +186,8 @@ Error compute(const Device& device, const Subgraph& subgraph) {
 
 void handle_interrupt(const Device& device) {
   Registers(device.base).set(Register::kCommand, kClearInterrupt);
-  // Or the handler could end before the NPU has taken its interrupt back, and be called again.
+  // Otherwise the handler could end before the NPU has taken its interrupt back, and be called
+  // again.
   ethos_u_barrier();
   ethos_u_signal();
 }

@@ -22,12 +22,12 @@ struct Device {
   uint32_t region_config;
   /// QCONFIG: the same for the command stream.
   uint32_t queue_config;
-  /// AXI_LIMIT0 to AXI_LIMIT3; of U85 MEM_ATTR0 to MEM_ATTR3.
+  /// AXI_LIMIT0 to AXI_LIMIT3; on U85 MEM_ATTR0 to MEM_ATTR3.
   uint32_t memory[4];
-  /// What the NPU's accesses are: bits of Protection.
+  /// Attributes of the NPU's accesses: bits of Protection.
   uint32_t protection;
-  /// How often the driver looks for the end of a run before it gives up, calling ethos_u_wait()
-  /// each time. Bounds the time of a driver that polls.
+  /// The number of times that the driver looks for the end of a run before it gives up, calling
+  /// ethos_u_wait() each time. It bounds the time of a driver that polls.
   uint32_t wait_limit;
   /// Milliseconds of a run that the driver waits in ethos_u_wait(). Bounds the time of one that
   /// waits for the interrupt.
@@ -46,12 +46,12 @@ extern const Device kDevice;
 /// ethos_u_invalidate() drops whole lines, with whatever the core has written to them meanwhile.
 inline constexpr size_t kCacheLine = 32;
 
-/// What the NPU is to execute.
+/// The work for the NPU.
 struct Job {
-  /// What the register CONFIG of an NPU is that the commands were made for; the two lowest bytes
-  /// count, and the product.
+  /// The register CONFIG of the NPU that the commands were made for; the two lowest bytes count,
+  /// and the product.
   uint32_t config;
-  /// What its register ID has in the bits of the architecture's version.
+  /// The bits of the architecture's version in its register ID.
   uint32_t architecture;
   /// Commands, 16-byte aligned, as is each region.
   executorch::runtime::Span<const uint32_t> commands;
@@ -76,15 +76,15 @@ executorch::runtime::Error run(const Device& device, const Job& job, uint64_t* c
 
 /// A subgraph that ExecuTorch's Ethos-U backend has compiled.
 struct Subgraph {
-  /// As of a Job.
+  /// The same as in a Job.
   uint32_t config;
   uint32_t architecture;
   executorch::runtime::Span<const uint32_t> commands;
   /// Region 0.
   const uint8_t* weights;
-  /// What the NPU works in, inputs and outputs included: region 1, and region 2 where the device
-  /// has no memory of its own for that. It begins at a multiple of kCacheLine; what else lies in
-  /// its last line is not written to while the NPU works.
+  /// The NPU's working memory, inputs and outputs included: region 1, and region 2 if the device
+  /// has no memory of its own for that. It begins at a multiple of kCacheLine; nothing writes to
+  /// the rest of its last line while the NPU works.
   uint8_t* memory;
   size_t size;
 };
@@ -149,10 +149,10 @@ void ethos_u_signal(void);
 
 /// Called before the NPU uses memory, and after it wrote to memory. On cores that may have a data
 /// cache they clean and invalidate, and invalidate, its lines by address if CCR says that it is on,
-/// and do nothing on others; a chip whose cache is another one defines both.
+/// and do nothing on others; a chip with a different cache defines both.
 ///
-/// Commands and weights are flushed once, when a program is loaded: a .pte may lie in RAM. Those of
-/// a compiled model are constants of the image; who copies them to RAM flushes them.
+/// Commands and weights are flushed once, when a program is loaded: a .pte may be in RAM. Those of
+/// a compiled model are constants of the image; whoever copies them to RAM flushes them.
 void ethos_u_flush(const void* address, size_t size);
 void ethos_u_invalidate(const void* address, size_t size);
 

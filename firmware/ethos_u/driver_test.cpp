@@ -40,11 +40,11 @@ struct Npu {
   uint32_t commands_at_start = 0;
 } npu;
 
-/// What the application's functions do, and what happened: letters in the order of events.
+/// The behaviour of the application's functions, and the events: letters in their order.
 struct Application {
-  /// What ethos_u_wait() returns each time, the last one again and again.
+  /// ethos_u_wait() returns these, the last one again and again.
   std::vector<uint32_t> waited = {0};
-  /// What it was called with.
+  /// Its arguments.
   std::vector<uint32_t> asked;
   std::string events;
 } application;
@@ -87,7 +87,7 @@ void test_runs() {
   CHECK(npu.commands_at_start == 12);
   CHECK(npu.registers[at(Register::kCommand)] == (kClearInterrupt | kClockOff | kPowerOff));
   CHECK(take_log().empty());
-  // Who doesn't ask for cycles gets none counted.
+  // No cycles are counted for a caller that doesn't ask for them.
   reset_npu();
   CHECK_ERROR(execute(), Error::Ok);
   CHECK(npu.registers.count(at(Register::kPmuControl)) == 0);
@@ -119,7 +119,7 @@ void test_caches_know_of_what_is_computed() {
       "%s",
       application.events.c_str());
   CHECK(npu.registers.count(at(Register::kPmuControl)) == 0);
-  // And whoever wants the cycles gets them.
+  // A caller that asks for the cycles gets them.
   uint64_t cycles = 0;
   reset_npu();
   npu.registers[at(Register::kPmuCycleCounterLow)] = 77;
@@ -127,7 +127,7 @@ void test_caches_know_of_what_is_computed() {
   CHECK_ERROR(compute(kTested, subgraph), Error::Ok);
   ethos_u_count_cycles(nullptr);
   CHECK(cycles == 77);
-  // What an NPU has written before an error is in memory, too.
+  // Data that an NPU has written before an error is in memory, too.
   reset_npu();
   npu.status_at_end = kBusError;
   CHECK_ERROR(compute(kTested, subgraph), Error::Internal);
@@ -193,7 +193,7 @@ void test_an_npu_that_never_ends() {
 }
 
 void test_a_wait_that_blocks_is_bounded_by_time() {
-  // As a poll it would go on for days.
+  // A poll would go on for days.
   Device device = kTested;
   device.wait_limit = 275000000;
   device.timeout_ms = 20;
@@ -307,7 +307,7 @@ void ethos_u_write(uintptr_t base, uint32_t offset, uint32_t value) {
     npu.reads = 0;
     npu.commands_at_start = npu.registers[at(Register::kQueueSize)];
   } else if (offset == at(Register::kCommand) && (value & kPowerOff) != 0) {
-    // With the power, the count is gone.
+    // The count is lost with the power.
     npu.registers[at(Register::kPmuCycleCounterLow)] = 0;
     npu.registers[0x1000 + at(Register::kPmuCycleCounterLow)] = 0;
   }

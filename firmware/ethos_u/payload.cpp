@@ -17,7 +17,7 @@ namespace {
 constexpr size_t kNameSize = 16;
 constexpr size_t kHeaderSize = 32;
 
-/// What the lowest byte of a word for the driver says.
+/// The meaning of the lowest byte of a word for the driver.
 constexpr uint32_t kConfiguration = 1;
 constexpr uint32_t kCommandStream = 2;
 constexpr uint32_t kNothing = 5;
@@ -92,7 +92,7 @@ bool parse_commands(Span<const uint8_t> block, Payload& payload) {
 }
 
 bool parse_places(
-    [[maybe_unused]] const char* name, // Without a console nobody reads it.
+    [[maybe_unused]] const char* name, // Nobody reads it without a console.
     Span<const uint8_t> block,
     uint32_t scratch_size,
     Span<const TensorPlace>& places) {

@@ -9,7 +9,7 @@
 namespace torch_fusion {
 namespace ethos_u {
 
-/// A tensor of a delegate's border: where it lies in the memory that the NPU works in.
+/// A tensor at a delegate's boundary: its range in the memory that the NPU works in.
 struct TensorPlace {
   int32_t shape[6];
   int32_t element_size;
@@ -17,7 +17,7 @@ struct TensorPlace {
   int32_t region;
 };
 
-/// What ExecuTorch's Ethos-U backend makes of a subgraph: tools/artifacts/ethos_u/payload.py
+/// The result of ExecuTorch's Ethos-U backend for a subgraph: tools/artifacts/ethos_u/payload.py
 /// describes the format.
 struct alignas(8) Payload {
   /// CONFIG and ID of the NPU that the commands are for.

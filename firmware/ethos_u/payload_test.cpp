@@ -135,14 +135,14 @@ void test_refused() {
   CHECK_ERROR(parse_copy(make().data(), payload, 8), Error::InvalidArgument);
 }
 
-/// Whatever the bytes are, what parse() accepts lies in the memory that it says.
+/// Whatever the bytes are, ranges that parse() accepts are in the memory that it names.
 void test_damaged() {
   testing::set_quiet(true);
   const std::vector<char> whole = make().data();
   for (size_t length = 0; length < whole.size(); ++length) {
     Payload payload;
     const std::vector<char> cut(whole.begin(), whole.begin() + static_cast<ptrdiff_t>(length));
-    // What is missing may be the padding of the last block.
+    // The missing bytes may be the padding of the last block.
     CHECK(parse_copy(cut, payload) != Error::Ok || length >= whole.size() - 16);
   }
   for (size_t bit = 0; bit < 8 * whole.size(); ++bit) {

@@ -20,7 +20,7 @@ enum class Register : uint32_t {
   kProtection = 0x024,
   kConfig = 0x028,
   kRegionConfig = 0x03C,
-  /// AXI_LIMIT0 to 3; of U85 MEM_ATTR0 to 3.
+  /// AXI_LIMIT0 to 3; on U85 MEM_ATTR0 to 3.
   kMemory0 = 0x040,
   kBasePointer0 = 0x080,
   kPmuControl = 0x180,
@@ -29,13 +29,13 @@ enum class Register : uint32_t {
   kPmuCycleCounterHigh = 0x1A4,
 };
 
-/// By how much the counters' registers of U85 lie behind those of U55 and U65.
+/// The distance of U85's registers of counters from those of U55 and U65.
 inline constexpr uint32_t kPmuOffsetOfU85 = 0x1000;
 /// CONFIG's product, and U85's number.
 inline constexpr unsigned kProductBit = 28;
 inline constexpr uint32_t kU85 = 2;
 
-/// Of STATUS.
+/// Bits of STATUS.
 enum Status : uint32_t {
   kBusError = 1u << 2,
   kInReset = 1u << 3,
@@ -43,11 +43,11 @@ enum Status : uint32_t {
   kEndReached = 1u << 5,
   kWatchdogFault = 1u << 7,
   kEccFault = 1u << 8,
-  /// Of U85 only.
+  /// Only U85 has these.
   kBranchFault = 1u << 9,
 };
 
-/// Of CMD.
+/// Bits of CMD.
 enum Command : uint32_t {
   kRun = 1u << 0,
   kClearInterrupt = 1u << 1,
@@ -56,7 +56,7 @@ enum Command : uint32_t {
   kPowerOff = 1u << 3,
 };
 
-/// Of RESET and PROT.
+/// Bits of RESET and PROT.
 enum Protection : uint32_t { kPrivileged = 1u << 0, kNonSecure = 1u << 1 };
 
 } // namespace ethos_u

@@ -69,8 +69,8 @@ uint32_t flash_uninit(uint32_t operation) {
   return 0;
 }
 
-// There is no mass erase, and therefore no fast programming either, which must follow one: "Flash
-// main memory erase sequences": a mass erase by this core is ignored and ends in a bus error.
+// There is no mass erase: one by this core is ignored and ends in a bus error ("Flash main memory
+// erase sequences"). So there is no fast programming either, which must follow one.
 uint32_t flash_erase_sector(uint32_t address) {
   const uint32_t page = kPER | (address - kFlash) / kPageSize << kPNB;
   FLASH_CR = page;
@@ -86,7 +86,7 @@ uint32_t flash_program_page(uint32_t address, uint32_t size, const uint32_t* dat
   FLASH_CR = kPG;
   for (const uint32_t* const end = data + size / 4; data != end && errors == 0;
        data += 2, flash += 2) {
-    // What stays erased can still be programmed another time.
+    // A double word that stays erased can still be programmed another time.
     if ((data[0] & data[1]) != 0xFFFFFFFF) {
       flash[0] = data[0];
       flash[1] = data[1];

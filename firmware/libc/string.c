@@ -6,8 +6,8 @@
 #include <stdint.h>
 #include <string.h>
 
-/// A word at any address: LDR and STR of Armv7-M and Armv8-M Mainline need no alignment. For other
-/// cores the compiler takes it apart.
+/// Accesses a word at any address: LDR and STR of Armv7-M and Armv8-M Mainline need no alignment.
+/// For other cores the compiler takes it apart.
 typedef struct {
   uint32_t value;
 } __attribute__((packed, may_alias)) Word;

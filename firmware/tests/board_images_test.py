@@ -1,4 +1,4 @@
-"""Each board has an image that begins and lies where its chip and boot loader want it; nothing need run it."""
+"""Tests that each board's image is at the address that its chip and boot loader want; nothing need run it."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ IMAGES = {path.stem.removeprefix("echo_"): path for path in _FILES if path.suffi
 UF2 = {path.stem: path for path in map(Path, os.environ["UF2"].split()) if path.suffix == ".uf2"}
 # Exceptions that each core has, by their place in the vector table: reset, NMI, HardFault, SVCall, PendSV, SysTick.
 _EXCEPTIONS = (1, 2, 3, 11, 14, 15)
-# Of the UF2 specification's list of families.
+# The UF2 specification's list of families has this number.
 _FAMILIES = {"rp2040": 0xE48BFF56, "rp2350": 0xE48BFF59}
-# What boot loaders of boards have before an image: docs/registers.md says where that is from.
+# Boot loaders of boards have this before an image: docs/registers.md gives the source.
 _BEHIND_LOADER = {"nano33_ble": 0x10000}
 
 
 def _flash(board: Board) -> bytes:
-    """What an image has in its board's flash, up to where its initial values end."""
+    """Returns what an image has in its board's flash, up to where its initial values end."""
     content = bytearray()
     for address, data in sorted(ElfImage(IMAGES[board.name]).segments):
         assert board.flash.origin <= address <= address + len(data) <= board.flash.end
@@ -75,7 +75,7 @@ def test_an_image_leaves_memory_of_others_alone(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(name for name, board in BOARDS.items() if _has_boot_stage(board)))
 def test_the_boot_rom_finds_a_second_stage(name: str) -> None:
-    """RP2040 datasheet, "Flash Second Stage", "Checksum"."""
+    """Returns the checksum of the RP2040 datasheet, "Flash Second Stage", "Checksum"."""
     flash = _flash(BOARDS[name])
     assert any(flash[:CODE])
     assert int.from_bytes(flash[CODE : CODE + CHECKSUM], "little") == checksum(flash[:CODE])

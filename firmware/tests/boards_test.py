@@ -1,4 +1,4 @@
-"""What boards have besides a console, on the board simulator: LED, button, watchdog, and sleep."""
+"""Tests LED, button, watchdog and sleep of boards on the board simulator."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_the_watchdog_bites_unless_it_is_fed(board: str) -> None:
     since = machine.clock.nanoseconds
     _run_until(machine, lambda: bool(machine.notes))
     assert machine.notes == ["the watchdog was not fed in time: it resets the chip"]
-    # By the low-speed oscillator of an STM32 in steps of 8 ms.
+    # The low-speed oscillator of an STM32 counts in steps of 8 ms.
     assert 8e6 < machine.clock.nanoseconds - since < 30e6
     _run_until(machine, lambda: machine.console.text.count("start") == 2)
 

@@ -1,4 +1,4 @@
-"""The second stage of the Pico's boot, on the board simulator: what boot ROM and flash ask of it."""
+"""Tests the second stage of the Pico's boot on the board simulator: the needs of boot ROM and flash."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_a_stage_with_another_checksum_is_not_started() -> None:
 @pytest.mark.parametrize(
     ("xip", "note"),
     [
-        # Without waiting; another form of reading; one that the flash has not.
+        # The cases: no waiting; another form of reading; one that the flash lacks.
         ("1802006b", "needs 4 wires of data and 8 cycles of waiting"),
         ("1842003b", "needs 2 wires of data"),
         ("18420099", "no instruction 0x99"),

@@ -54,7 +54,7 @@ def test_a_line_with_a_name_chooses_a_model(channel: Channel) -> None:
     start = _read_to_prompt(channel, "sine> ")
     assert [line for line in start.splitlines() if line.startswith("model ")] == ["model softmax", "model sine"]
     assert "\nPASS\n" in start
-    # Not an input of softmax's elements.
+    # The line is no input with softmax's number of elements.
     channel.write(b"1 2 3 4\n")
     assert "give all elements" in _read_to_prompt(channel, "sine> ")
     channel.write(b"softmax\n")

@@ -26,7 +26,7 @@ class Terminal:
         self.selector.register(process.stdout, selectors.EVENT_READ)
 
     def read_until(self, end: str) -> str:
-        """What is printed up to `end`; fails after a while."""
+        """Returns what is printed up to `end`; fails after a while."""
         text = ""
         deadline = time.monotonic() + SECONDS
         while not text.endswith(end):
@@ -66,5 +66,5 @@ def test_lines_of_numbers_are_answered_with_outputs(terminal: Terminal) -> None:
 def test_a_line_that_does_not_fit_is_explained(terminal: Terminal, line: str) -> None:
     terminal.read_until("> ")
     assert "give all elements of the inputs on one line" in terminal.answer(line)
-    # And the next line is read as if nothing had been.
+    # The next line is read as if nothing had happened.
     assert "0.5 0.5 0.5 0.5" in terminal.answer("1 1 1 1\n")

@@ -18,7 +18,7 @@ std::string input;
 size_t input_position;
 int failures = 0;
 
-/// Where to go at the end of the input, as frame_receive() waits for good.
+/// The target of the jump at the end of the input, as frame_receive() waits for good.
 std::jmp_buf end_of_input;
 std::vector<uint8_t> buffer;
 std::vector<std::string> payloads;
@@ -42,7 +42,7 @@ std::string framed(const std::string& payload) {
 std::vector<std::string> received(const std::string& stream, size_t capacity) {
   input = stream;
   input_position = 0;
-  // Exactly as large, so that the sanitizer sees what is written behind it.
+  // It is exactly as large, so that the sanitizer sees writes after it.
   std::vector<uint8_t>(capacity).swap(buffer);
   payloads.clear();
   if (setjmp(end_of_input) == 0) {
@@ -120,7 +120,7 @@ int main() {
           frame[at] = static_cast<char>(random());
       }
     }
-    // Shorter than the frame, too.
+    // This one is also shorter than the frame.
     const auto found = received(frame + good, 4 + random() % 40);
     for (const std::string& one : found) {
       expect("nothing but what was sent is received", one == payload || one == "good");

@@ -20,7 +20,9 @@ PACKED = Path(os.environ["PACKED"])
 
 
 def _lines(elf: Path) -> dict[str, set[int]]:
-    """By source file, the lines of which an image has machine code, also where that was inlined into another's."""
+    """Returns, by source file, the lines of which an image has machine code, also if that was inlined into another
+    file's.
+    """
     found: dict[str, set[int]] = {}
     with elf.open("rb") as file:
         for unit in (dwarf := ELFFile(file).get_dwarf_info()).iter_CUs():
@@ -31,7 +33,7 @@ def _lines(elf: Path) -> dict[str, set[int]]:
             first = int(program["version"] < 5)
             folders = [b"."] * first + list(program["include_directory"])
             for entry in program.get_entries():
-                # What the linker has left out begins at address 0.
+                # Code that the linker has left out begins at address 0.
                 if entry.state is None or entry.state.end_sequence or entry.state.address == 0:
                     continue
                 source = program["file_entry"][entry.state.file - first]
@@ -41,7 +43,7 @@ def _lines(elf: Path) -> dict[str, set[int]]:
 
 
 def _loader(elf: Path) -> set[str]:
-    """Of those files, what loads a program."""
+    """Returns the files that load a program."""
     return {source for source in _lines(elf) if source.startswith(("runtime/executor/", "runtime/flatbuffer/"))}
 
 

@@ -36,7 +36,7 @@ def test_the_flash_of_an_image_without_profiling_has_no_profiler() -> None:
     source = APPLICATION.read_text(encoding="utf-8")
     texts = re.findall(r'console_text\("([^"\\]*)', source)
     flash = IMAGE.read_bytes()
-    # What the profiler prints first; other texts of the application are there.
+    # The profiler prints this first; other texts of the application are there.
     assert "profile " in texts
     assert b"profile " not in flash
     assert sum(text.encode() in flash for text in texts if len(text) > 4) >= 3

@@ -16,7 +16,7 @@ using executorch::aten::ScalarType;
 using executorch::aten::Tensor;
 using executorch::aten::TensorImpl;
 
-// In the order of the image's `models`, and of the methods of each.
+// These are in the order of the image's `models`, and of the methods of each.
 enum {
   kCodec,
   kCodecEncode,
@@ -30,7 +30,7 @@ enum {
 };
 
 static_assert(model_programs::kCount == kSine + 1);
-// What keeps no state shares memory; what does lies behind it.
+// Models without state share memory; those with state follow it.
 static_assert(model_programs::kInstanceOffsets[kCodecDecode] == 0);
 static_assert(model_programs::kInstanceOffsets[kCompanderEncode] == 0);
 static_assert(model_programs::kInstanceOffsets[kDynamic] == 0);
@@ -81,7 +81,7 @@ bool is_close(const Spec& spec, const void* output, const void* expected) {
     }                                                                                            \
   } while (false)
 
-/// Fewer steps than the largest number, of a signal of three channels.
+/// The signal of three channels has fewer steps than the largest number.
 void run_few_steps() {
   constexpr int32_t kSteps = 5;
   const int32_t sizes[] = {1, 3, kSteps};
@@ -128,7 +128,7 @@ int main() {
     RUN_EXAMPLE(compander_decode);
     run_few_steps();
     RUN_EXAMPLE(sine_int8);
-    // Again with all of its steps, though none was as large since.
+    // The signal has all of its steps again, after smaller ones.
     RUN_EXAMPLE(dynamic);
   }
   // (x + 3x) / 2.

@@ -27,11 +27,11 @@ using executorch::runtime::Program;
 using executorch::runtime::Result;
 using executorch::runtime::Span;
 
-// In the order of the image's `models`.
+// These are in the order of the image's `models`.
 enum { kSine, kSoftmax, kState };
 
 static_assert(!sine_pte::kKeepsState && !softmax_pte::kKeepsState && state_pte::kKeepsState);
-// What keeps no state shares memory; what does lies behind it.
+// Models without state share memory; those with state follow it.
 static_assert(model_programs::kPlannedArenaOffsets[kSine] == 0);
 static_assert(model_programs::kPlannedArenaOffsets[kSoftmax] == 0);
 static_assert(model_programs::kPlannedArenaOffsets[kState] >= sine_pte::kPlannedArenaSize);

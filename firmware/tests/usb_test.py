@@ -42,7 +42,7 @@ def test_a_pico_has_it_too() -> None:
 
 
 def _open(machine: Machine) -> UsbHost:
-    """A host that has opened the port and read the first prompt."""
+    """Returns a host that has opened the port and read the first prompt."""
     host = UsbHost(machine.chip.usb)
     stop = machine.run(_LIMIT, until=lambda: bool(host.error) or b"> " in host.output)
     assert host.error == "" and stop is Stop.UNTIL, machine.explain()
@@ -54,7 +54,7 @@ def test_the_host_finds_a_serial_port(machine: Machine) -> None:
     assert struct.unpack_from("<HH", host.device, 8) == (0x1209, 0x0001)
     assert len(host.configuration) == struct.unpack_from("<H", host.configuration, 2)[0]
     assert host.strings == ["Torch Fusion", "Pico 2 W console", "1"]
-    # What the host set is what it reads back.
+    # The host reads back the values that it set.
     assert struct.unpack("<IBBB", host.line_coding) == (9600, 0, 0, 8)
     assert host.refused, "an unknown descriptor has to be refused"
     assert machine.notes == []
@@ -75,7 +75,7 @@ def test_inputs_and_outputs_go_over_the_port(machine: Machine) -> None:
         host.send(line.encode() + b"\n")
         machine.run(_LIMIT, until=lambda: bool(host.error) or host.output.endswith(b"> "))
         assert host.error == "" and f"Float [2, 2]: {expected}".encode() in host.output
-    # A line longer than a packet, and than the device's own buffer.
+    # The line is longer than a packet, and than the device's own buffer.
     host.output.clear()
     host.send(b" ".join([b"0.000000000000000000000000000000000000000000"] * 4) + b"\n")
     machine.run(_LIMIT, until=lambda: bool(host.error) or host.output.endswith(b"> "))
@@ -92,7 +92,7 @@ def test_the_cable_is_pulled_and_plugged_in_again(machine: Machine) -> None:
 
 def test_the_image_starts_again_with_clocks_and_ports_as_they_were(machine: Machine) -> None:
     _open(machine).unplug()
-    # What a debugger's reset is: PLLs, UART and USB go on.
+    # A debugger's reset keeps PLLs, UART and USB running.
     machine.debugger.write_register(0xE000ED0C, 4, 0x05FA0004)
     assert machine.clock.hz == 150_000_000
     machine.console.output.clear()
@@ -124,5 +124,5 @@ def test_a_sleeping_core_wakes_for_the_host() -> None:
         host.send(text)
         machine.run(_LIMIT, until=lambda text=text: bool(host.error) or bytes(host.output) == text)
         assert host.error == "" and bytes(host.output) == text, machine.explain()
-    # From the host's first reset of the bus on: awake it would poll millions of times.
+    # These count from the host's first reset of the bus on: awake it would poll millions of times.
     assert machine.cpu.instructions - instructions < 200_000 and machine.notes == []

@@ -9,8 +9,8 @@ namespace executor {
 namespace native {
 namespace cortex_m {
 
-/// Whether each output of a depthwise layer is of one input: a factor and a term for every channel,
-/// as of batch normalization. Of layers that are arranged for MVE none is that.
+/// Returns whether each output of a depthwise layer is of one input: a factor and a term for every
+/// channel, as of batch normalization. No layer that is arranged for MVE is one.
 inline bool is_channelwise(const PackedLayer& layer) {
   return layer.arrangement != Arrangement::Mve && layer.is_wide == 0 &&
       layer.channels == layer.in_channels && layer.kernel[0] == 1 && layer.kernel[1] == 1 &&

@@ -13,8 +13,8 @@ namespace cortex_m {
 
 namespace {
 
-/// What an output position reads along one dim: kernel elements `tap`, `tap + tap_step` and so on,
-/// with the inputs at `position`, `position + step` and so on.
+/// The reads of an output position along one dim: kernel elements `tap`, `tap + tap_step` and so
+/// on, with the inputs at `position`, `position + step` and so on.
 struct Reads {
   int32_t tap = 0;
   int32_t tap_step = 1;
@@ -67,7 +67,7 @@ Reads reads_of_transpose(const Window& window, int32_t out_position) {
 struct Kernel {
   const int8_t* weight;
   int32_t inner;
-  /// From an output channel to the next one, and from a kernel element.
+  /// The distances between output channels, and between kernel elements.
   int32_t channel_step;
   int32_t tap_step;
 };
@@ -215,7 +215,7 @@ __attribute__((noinline)) void outputs_of(
   const int32_t end = first + count;
   for (int32_t c = first; c < end; c += 2) {
     const bool is_last = c + 1 == end;
-    // Without a second channel, the first one is computed twice.
+    // If there is no second channel, the first one is computed twice.
     const int32_t step = is_last ? 0 : weight_step;
     int32_t s0 = bias == nullptr ? 0 : bias[c];
     int32_t s1 = bias == nullptr || is_last ? 0 : bias[c + 1];
@@ -354,7 +354,7 @@ Phase phase_of_convolution(const Window& window, int32_t out) {
   return phase;
 }
 
-/// Like reads_of_transpose(), including elements outside of the input.
+/// Does the same as reads_of_transpose(), including elements outside of the input.
 Phase phase_of_transpose(const Window& window, int32_t out, int32_t first) {
   Phase phase;
   Reads& reads = phase.reads;
@@ -467,7 +467,7 @@ class LaneConvolution final {
     std::memset(padding_, -parameters.input_offset, sizeof(padding_));
   }
 
-  /// Whether this class computes a convolution: others are faster if the channels are not a
+  /// Returns whether this class computes a convolution: others are faster if the channels are not a
   /// multiple of a word.
   static bool
   takes(const ConvolutionParameters& parameters, const Image& in_shape, const Kernel& kernel) {
@@ -492,7 +492,7 @@ class LaneConvolution final {
       int8_t* outs[kLanes];
       for (int32_t lane = 0; lane < kLanes; ++lane) {
         if (y == rows.count) {
-          // With less than four, the last one is computed again.
+          // If there are fewer than four, the last one is computed again.
           for (int32_t tap = 0; tap < taps_; ++tap) {
             inputs_[tap][lane] = inputs_[tap][lane - 1];
           }
@@ -522,7 +522,7 @@ class LaneConvolution final {
   /// Marks inputs that are outside of the image.
   static constexpr int32_t kBeside = -1;
 
-  /// Where in the inputs of an output.
+  /// The position in the inputs of an output.
   struct Place {
     int32_t tap = 0;
     int32_t channel = 0;
@@ -576,7 +576,7 @@ class LaneConvolution final {
         }
         const int8_t* from = weights + first_weight_;
         for (int32_t c = 0; c < count; c += 2) {
-          // Without a second channel, the first one is computed twice.
+          // If there is no second channel, the first one is computed twice.
           const int8_t* const second = c + 1 == count ? from : from + kernel_.channel_step;
           multiply_lanes(expanded_, from, second, sums[c / 2]);
           from += 2 * kernel_.channel_step;
@@ -622,7 +622,7 @@ class LaneConvolution final {
     return place;
   }
 
-  /// Per four inputs 0 and 2 of all lanes, then 1 and 3.
+  /// Writes, for each four inputs, 0 and 2 of all lanes, then 1 and 3.
   ET_INLINE uint32_t* expand_words(const int8_t* const (&from)[kLanes], int32_t words, uint32_t* to)
       const {
     const int16x2_t offsets = twice(parameters_.input_offset);
@@ -745,7 +745,7 @@ constexpr bool convolve_lanes(
 
 #endif
 
-/// A kernel [out, height, width, inner].
+/// Describes a kernel [out, height, width, inner].
 Kernel kernel_of(const ConvolutionParameters& parameters, const int8_t* weight, int32_t inner) {
   return {weight, inner, parameters.height.kernel * parameters.width.kernel * inner, inner};
 }

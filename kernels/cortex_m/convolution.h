@@ -7,7 +7,7 @@ namespace executor {
 namespace native {
 namespace cortex_m {
 
-/// What convolutions compute with, beside their tensors. Weights are int8.
+/// The parameters of convolutions, beside their tensors. Weights are int8.
 struct ConvolutionParameters {
   Window height;
   Window width;
@@ -16,7 +16,7 @@ struct ConvolutionParameters {
   /// Added to every output: the zero point.
   int32_t output_offset;
   Range range;
-  /// One per output channel each; `bias` may be null.
+  /// There is one per output channel each; `bias` may be null.
   const int32_t* bias;
   const int32_t* multipliers;
   const int32_t* shifts;

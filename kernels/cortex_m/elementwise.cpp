@@ -13,19 +13,20 @@ namespace cortex_m {
 
 namespace {
 
-/// SHIFT_INT8 of the dialect's Python.
+/// The same as SHIFT_INT8 of the dialect's Python.
 constexpr int32_t kAddShift = 20;
 
 int32_t scale_input(int8_t value, int32_t zero_point, Factor factor) {
   return requantize((value - zero_point) * (1 << kAddShift), factor);
 }
 
-/// Whether a factor shifts to the right, or not at all.
+/// Returns whether a factor shifts to the right, or not at all.
 bool is_narrow(Factor factor) {
   return factor.shift <= 0 && factor.shift >= -30;
 }
 
-/// Whether add() needs 32 bits only: as its inputs have 28 bits, sums doubled have less than 31.
+/// Returns whether add() needs 32 bits only: as its inputs have 28 bits, sums doubled have less
+/// than 31.
 bool is_narrow(const AddParameters& parameters) {
   const Factor* const factors = parameters.factors;
   return is_narrow(factors[0]) && is_narrow(factors[1]) && FoldedScale::takes(factors[2]);
@@ -80,7 +81,7 @@ size_t add_side_by_side(
 
 #else
 
-/// Whether a factor is a half, as that of the input with the larger scale is.
+/// Returns whether a factor is a half, as that of the input with the larger scale is.
 bool is_half(Factor factor) {
   return factor.multiplier == (1 << 30) && factor.shift == 0;
 }
@@ -106,7 +107,7 @@ __attribute__((noinline)) void add_narrow(
   int8_t* const first = out;
   for (int8_t* const end = out + count; out != end; ++out) {
     const int32_t scaled = *b++ * (1 << kBits) + b_addend;
-    // Halves are rounded away from zero. Where a negative product is zero, nothing changes.
+    // Halves are rounded away from zero. If a negative product is zero, nothing changes.
     int32_t value = multiply_add_rounded(scaled, b_multiplier, half + (scaled >> 31)) >> b_shift;
     value += *a++ * (1 << (kAddShift - 1));
     *out = scale.apply(value * 2 + a_addend);
@@ -146,14 +147,14 @@ __attribute__((noinline)) void add_repeated(
   const int32_t half = 1 << (shift - 1);
   for (; count > 0; --count) {
     const int32_t value = *in++ * (1 << kBits) + addend;
-    // As in add_narrow().
+    // The same as in add_narrow().
     const int32_t high =
         multiply_add_rounded(value, factor.multiplier, half + (value >> 31)) >> shift;
     *out++ = range.clamp(scale.apply(2 * high + doubled));
   }
 }
 
-/// As add_repeated(), if it can; returns how many elements it did.
+/// Does the same as add_repeated(), if it can; returns the number of elements done.
 template <size_t kIn>
 size_t try_add_repeated(
     const AddParameters& parameters,

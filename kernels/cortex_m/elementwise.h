@@ -8,7 +8,7 @@ namespace executor {
 namespace native {
 namespace cortex_m {
 
-/// What quantized_add computes with: of both inputs and the output.
+/// The parameters of quantized_add: those of both inputs and the output.
 struct AddParameters {
   int32_t zero_points[3];
   Factor factors[3];
@@ -19,7 +19,7 @@ struct AddParameters {
 /// outside of int8 to its input. The product of two such differences is below 2**31.
 constexpr int32_t kMulOffsets = 0x7fff;
 
-/// What quantized_mul computes with.
+/// The parameters of quantized_mul.
 struct MulParameters {
   int32_t zero_points[3];
   Factor factor;
@@ -53,7 +53,7 @@ void mul(
 template <bool kMax>
 void choose(const Rows& rows, const int8_t* a, const int8_t* b, int8_t* out);
 
-/// out[i] = table[in[i * step] + 128].
+/// Sets out[i] = table[in[i * step] + 128].
 void look_up(const int8_t* table, const int8_t* in, int32_t step, int8_t* out, size_t count);
 
 } // namespace cortex_m

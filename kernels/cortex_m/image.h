@@ -25,10 +25,11 @@ struct Image {
 /// (InvalidArgument) and returns false for other numbers of dims.
 bool describe_image(KernelRuntimeContext& ctx, const Tensor& tensor, Image& image);
 
-/// Whether the elements have the order [batch, height, width, channels].
+/// Returns whether the elements have the order [batch, height, width, channels].
 bool is_channels_last(const Image& image);
 
-/// Whether a tensor of [batch, channels, ...], of any number of dims, has channels-last order.
+/// Returns whether a tensor of [batch, channels, ...], of any number of dims, has channels-last
+/// order.
 bool has_channels_last(const Tensor& tensor);
 
 /// Fails the context (InvalidArgument) and returns false unless the list has two elements, both in

@@ -18,7 +18,7 @@ constexpr int32_t kBlock = kInt4Block;
 
 #if !defined(__ARM_FEATURE_MVE)
 
-/// The factor of a channel, of a word with those of four.
+/// Returns the factor of a channel, from a word with those of four.
 constexpr int32_t factor_of(uint32_t factors, int32_t channel) {
   return static_cast<int32_t>(factors >> (8 * channel) & 0xff);
 }
@@ -186,7 +186,7 @@ void vector_to_outputs(const PackedParts& parts, const int8_t* in, int8_t* out) 
 
 #ifndef __ARM_FEATURE_DSP
 
-/// What rows_to_outputs() below does, without its instructions.
+/// Does the same as rows_to_outputs() below, without its instructions.
 void rows_to_outputs(const PackedParts& parts, const int8_t* in, int8_t* out) {
   const PackedLayer& layer = *parts.layer;
   const int32_t inner = parts.inner;

@@ -14,7 +14,7 @@ namespace cortex_m {
  */
 void packed_int4(const PackedParts& parts, const int8_t* in, int32_t rows, int8_t* out);
 
-/// As above, of a packed constant that the build has checked.
+/// Does the same for a packed constant that the build has checked.
 void packed_int4(const int8_t* packed, const int8_t* in, int32_t rows, int8_t* out);
 
 } // namespace cortex_m

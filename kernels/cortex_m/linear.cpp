@@ -43,7 +43,7 @@ multiply_columns(const int8_t* x, const int8_t* right, int32_t columns, int32_t 
   return vldrwq_s32(sums);
 }
 
-/// matmul() with a factor of a shift to the right.
+/// Does the same as matmul() with a factor of a shift to the right.
 void multiply_vectors(
     const MatmulParameters& p,
     const int8_t* left,

@@ -7,7 +7,7 @@ namespace executor {
 namespace native {
 namespace cortex_m {
 
-/// What matrix products compute with, beside their tensors.
+/// The parameters of matrix products, beside their tensors.
 struct MatmulParameters {
   int32_t left_offset;
   int32_t right_offset;
@@ -16,8 +16,8 @@ struct MatmulParameters {
   Range range;
 };
 
-/// out[i][j] = requantized (start[j] + sum over k of (left[i][k] + left_offset) * (right[j][k] +
-/// right_offset)); `start` may be null.
+/// Sets out[i][j] = requantized (start[j] + sum over k of (left[i][k] + left_offset) * (right[j][k]
+/// + right_offset)); `start` may be null.
 void matmul(
     const MatmulParameters& parameters,
     const int8_t* left,

@@ -10,7 +10,7 @@ namespace executor {
 namespace native {
 namespace cortex_m {
 
-/// Where a weight has the output channels and the kernel's height and width.
+/// The dims of a weight that have the output channels and the kernel's height and width.
 enum class WeightLayout { OHWI, IHWO };
 
 /// The arguments that all convolutions have, in the order of their schemas.
@@ -21,7 +21,7 @@ struct ConvolutionArguments {
   const std::optional<Tensor>& bias;
   ArrayRef<int64_t> stride;
   ArrayRef<int64_t> padding;
-  /// Of a transposed convolution.
+  /// Those of a transposed convolution.
   ArrayRef<int64_t> output_padding;
   ArrayRef<int64_t> dilation;
   int64_t input_offset;
@@ -30,7 +30,7 @@ struct ConvolutionArguments {
   const Tensor& shifts;
   int64_t activation_min;
   int64_t activation_max;
-  /// Of a depthwise convolution.
+  /// Those of a depthwise convolution.
   int64_t depth_multiplier = 1;
 
   int32_t out_channels() const {
@@ -55,14 +55,14 @@ bool convolution_sizes(
     ConvolutionParameters& parameters,
     Shape& sizes);
 
-/// As convolution_sizes(), for a transposed convolution.
+/// Does the same as convolution_sizes(), for a transposed convolution.
 bool transpose_sizes(
     KernelRuntimeContext& ctx,
     const ConvolutionArguments& arguments,
     ConvolutionParameters& parameters,
     Shape& sizes);
 
-/// What a convolution computes with.
+/// The parameters of a convolution.
 struct PreparedConvolution {
   ConvolutionParameters parameters;
   Image in_shape;

@@ -85,7 +85,7 @@ Tensor& quantized_mul_out(
 
 using ExtremeTypes = DtypeList<ScalarType::Char, ScalarType::Int>;
 
-/// As choose() of int8 numbers.
+/// Does the same as choose() for int8 numbers.
 template <bool kMax>
 void choose(const Rows& rows, const int32_t* a, const int32_t* b, int32_t* out) {
   a += rows.offsets[0];

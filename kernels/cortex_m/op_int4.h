@@ -33,7 +33,7 @@ bool int4_shape_out(
     sizes.sizes[dim] = channels;
     return resize_out(ctx, out, sizes);
   } else {
-    // With static shapes, which the export checks, memory safety needs no more than this.
+    // Static shapes, which the export checks, need no more than this for memory safety.
     KERNEL_CHECK(
         ctx,
         int64_t{input.numel() / parts.inner} * channels == out.numel(),

@@ -62,8 +62,8 @@ bool check_pad(
       InvalidArgument,
       false,
       "The value to pad with is not int8");
-  // The dim at each position in memory. The dialect treats tensors with an ambiguous memory order
-  // (one channel, or one pixel) as channels last.
+  // This is the dim at each position in memory. The dialect treats tensors with an ambiguous memory
+  // order (one channel, or one pixel) as channels last.
   uint8_t order[4] = {0, 1, 2, 3};
   const auto in_sizes = input.sizes();
   if (dims == 4 &&

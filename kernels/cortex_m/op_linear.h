@@ -10,7 +10,7 @@ namespace executor {
 namespace native {
 namespace cortex_m {
 
-/// What a linear layer takes, in the order of its schema.
+/// The arguments of a linear layer, in the order of its schema.
 struct LinearArguments {
   const Tensor& input;
   const Tensor& weights;
@@ -25,7 +25,7 @@ struct LinearArguments {
   int64_t activation_min;
 };
 
-/// What a product of batches of matrices takes, in the order of its schema.
+/// The arguments of a product of batches of matrices, in the order of its schema.
 struct BatchMatmulArguments {
   const Tensor& lhs;
   int64_t lhs_zero_point;
@@ -36,7 +36,7 @@ struct BatchMatmulArguments {
   int64_t output_shift;
 };
 
-/// What a matrix product computes with; `start` may be null.
+/// The parameters of a matrix product; `start` may be null.
 struct PreparedMatmul {
   MatmulParameters parameters;
   const int32_t* start = nullptr;
@@ -52,7 +52,7 @@ bool check_linear(
     const Tensor& out,
     PreparedMatmul& prepared);
 
-/// As check_linear().
+/// Does the same as check_linear().
 bool check_batch_matmul(
     KernelRuntimeContext& ctx,
     const BatchMatmulArguments& arguments,

@@ -36,7 +36,7 @@ bool check_norm(
       InvalidArgument,
       false,
       "A normalization's weights and biases are none of its input's");
-  // False for NaN, too.
+  // This is also false for NaN.
   KERNEL_CHECK(
       ctx,
       epsilon >= 0.0f && arguments.shift >= 0 && arguments.shift < 31,

@@ -11,7 +11,7 @@ namespace executor {
 namespace native {
 namespace cortex_m {
 
-/// What a normalization takes beside its images, in the order of its schema.
+/// The arguments of a normalization beside its images, in the order of its schema.
 struct NormArguments {
   const Tensor& weight;
   const Tensor& bias;

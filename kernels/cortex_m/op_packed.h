@@ -9,7 +9,7 @@ namespace executor {
 namespace native {
 namespace cortex_m {
 
-/// What computes packed layers of a kind on images: which of them it takes, and the bytes of
+/// A way to compute packed layers of a kind on images: the layers that it takes, and the bytes of
 /// scratch memory that it needs for them.
 struct PackedImageKernel {
   LayerKind kind;
@@ -111,7 +111,7 @@ Tensor& packed_grouped_convolution_out(
   return out;
 }
 
-/// packed_depthwise() of any layer.
+/// Does the same as packed_depthwise() for any layer.
 inline void any_packed_depthwise(
     const PackedParts& parts,
     const PackedImages& images,
@@ -152,7 +152,7 @@ bool size_rows(
     sizes.sizes[sizes.dims - 1] = channels;
     return resize_out(ctx, out, sizes);
   }
-  // With static shapes, which the export checks, memory safety needs no more than this.
+  // Static shapes, which the export checks, need no more than this for memory safety.
   KERNEL_CHECK(
       ctx,
       int64_t{rows} * channels == out.numel(),

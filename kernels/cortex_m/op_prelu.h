@@ -8,7 +8,7 @@ namespace executor {
 namespace native {
 namespace cortex_m {
 
-/// What PReLU takes beside its images, in the order of its schema.
+/// The arguments of PReLU beside its images, in the order of its schema.
 struct PreluArguments {
   const Tensor& negative;
   int64_t positive;

@@ -41,7 +41,8 @@ bool describe_layer(
     int32_t gates,
     QuantizedRecurrentLayer& layer);
 
-/// As describe_layer(), for contiguous tensors; fails the context (NotSupported) for others.
+/// Does the same as describe_layer(), for contiguous tensors; fails the context (NotSupported) for
+/// others.
 template <class S>
 bool check_layer(
     KernelRuntimeContext& ctx,

@@ -9,7 +9,7 @@ namespace executor {
 namespace native {
 namespace cortex_m {
 
-/// What a softmax takes, in the order of its schema.
+/// The arguments of a softmax, in the order of its schema.
 struct SoftmaxArguments {
   const Tensor& input;
   int64_t dim;
@@ -19,7 +19,7 @@ struct SoftmaxArguments {
   int64_t input_shift;
 };
 
-/// What a softmax computes with: its dim, and how the input is quantized.
+/// The parameters of a softmax: its dim, and the quantization of the input.
 struct PreparedSoftmax {
   int32_t dim;
   int32_t zero_point;
@@ -102,7 +102,7 @@ Tensor& softmax_by_table_out(
   return out;
 }
 
-/// What of the rows of a softmax is left out.
+/// The elements of a softmax's rows that are left out.
 struct RowMasks {
   const int8_t* masks;
   size_t outer;   // Groups of masks.

@@ -10,26 +10,28 @@ namespace executor {
 namespace native {
 namespace cortex_m {
 
-/// What the weights of a packed layer are arranged for.
+/// The instructions that the weights of a packed layer are arranged for.
 enum class Arrangement : uint8_t {
   /// Pairs of output channels; per two products and pair a word: its even bytes are the first
   /// channel's weights, its odd bytes the second's. Products come in fours: 0 and 2, then 1 and 3.
-  /// Of depthwise layers, which have four channels or more, groups of four, per kernel element a
-  /// word; the last group is that of the last four channels, also where some are in the one before.
+  /// Depthwise layers, which have four channels or more, have groups of four, with a word per
+  /// kernel element; the last group is that of the last four channels, even if some are in the one
+  /// before.
   Scalar = 1,
-  /// As in the dialect, [out, height, width, in], and zeros until the last row is a multiple of
-  /// sixteen. Of depthwise layers groups of sixteen channels, per kernel element sixteen bytes.
+  /// The same as in the dialect, [out, height, width, in], and zeros until the last row is a
+  /// multiple of sixteen. Depthwise layers have groups of sixteen channels, with sixteen bytes per
+  /// kernel element.
   Mve = 2,
-  /// As Scalar, but each half of a pair's word, a number of 16 bits, is 256 times the second
-  /// channel's weight plus the first channel's. Those of depthwise and Winograd layers are as with
-  /// Scalar.
+  /// The same as Scalar, but each half of a pair's word, a number of 16 bits, is 256 times the
+  /// second channel's weight plus the first channel's. Those of depthwise and Winograd layers are
+  /// as with Scalar.
   Dsp = 3,
 };
 
-/// What a packed layer computes. PointwiseInt4 is a convolution of one by one, without stride and
-/// padding; it and LinearInt4 have weights of four bits. Winograd is a convolution that winograd.h
-/// computes, with weights as those of others. Grouped is a convolution of several groups, each of
-/// which takes a multiple of four inputs to an even number of outputs.
+/// The operation of a packed layer. PointwiseInt4 is a convolution of one by one, without stride
+/// and padding; it and LinearInt4 have weights of four bits. Winograd is a convolution that
+/// winograd.h computes, with weights as those of others. Grouped is a convolution of several
+/// groups, each of which takes a multiple of four inputs to an even number of outputs.
 enum class LayerKind : uint8_t {
   Convolution = 1,
   Depthwise = 2,
@@ -40,7 +42,7 @@ enum class LayerKind : uint8_t {
   Grouped = 7,
 };
 
-/// Whether a layer's weights have four bits.
+/// Returns whether a layer's weights have four bits.
 constexpr bool is_int4(LayerKind kind) {
   return kind == LayerKind::LinearInt4 || kind == LayerKind::PointwiseInt4;
 }
@@ -75,10 +77,10 @@ struct PackedLayer {
   /// also if two products that are added need more than 16 bits.
   uint8_t is_wide;
   uint16_t in_channels;
-  /// Inputs that share a factor of int4 weights, kInt4Block; 0 if all of a channel do. Of Winograd:
-  /// tiles that are computed at a time. Of Grouped: inputs of a group. Of other convolutions and
-  /// linear layers for DSP: 1 if no sum of a pair's second channel needs more than 24 bits, but for
-  /// its bias.
+  /// The number of inputs that share a factor of int4 weights, kInt4Block; 0 if all of a channel
+  /// do. For Winograd: tiles that are computed at a time. For Grouped: inputs of a group. For other
+  /// convolutions and linear layers for DSP: 1 if no sum of a pair's second channel needs more than
+  /// 24 bits, but for its bias.
   uint16_t group_size;
   int32_t channels;
   uint16_t kernel[2];
@@ -106,7 +108,7 @@ constexpr int32_t kMaxDepthwiseKernel = 15;
 /// Products for DSP of which a sum has 24 bits, whatever is multiplied, rounded down to eights.
 constexpr int32_t kPackedShortSum = 504;
 
-/// Whether a layer is arranged for MVE, of those that this core takes.
+/// Returns whether a layer is arranged for MVE, of those that this core takes.
 inline bool is_for_vectors([[maybe_unused]] const PackedLayer& layer) {
 #if defined(__ARM_FEATURE_MVE)
   return true;
@@ -117,21 +119,22 @@ inline bool is_for_vectors([[maybe_unused]] const PackedLayer& layer) {
 #endif
 }
 
-/// Where a depthwise layer's tables have a channel: those for MVE have sixteen channels in the
-/// order 0, 4, 8, 12, 1 and so on, as widening multiplications leave them.
+/// Returns the index of a channel in a depthwise layer's tables: those for MVE have sixteen
+/// channels in the order 0, 4, 8, 12, 1 and so on, as widening multiplications leave them.
 inline int32_t depthwise_place(const PackedLayer& layer, int32_t channel) {
   return is_for_vectors(layer) ? (channel & ~15) | (channel & 3) << 2 | (channel >> 2 & 3)
                                : channel;
 }
 
-/// Where the parts of a packed layer are.
+/// The addresses of the parts of a packed layer.
 struct PackedParts {
   const PackedLayer* layer;
   const int32_t* bias;
   const int32_t* multipliers;
   const int8_t* shifts;
   const int8_t* weights;
-  /// From a channel's multiplier and shift to the next one's: 1, or 0 of a linear layer in int8.
+  /// The distance from a channel's multiplier and shift to the next one's: 1, or 0 for a linear
+  /// layer in int8.
   int32_t factor_step;
   /// Products per output, and that many rounded up as the weights are.
   int32_t inner;
@@ -148,7 +151,7 @@ struct PackedCounts {
   uint32_t tables;
 };
 
-/// To a power of two.
+/// Rounds up to a multiple, a power of two.
 constexpr uint32_t round_up(uint32_t value, uint32_t multiple) {
   return (value + multiple - 1) & ~(multiple - 1);
 }
@@ -182,7 +185,7 @@ ET_INLINE uint32_t int4_group_bytes(const PackedLayer& layer, const PackedCounts
   return 4 * ((inner + 1) / 2 + (layer.group_size != 0 ? blocks : 0));
 }
 
-/// Where the parts of a packed constant are that begins at `data`.
+/// Returns the parts of a packed constant that begins at `data`.
 ET_INLINE PackedParts packed_parts(const int8_t* data, LayerKind kind, const PackedCounts& counts) {
   const auto* const layer = aligned_cast<const PackedLayer>(data);
   const auto* const bias = aligned_cast<const int32_t>(data + sizeof(PackedLayer));

@@ -23,7 +23,7 @@ ET_INLINE int32x4_t requantized(int32x4_t sums, int32x4_t multipliers, int32x4_t
   return vrshlq_s32(vaddq_s32(high, vshrq_n_s32(high, 31)), shifts);
 }
 
-/// What the sums of four channels become outputs by, for layers that are not wide.
+/// Turns the sums of four channels into outputs, for layers that are not wide.
 struct VectorScale {
   const int32_t* bias;
   const int32_t* multipliers;
@@ -47,7 +47,7 @@ struct VectorScale {
     shifts += step;
   }
 
-  /// Like store(), for two pixels, whose outputs are `channels` apart.
+  /// Does the same as store(), for two pixels, whose outputs are `channels` apart.
   ET_INLINE void store_two(int32x4_t a, int32x4_t b, int8_t* out, int32_t channels) {
     const int32x4_t biases = vldrwq_s32(bias);
     const int32x4_t factors = vldrwq_s32(multipliers);
@@ -59,8 +59,8 @@ struct VectorScale {
     shifts += step;
   }
 
-  /// Like store(), for `kCount` pixels whose outputs are `channels` apart, and whose sums include
-  /// biases.
+  /// Does the same as store(), for `kCount` pixels whose outputs are `channels` apart, and whose
+  /// sums include biases.
   template <int32_t kCount>
   ET_INLINE void store_windows(
       const int32_t (&sums)[4 * static_cast<size_t>(kCount)],
@@ -77,7 +77,7 @@ struct VectorScale {
     shifts += step;
   }
 
-  /// As store(), of the last channels.
+  /// Does the same as store(), for the last channels.
   ET_INLINE void store_some(int32x4_t sums, int8_t* out, mve_pred16_t active) const {
     const int32x4_t factors = vldrwq_z_s32(multipliers, active);
     vstrbq_p_s32(out, saturated(requantized(sums, factors, vldrbq_z_s32(shifts, active))), active);
@@ -192,8 +192,8 @@ ET_INLINE void multiply_sixteens(
 #undef ROW_PRODUCTS
 }
 
-/// Like multiply_sixteens(), with one vector whose unused lanes are zero, so that the weights
-/// multiplied with them don't matter.
+/// Does the same as multiply_sixteens(), with one vector whose unused lanes are zero, so that the
+/// weights multiplied with them don't matter.
 ET_INLINE void multiply_rest(
     int8x16_t value,
     const int8_t* w0,
@@ -268,8 +268,8 @@ inline void store_wide(const PackedParts& parts, int32x4_t value, int32_t channe
   }
 }
 
-/// Computes the outputs of one vector from `channel` on. Not inlined, so that the caller needs less
-/// stack.
+/// Computes the outputs of one vector from `channel` on. It is not inlined, so that the caller
+/// needs less stack.
 inline __attribute__((noinline)) void
 last_rows(const PackedParts& parts, const int8_t* in, int32_t channel, int8_t* out) {
   const int32_t channels = parts.layer->channels;
@@ -322,7 +322,7 @@ inline void rows_to_outputs(const PackedParts& parts, const int8_t* in, int8_t* 
   }
 }
 
-/// As multiply_row(), with two pixels' vectors.
+/// Does the same as multiply_row(), with two pixels' vectors.
 template <int32_t kVectors>
 ET_INLINE void multiply_row_twice(
     const int8x16_t (&x)[static_cast<size_t>(kVectors)],
@@ -377,7 +377,7 @@ void short_pairs(const PackedParts& parts, const int8_t* in, int32_t pairs, int8
   }
 }
 
-/// Whether short_pixels() takes a pointwise layer.
+/// Returns whether short_pixels() takes a pointwise layer.
 inline bool are_short_pixels(const PackedParts& parts) {
   return parts.layer->is_wide == 0 && parts.inner <= 32 && parts.layer->channels % 4 == 0;
 }
@@ -397,16 +397,16 @@ inline void short_pixels(const PackedParts& parts, const int8_t* in, int32_t pix
 struct WindowRows {
   int32_t count;
   int32_t bytes;
-  /// From the end of a row to the next one.
+  /// The distance from the end of a row to the next one.
   int32_t jump;
-  /// From a window to the next one.
+  /// The distance from a window to the next one.
   int32_t step;
 };
 
 /// Windows that are multiplied at a time.
 constexpr int32_t kWindows = 3;
 
-/// What multiply_windows() takes, in the order in which one instruction loads the first five.
+/// The arguments of multiply_windows(), in the order in which one instruction loads the first five.
 struct alignas(16) WindowProducts {
   const int8_t* x[kWindows];
   /// The next channel's weights.
@@ -414,12 +414,12 @@ struct alignas(16) WindowProducts {
   int32_t rows;
   /// The next channel's bias.
   const int32_t* bias;
-  /// Those of WindowRows.
+  /// The same as in WindowRows.
   int32_t loops;
   int32_t jump;
   /// Bytes of a channel's weights.
   int32_t inner;
-  /// Where the next two channels' sums of the first window go: sums[0] or sums[2].
+  /// The address for the next two channels' sums of the first window: sums[0] or sums[2].
   int32_t* next;
   int32_t unused[2];
   /// Four channels' sums of a window, then the next window's.
@@ -721,7 +721,7 @@ inline __attribute__((noinline)) void depthwise_pixel_3x3(
   }
 }
 
-/// As depthwise_pixel(), of any kernel.
+/// Does the same as depthwise_pixel(), for any kernel.
 inline __attribute__((noinline)) void depthwise_pixel_any(
     const PackedParts& parts,
     const int8_t* const* rows,

@@ -29,7 +29,8 @@ struct Scale {
   }
 };
 
-/// As Scale, of sums that are doubled, where the addend may be shifted, too: three instructions.
+/// The same as Scale, for sums that are doubled, where the addend may be shifted, too: three
+/// instructions.
 struct FoldedScale {
   /// Largest shift of a factor to the right. Larger ones would leave too few bits for the addend.
   static constexpr int32_t kMaxShift = 21;
@@ -38,7 +39,7 @@ struct FoldedScale {
   int32_t shift;
   int32_t addend;
 
-  /// @param[in] factor Of a shift to the right.
+  /// @param[in] factor Has a shift to the right.
   FoldedScale(Factor factor, int32_t output_offset)
       : multiplier(factor.multiplier),
         shift(-1 - factor.shift),
@@ -49,13 +50,13 @@ struct FoldedScale {
   }
 
   ET_INLINE int8_t apply(int32_t doubled) const {
-    // Halves are rounded away from zero. Where a negative sum's product is zero, nothing changes.
+    // Halves are rounded away from zero. If a negative sum's product is zero, nothing changes.
     const int32_t high = multiply_add_rounded(doubled, multiplier, addend + (doubled >> 31));
     return static_cast<int8_t>(saturated_half(high >> shift));
   }
 };
 
-/// What Scale::addend is.
+/// Returns Scale::addend.
 ET_INLINE int32_t addend_of(const PackedLayer& layer) {
   return 1 + 2 * layer.output_offset;
 }
@@ -102,15 +103,15 @@ inline void clamp_outputs(const PackedLayer& layer, int8_t* out, int32_t count) 
 #endif
 }
 
-/// As Scale, for layers that are wide or arranged for MVE.
+/// The same as Scale, for layers that are wide or arranged for MVE.
 inline int8_t scale_wide(const PackedParts& parts, int32_t sum, int32_t channel) {
   const int32_t at = channel * parts.factor_step;
   const Factor factor = {parts.multipliers[at], parts.shifts[at]};
   return Range{-128, 127}.clamp(wrapping_add(requantize(sum, factor), parts.layer->output_offset));
 }
 
-/// The output of a channel of any layer of a program with these needs. Not inline: where it is
-/// called more than once it stays a function.
+/// Returns the output of a channel of any layer of a program with these needs. It is not inline: if
+/// it is called more than once it stays a function.
 [[maybe_unused]] static int8_t
 scaled(const PackedParts& parts, int32_t sum, int32_t channel, uint32_t needs = kNeedsAll) {
   const PackedLayer& layer = *parts.layer;

@@ -47,7 +47,7 @@ struct Values {
   }
 };
 
-/// Where less channels than there are lanes are computed one by one.
+/// Used if fewer channels than there are lanes are computed one by one.
 struct NoRest {};
 
 /**
@@ -118,7 +118,7 @@ void max_lanes(const Values& values, Range range, int8_t* out) {
   vstrbq_s8(out, vminq_s8(largest, vdupq_n_s8(static_cast<int8_t>(range.max))));
 }
 
-/// As above, of less than kMaxLanes channels.
+/// Does the same for fewer than kMaxLanes channels.
 void max_some_lanes(const Values& values, Range range, int32_t count, int8_t* out) {
   const mve_pred16_t used = vctp8q(static_cast<uint32_t>(count));
   int8x16_t largest = vdupq_n_s8(-128);
@@ -265,7 +265,7 @@ class Means final {
 
  private:
   uint32_t twice_ = 1;
-  /// Without a count that is small enough every rest is near to a half.
+  /// Without a count that is small enough every remainder is near to a half.
   uint32_t near_ = 1;
 };
 

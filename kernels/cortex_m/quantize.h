@@ -8,7 +8,7 @@ namespace executor {
 namespace native {
 namespace cortex_m {
 
-/// How quantize() maps a float to an integer.
+/// Maps a float to an integer for quantize().
 struct Quantization {
   float inverse_scale;
   float zero_point;
@@ -20,11 +20,12 @@ struct Quantization {
     return apply_scaled(value * inverse_scale);
   }
 
-  /// apply() of a value times inverse_scale. Not inline: it is for the rare values.
+  /// Does the same as apply() for a value times inverse_scale. It is not inline: it is for the rare
+  /// values.
   __attribute__((noinline)) int32_t apply_scaled(float scaled) const;
 };
 
-/// out[i] = quantization.apply(in[i * step]); T is int8_t or int16_t.
+/// Sets out[i] = quantization.apply(in[i * step]); T is int8_t or int16_t.
 template <class T>
 void quantize(
     const Quantization& quantization,
@@ -33,7 +34,7 @@ void quantize(
     T* out,
     size_t count);
 
-/// out[i] = (in[i * step] - quantization.zero_point) * scale; T is int8_t or int16_t.
+/// Sets out[i] = (in[i * step] - quantization.zero_point) * scale; T is int8_t or int16_t.
 template <class T>
 void dequantize(
     const Quantization& quantization,

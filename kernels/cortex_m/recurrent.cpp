@@ -79,7 +79,8 @@ int32_t integer(float state, int32_t bits) {
                          : 0;
 }
 
-/// Where the DSP extension's multiplications of pairs want the elements of four: 0, 2, 1, 3.
+/// The DSP extension's multiplications of pairs want the elements of four in this order: 0, 2, 1,
+/// 3.
 ET_INLINE int32_t place_of(int32_t i) {
   return (i & ~3) | (i & 1) << 1 | (i >> 1 & 1);
 }
@@ -154,8 +155,7 @@ add_products(const int16_t* x, const int8_t* weights, int32_t columns, int32_t* 
   return weights;
 }
 
-/// What the gates of a unit are computed of, by their sums: over the input and over the hidden
-/// state apart.
+/// The sums of the gates of a unit: over the input and over the hidden state apart.
 template <int kGates>
 struct Gates {
   int32_t from_input[static_cast<size_t>(kGates)];
@@ -177,7 +177,7 @@ struct Gates {
   }
 };
 
-/// How the hidden state becomes int8.
+/// Quantizes the hidden state to int8.
 struct Output {
   int32_t factor;
   int32_t shift;

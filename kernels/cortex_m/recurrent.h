@@ -18,7 +18,7 @@ struct QuantizedRecurrentLayer {
   int32_t steps;
   int32_t in_features;
   int32_t hidden_size;
-  // Whether steps run from the last to the first.
+  // True if steps run from the last to the first.
   bool reverse;
   bool batch_first;
   // [steps, batch, in_features], or [batch, steps, in_features].
@@ -35,7 +35,7 @@ struct QuantizedRecurrentLayer {
   int32_t input_zero_point;
   // Bits behind the point of the hidden state that weights are multiplied with, 11 to 15.
   int32_t state_bits;
-  // out = (hidden * out_factor >> out_shift) + out_zero_point, rounded.
+  // The output is (hidden * out_factor >> out_shift) + out_zero_point, rounded.
   int32_t out_factor;
   int32_t out_shift;
   int32_t out_zero_point;

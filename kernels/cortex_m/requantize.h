@@ -22,11 +22,12 @@ struct Factor {
 constexpr int32_t kMinShift = -62;
 constexpr int32_t kMaxShift = 31;
 
-/// requantize() with a factor of any shift and sign.
+/// Does the same as requantize() with a factor of any shift and sign.
 int32_t requantize_wide(int32_t value, Factor factor);
 
-/// `value * factor`, rounded as `requantize_cmsis` of the dialect's Python: the product to
-/// nearest, halves up; its right shift to nearest, halves away from zero. In 64 bits, modulo 2^64.
+/// Returns `value * factor`, rounded as by `requantize_cmsis` of the dialect's Python: the product
+/// to nearest, halves up; its right shift to nearest, halves away from zero. In 64 bits, modulo
+/// 2^64.
 inline int32_t requantize(int32_t value, Factor factor) {
   if (factor.shift > 0 || factor.shift < -32 || factor.multiplier < 0) {
     return requantize_wide(value, factor);
@@ -53,12 +54,12 @@ inline float rounded(float product) {
   return product;
 }
 
-/// A sum modulo 2^32.
+/// Returns a sum modulo 2^32.
 inline int32_t wrapping_add(int32_t a, int32_t b) {
   return static_cast<int32_t>(static_cast<uint32_t>(a) + static_cast<uint32_t>(b));
 }
 
-/// A product modulo 2^32.
+/// Returns a product modulo 2^32.
 inline int32_t wrapping_mul(int32_t a, int32_t b) {
   return static_cast<int32_t>(static_cast<uint32_t>(a) * static_cast<uint32_t>(b));
 }

@@ -19,8 +19,8 @@ struct Rows {
   size_t rows;
 };
 
-/// Like each_rows(), for tensors whose shapes or dim orders differ. Not inlined, because a loop
-/// nest takes much stack.
+/// Does the same as each_rows(), for tensors whose shapes or dim orders differ. It is not inlined,
+/// because a loop nest takes much stack.
 template <size_t kInputs, class Go>
 __attribute__((noinline)) void each_nest_rows(
     KernelRuntimeContext& ctx,

@@ -34,8 +34,8 @@ constexpr int32_t kFactorBits = 30;
 constexpr int32_t kResultShift = kFactorBits - 8;
 constexpr uint32_t kHalf = 1u << (kResultShift - 1);
 
-/// What exponentials are multiplied with for their share of a sum. Only a corrupted program has a
-/// sum of zero.
+/// Returns the factor of exponentials for their share of a sum. Only a corrupted program has a sum
+/// of zero.
 inline uint32_t factor_of(uint32_t sum) {
   return (1u << kFactorBits) / (sum == 0 ? 1 : sum);
 }
@@ -63,7 +63,7 @@ ET_INLINE void repeat(size_t count, Function function) {
   }
 }
 
-/// The share of an exponential.
+/// Returns the share of an exponential.
 ET_INLINE int8_t share_of(uint32_t exponential, uint32_t factor) {
   const uint32_t result = (exponential * factor + kHalf) >> kResultShift;
   // A result of 256, from a single value, becomes 255.
@@ -181,12 +181,12 @@ void weigh_row(const int8_t* in, int8_t* out, size_t count, const int16_t* expon
   weigh<true>(in, out, count, 1, rest > largest ? rest : largest, exponentials);
 }
 
-/// How far a value is above -128; 0 if it is left out.
+/// Returns the distance of a value above -128; 0 if it is left out.
 ET_INLINE int32_t height_of(int8_t value, int8_t mask) {
   return (value + 128) & mask;
 }
 
-/// How far the largest of the values that are not left out is above -128.
+/// Returns the distance above -128 of the largest of the values that are not left out.
 ET_INLINE int32_t largest_height(const int8_t* in, size_t count, const int8_t* mask) {
   size_t i = 0;
   int32_t largest = 0;

@@ -207,7 +207,7 @@ ET_NOINLINE void multiply(const Pair* tiles, const Pair* weights, int32_t channe
 #ifdef __ARM_FEATURE_DSP
   const int32_t* const sums_end = sums + kPlaces * kSums;
   const Pair* end = weights + channels / 2 * kPlaces * kChannels;
-  // From the end of an element's pairs to the first one of the next element.
+  // The distance from the end of an element's pairs to the first one of the next element.
   const int32_t back = channels / 2 * kPlaces * kLanes * 4 - 4 * kLanes;
   int32_t s0, s1, s2, s3, s4, s5, s6, s7;
   uint32_t a, b, v, w;

@@ -24,7 +24,7 @@ namespace cortex_m {
  * written.
  */
 
-/// Whether packed_winograd() computes a layer of its kind.
+/// Returns whether packed_winograd() computes a layer of its kind.
 inline bool takes_winograd(const PackedLayer& layer) {
   const auto are = [](const uint16_t(&values)[2], uint16_t value) {
     return values[0] == value && values[1] == value;
@@ -46,7 +46,7 @@ void packed_winograd(
     int8_t* scratch,
     int8_t* out);
 
-/// As above, of a packed constant that the build has checked.
+/// Does the same for a packed constant that the build has checked.
 void packed_winograd(
     const int8_t* packed,
     const PackedImages& images,

@@ -67,21 +67,21 @@ struct Steps {
   int32_t in_row;
   int32_t weight_row;
   int32_t rows;
-  // From the first of four pixels to the second, and from the third to the last; from the second to
-  // the third.
+  // The distances from the first of four pixels to the second, and from the third to the last; and
+  // from the second to the third.
   int32_t pixel;
   int32_t turn;
   int32_t channels;
-  // Between the weights of two output channels.
+  // The distance between the weights of two output channels.
   int32_t weight_out;
   int32_t columns;
   int32_t in_channel;
   int32_t weight_channel;
   // The initial sums: four equal ones for each of the output channels.
   const float* start;
-  // Between two channels of the output.
+  // The distance between two channels of the output.
   int32_t out_channel;
-  // From the weight of the last output channel to the next column's of the first.
+  // The distance from the weight of the last output channel to the next column's of the first.
   int32_t weight_next;
 };
 
@@ -375,7 +375,7 @@ using Block = void (*)(const Steps&, const float*, const float*, float*);
 /// Table of blocks: of four output channels or one, four pixels or one, neighbours in the input or
 /// not.
 struct Blocks {
-  // Whether the columns of the taps must be neighbours in the weights.
+  // True if the columns of the taps must be neighbours in the weights.
   bool along;
   Block of[2][2][2];
 };
@@ -383,10 +383,10 @@ struct Blocks {
 constexpr Blocks kBlocksAlong = {true, BLOCK_TABLE(along)};
 constexpr Blocks kBlocksAcross = {false, BLOCK_TABLE(across)};
 
-/// Where the sums of a block start from, and where they go.
+/// The addresses from which the sums of a block start, and to which they go.
 struct Sums {
   const float* bias;
-  // Whether the sums start from the output's contents instead of the bias.
+  // True if the sums start from the output's contents instead of the bias.
   bool add;
   float* out;
 };
@@ -557,7 +557,7 @@ void plane(
             in_vertical,
             width.stride);
       } else if (!sums.add) {
-        // Only padding.
+        // There is only padding.
         for (int32_t i = 0; i < (four_channels ? 4 : 1); ++i) {
           const float value = sums.bias == nullptr ? 0.0f : sums.bias[i];
           for (int32_t row = 0; row < rows; ++row) {
@@ -613,7 +613,7 @@ struct Phase {
   Window window;
   int32_t first_out;
   int32_t last_tap;
-  // Between neighbouring ones of its taps.
+  // The distance between neighbouring taps.
   int32_t tap_step;
 };
 
@@ -743,7 +743,7 @@ void convolve(
             sums.add = true;
           }
           if (!sums.add) {
-            // Nothing of the input: a convolution without input channels.
+            // There is no input: a convolution without input channels.
             Taps none = taps;
             none.channels = 0;
             plane_of(height, width, none, four_channels, in, from_weight, sums, in_vertical);

@@ -21,12 +21,13 @@ struct ConvolutionShape {
   Window axes[3];
 };
 
-/// Where tap `tap` of output `out` falls in the input.
+/// Returns the index in the input of tap `tap` of output `out`.
 inline int32_t position(const Window& axis, int32_t out, int32_t tap) {
   return out * axis.stride - axis.padding + tap * axis.dilation;
 }
 
-/// Where a transposed convolution's output `out` gets from through tap `tap`; -1 if from nowhere.
+/// Returns the index in the input that reaches output `out` of a transposed convolution through tap
+/// `tap`; -1 if there is none.
 inline int32_t transposed_position(const Window& axis, int32_t out, int32_t tap) {
   const int32_t distance = out + axis.padding - tap * axis.dilation;
   return distance >= 0 && distance % axis.stride == 0 ? distance / axis.stride : -1;
@@ -48,7 +49,7 @@ void convolution(
     float* out,
     const ConvolutionShape& shape);
 
-/// Like the above, transposed: weights are [in, out / groups, kernel...]. Outputs whose distances
+/// Does the same, transposed: weights are [in, out / groups, kernel...]. Outputs whose distances
 /// are multiples of the stride use the same taps, and form a convolution each.
 void transposed_convolution(
     const float* in,
@@ -82,7 +83,7 @@ inline ConvolutionStrides contiguous_strides(const ConvolutionShape& shape) {
        1}};
 }
 
-/// Both for any type and dim order, one product after another; integers wrap.
+/// Both take any type and dim order, one product after another; integers wrap.
 template <class T>
 void strided_convolution(
     const T* in,
@@ -140,7 +141,7 @@ void strided_convolution(
   }
 }
 
-/// As above, contiguous.
+/// Does the same, contiguous.
 template <class T>
 void convolution(
     const T* in,

@@ -6,8 +6,8 @@ namespace torch {
 namespace executor {
 namespace native {
 
-/// Whether depthwise() can compute the inner part of a plane: 3x3 kernels without dilation, with a
-/// vertical stride of 1 or 2.
+/// Returns whether depthwise() can compute the inner part of a plane: 3x3 kernels without dilation,
+/// with a vertical stride of 1 or 2.
 inline bool is_depthwise(const Window& height, const Window& width) {
   return height.kernel == 3 && width.kernel == 3 && height.dilation == 1 && width.dilation == 1 &&
       height.stride <= 2;

@@ -22,7 +22,7 @@ void linear(
     size_t in_features,
     size_t out_features);
 
-/// As above for other types; integers wrap.
+/// Does the same for other types; integers wrap.
 template <class T>
 void linear(
     const T* in,
@@ -51,7 +51,7 @@ void linear(
  */
 void matmul(const float* a, const float* b, float* out, size_t rows, size_t inner, size_t columns);
 
-/// As above for other types; integers wrap.
+/// Does the same for other types; integers wrap.
 template <class T>
 void matmul(const T* a, const T* b, T* out, size_t rows, size_t inner, size_t columns) {
   using Sum = ArithmeticType<ComputeType<T>>;

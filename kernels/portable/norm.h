@@ -112,7 +112,7 @@ C rstd_of(C variance, C eps) {
   return C(1) / math::sqrt(variance + eps);
 }
 
-/// out = (in - mean) * scale + shift
+/// Sets out = (in - mean) * scale + shift.
 template <class T>
 void normalize(
     const T* in,
@@ -139,7 +139,7 @@ void normalize(
   }
 }
 
-/// out[i] = (in[i] - mean) * rstd * weight[i] + bias[i]; either may be missing.
+/// Sets out[i] = (in[i] - mean) * rstd * weight[i] + bias[i]; either may be missing.
 template <class T>
 void normalize_elements(
     const T* in,

@@ -10,8 +10,8 @@ namespace native {
 
 namespace internal {
 
-/// How many numbers there are from start to end, without end; fails the context
-/// (InvalidArgument) and returns -1 if there is no such sequence.
+/// Returns the number of values from start to end, without end; fails the context (InvalidArgument)
+/// and returns -1 if there is no such sequence.
 int32_t sequence_size(
     KernelRuntimeContext& ctx,
     const Scalar& start,

@@ -98,7 +98,7 @@ T integer_remainder(T a, T b) {
   }
   if constexpr (std::is_signed_v<T>) {
     if (b == T(-1)) {
-      return T(0); // Also for the lowest number, which has no quotient.
+      return T(0); // This also holds for the lowest number, which has no quotient.
     }
   }
   return static_cast<T>(a % b);
@@ -110,7 +110,7 @@ struct LeftShift {
   T operator()(T a, T b) const {
     return is_shift(b) ? static_cast<T>(static_cast<ArithmeticType<T>>(a) << b) : T(0);
   }
-  /// Whether a number of bits is one of T's.
+  /// Returns whether a number of bits is one of T's.
   template <class T>
   static bool is_shift(T bits) {
     return bits >= T(0) && bits < static_cast<T>(sizeof(T) * 8);
@@ -212,7 +212,7 @@ struct Pow {
   }
 };
 
-/// Operation(a, factor * b)
+/// Computes Operation(a, factor * b).
 template <class Operation, class T>
 struct Scaled {
   T factor;
@@ -221,7 +221,7 @@ struct Scaled {
   }
 };
 
-/// Operation(a, b) for a constant b.
+/// Computes Operation(a, b) for a constant b.
 template <class Operation, class T>
 struct WithConstant {
   Operation operation;
@@ -231,7 +231,7 @@ struct WithConstant {
   }
 };
 
-/// Operation(a, b) for a constant a.
+/// Computes Operation(a, b) for a constant a.
 template <class Operation, class T>
 struct OfConstant {
   Operation operation;
@@ -250,7 +250,7 @@ struct OfConstant {
 bool check_divisor(KernelRuntimeContext& ctx, const Tensor& self, const Tensor& other);
 bool check_divisor(KernelRuntimeContext& ctx, const Tensor& self, const Scalar& other);
 
-/// out = self Operation alpha * other
+/// Sets out = self Operation alpha * other.
 template <class S, class Types, class Operation>
 Tensor& scaled_binary(
     KernelRuntimeContext& ctx,
@@ -269,7 +269,7 @@ Tensor& scaled_binary(
   });
 }
 
-/// out = self Operation other, other a Scalar
+/// Sets out = self Operation other, other a Scalar.
 template <class S, class Types, Compute kCompute, class Operation>
 Tensor&
 binary_scalar(KernelRuntimeContext& ctx, const Tensor& self, const Scalar& other, Tensor& out) {
@@ -352,7 +352,7 @@ Tensor& sub_scalar_out(
         ctx, self, other, out, [](auto) { return operation::Operation(); });                      \
   }
 
-/// The same for a tensor and a Scalar.
+/// Defines the same for a tensor and a Scalar.
 #define BINARY_SCALAR_OPERATOR(name, Operation, Types, compute)                                    \
   template <class S>                                                                               \
   Tensor& name(KernelRuntimeContext& ctx, const Tensor& self, const Scalar& other, Tensor& out) {  \
@@ -429,7 +429,7 @@ DIVISION_OPERATOR(remainder_scalar_out, Remainder, Scalar)
 
 #undef DIVISION_OPERATOR
 
-/// Division with a rounding mode: none, "floor" or "trunc".
+/// Divides with a rounding mode: none, "floor" or "trunc".
 template <class S, class Other, class Unrounded>
 Tensor& div_mode(
     KernelRuntimeContext& ctx,
@@ -481,7 +481,7 @@ Tensor& div_scalar_mode_out(
   return div_mode<S>(ctx, self, other, mode, out, div_scalar_out<S>);
 }
 
-/// out = self ^ exponent for a Scalar exponent; integers take none below 0.
+/// Sets out = self ^ exponent for a Scalar exponent; integers take none below 0.
 template <class S>
 Tensor&
 pow_scalar_out(KernelRuntimeContext& ctx, const Tensor& self, const Scalar& exponent, Tensor& out) {
@@ -497,7 +497,7 @@ pow_scalar_out(KernelRuntimeContext& ctx, const Tensor& self, const Scalar& expo
       : out;
 }
 
-/// out = self ^ exponent for a Scalar self.
+/// Sets out = self ^ exponent for a Scalar self.
 template <class S>
 Tensor& pow_of_scalar_out(
     KernelRuntimeContext& ctx,
@@ -516,7 +516,7 @@ Tensor& pow_of_scalar_out(
       scalar_dtype(self));
 }
 
-/// out = other - alpha * self
+/// Sets out = other - alpha * self.
 template <class S>
 Tensor& rsub_scalar_out(
     KernelRuntimeContext& ctx,

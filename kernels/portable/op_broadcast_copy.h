@@ -12,7 +12,7 @@ namespace native {
 
 namespace internal {
 
-/// out = source broadcast to the shape that out has, converted to its dtype.
+/// Sets out = source broadcast to the shape that out has, converted to its dtype.
 template <class S>
 Tensor& broadcast_copy(KernelRuntimeContext& ctx, const Tensor& source, Tensor& out) {
   const Tensor* const inputs[] = {&source};

@@ -11,7 +11,7 @@ namespace torch {
 namespace executor {
 namespace native {
 
-/// What a convolution takes, in the order of its schema.
+/// The arguments of a convolution, in the order of its schema.
 struct ConvolutionArguments {
   const Tensor& input;
   const Tensor& weight;

@@ -6,8 +6,8 @@ namespace native {
 
 namespace {
 
-/// Whether the elements of a view are contiguous. Dims of size 1 don't matter, nor does an empty
-/// view.
+/// Returns whether the elements of a view are contiguous. Dims of size 1 don't matter, nor does an
+/// empty view.
 bool is_in_default_order(const View& view) {
   int32_t stride = 1;
   for (size_t dim = view.shape.dims; dim-- > 0;) {
@@ -186,7 +186,7 @@ void repeat_interleave(KernelRuntimeContext& ctx, const Tensor& repeats, Tensor&
   const int32_t end = static_cast<int32_t>(out.numel());
   int32_t to = 0;
   for (int32_t i = 0; i < static_cast<int32_t>(repeats.numel()); ++i) {
-    // Never beyond the end, even if out overlaps repeats in a corrupted program.
+    // It never writes beyond the end, even if out overlaps repeats in a corrupted program.
     for (int64_t n = counts[i]; n > 0 && to < end; --n, ++to) {
       if (is_long) {
         out.mutable_data_ptr<int64_t>()[to] = i;

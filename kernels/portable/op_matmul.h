@@ -25,7 +25,7 @@ bool check_matmul(
     size_t batch_dims,
     Shape& out_sizes);
 
-/// out = a @ b for each matrix of a batch, if check_matmul() has passed.
+/// Sets out = a @ b for each matrix of a batch, if check_matmul() has passed.
 template <class S>
 void batch_matmul(
     KernelRuntimeContext& ctx,

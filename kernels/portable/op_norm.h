@@ -54,7 +54,7 @@ bool check_parameters(
     const std::optional<Tensor>& bias,
     size_t count);
 
-/// The same for a statistic.
+/// Does the same for a statistic.
 bool check_statistic(
     KernelRuntimeContext& ctx,
     const Tensor& self,
@@ -274,7 +274,7 @@ void batch_norm(
          check_statistic(ctx, input, running->variance, channels)))) {
     return;
   }
-  // Without the batch's statistics, none are written.
+  // If the batch's statistics are not used, none are written.
   const SizesType saved = by_batch ? sizes[1] : 0;
   if ((by_batch || S::has(Variant::DynamicShape)) &&
       !start_statistics<S>(

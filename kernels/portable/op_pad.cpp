@@ -28,7 +28,7 @@ bool pad_sizes(
       "The padding has %zu elements, self %zu dims",
       padding.size(),
       sizes.size());
-  // So that the sum of two has 32 bits.
+  // The sum of two then has 32 bits.
   constexpr int32_t kMost = INT32_MAX / 2;
   if (!in_range(ctx, padding, -kMost, kMost)) {
     return false;

@@ -22,8 +22,8 @@ bool pad_sizes(
 /// Crops views of self and out to their common part.
 void cut_to_common(const ArrayRef<int64_t>& padding, View& from, View& to);
 
-/// Like pad_sizes(), for reflection and replication: padding of `count` dims, for self with one or
-/// two more dims, some elements, and for a reflection more than are added.
+/// Does the same as pad_sizes(), for reflection and replication: padding of `count` dims, for self
+/// with one or two more dims, some elements, and for a reflection more than are added.
 bool mirror_sizes(
     KernelRuntimeContext& ctx,
     const Tensor& self,

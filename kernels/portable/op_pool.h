@@ -11,7 +11,7 @@ namespace torch {
 namespace executor {
 namespace native {
 
-/// What 2-d poolings share, in the order of their schemas.
+/// The arguments that 2-d poolings share, in the order of their schemas.
 struct PoolArguments {
   const Tensor& self;
   const ArrayRef<int64_t>& kernel_size;
@@ -21,7 +21,7 @@ struct PoolArguments {
   bool ceil_mode;
 };
 
-/// What a 2-d pooling computes with.
+/// The parameters of a 2-d pooling.
 struct PreparedPool {
   Window height;
   Window width;
@@ -40,7 +40,7 @@ bool check_pool(KernelRuntimeContext& ctx, const PoolArguments& arguments, Prepa
 /// follow one another.
 bool planes_of(KernelRuntimeContext& ctx, const Tensor& image, StridedPlanes& planes);
 
-/// Calls `body` with where the planes of two images lie.
+/// Calls `body` with the addresses of the planes of two images.
 template <class S, class Body>
 inline __attribute__((always_inline)) void
 visit_planes(KernelRuntimeContext& ctx, const Tensor& self, const Tensor& out, const Body& body) {
@@ -146,7 +146,7 @@ std::tuple<Tensor&, Tensor&> max_pool2d_with_indices_out(
   return {out, indices};
 }
 
-/// What avg_pool2d averages.
+/// The dtypes that avg_pool2d averages.
 using AveragedTypes = DtypeList<
     ScalarType::Float,
     ScalarType::Long,

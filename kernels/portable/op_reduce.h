@@ -381,8 +381,8 @@ __attribute__((noinline)) void variance(
         const T divisor =
             count > static_cast<T>(correction) ? count - static_cast<T>(correction) : T(0);
         reduction.each_result([&](int32_t first, int32_t result) {
-          // What deviates from 0 gives the mean; the sum of what deviates from that, what
-          // rounding has left out of it.
+          // The deviations from 0 give the mean; the sum of the deviations from that is the
+          // rounding error left in it.
           T mean = T(0);
           T deviation = T(0);
           T squares = T(0);
@@ -404,9 +404,9 @@ __attribute__((noinline)) void variance(
       });
 }
 
-/// What a variance divides by less than the number of elements: 1 unless it is given. Fails the
-/// context (InvalidArgument) and returns false for an integer beyond 32 bits, where the Selection
-/// has no floating-point ones.
+/// Finds the number by which a variance's divisor is less than the number of elements: 1 unless it
+/// is given. Fails the context (InvalidArgument) and returns false for an integer beyond 32 bits,
+/// where the Selection has no floating-point ones.
 template <class S>
 bool correction_of(KernelRuntimeContext& ctx, const std::optional<Scalar>& given, float& result) {
   result = 1.0f;

@@ -30,8 +30,8 @@ bool set_axis(
   if (output_size.has_value()) {
     size = (*output_size)[dim];
   } else if (scale > 0.0f && scale < 1e6f && in < kLargest) {
-    // PyTorch multiplies in double precision and rounds down. Where floats cannot tell, the export
-    // knew.
+    // PyTorch multiplies in double precision and rounds down. The export has decided the cases that
+    // floats cannot tell.
     const float product = static_cast<float>(in) * scale;
     const float error = product * 1e-6f;
     size = static_cast<int64_t>(product + error);

@@ -11,7 +11,7 @@ namespace torch {
 namespace executor {
 namespace native {
 
-/// What resampling takes.
+/// The dtypes that resampling takes.
 using ImageTypes = DtypeList<
     ScalarType::Float,
     ScalarType::Byte,

@@ -6,7 +6,7 @@ namespace native {
 
 namespace {
 
-/// Whether a tensor has so many float32 elements.
+/// Returns whether a tensor has so many float32 elements.
 bool has_floats(const Tensor& tensor, uint32_t count) {
   return tensor.scalar_type() == ScalarType::Float && static_cast<size_t>(tensor.numel()) == count;
 }

@@ -29,7 +29,8 @@ struct FrameArguments {
  */
 bool describe_frames(KernelRuntimeContext& ctx, const FrameArguments& arguments, Frames& frames);
 
-/// As describe_frames(), for contiguous tensors; fails the context (NotSupported) for others.
+/// Does the same as describe_frames(), for contiguous tensors; fails the context (NotSupported) for
+/// others.
 template <class S>
 bool check_frames(KernelRuntimeContext& ctx, const FrameArguments& arguments, Frames& frames) {
   return check_contiguous<S>(ctx, arguments.self, arguments.roots, arguments.out, arguments.work) &&
@@ -150,8 +151,8 @@ std::tuple<Tensor&, Tensor&> spectrogram_out(
   return {out, work};
 }
 
-/// Whether the bands of a filter bank lie within `bins` frequencies and have `weights` in all;
-/// fails the context (InvalidArgument) if not.
+/// Returns whether the bands of a filter bank are within `bins` frequencies and have `weights` in
+/// all; fails the context (InvalidArgument) if not.
 bool check_bands(
     KernelRuntimeContext& ctx,
     const Tensor& bands,

@@ -16,7 +16,7 @@ bool topk_sizes(
     int32_t& axis,
     Shape& out_sizes);
 
-/// Whether an element belongs before another: NaN is larger than all numbers.
+/// Returns whether an element belongs before another: NaN is larger than all numbers.
 template <bool kLargest, class T>
 bool ranks_before(T a, T b) {
   const auto x = convert<ComputeType<T>>(a);

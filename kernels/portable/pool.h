@@ -31,7 +31,7 @@ inline WindowPart window_part(const Window& window, int32_t position) {
   return {begin, end};
 }
 
-/// Whether windows are 2x2 and adjacent: the fast case of both poolings.
+/// Returns whether windows are 2x2 and adjacent: the fast case of both poolings.
 inline bool is_2x2(const Window& height, const Window& width) {
   const auto is_pair = [](const Window& window) {
     return window.kernel == 2 && window.stride == 2 && window.padding == 0 &&
@@ -42,7 +42,7 @@ inline bool is_2x2(const Window& height, const Window& width) {
 
 /// Planes [height, width] that are contiguous in memory.
 struct ContiguousPlanes {
-  /// Where plane `index` begins: at `next`, the end of the one before it.
+  /// Returns the address of plane `index`: at `next`, the end of the one before it.
   template <class T>
   static T* begin(T* next, T* /*first*/, int32_t /*index*/) {
     return next;
@@ -149,7 +149,7 @@ void max_pool(
   }
 }
 
-/// Elements of a window with its padding, without what lies beyond that.
+/// Returns the number of elements of a window with its padding, without those beyond that.
 inline int32_t padded_size(const Window& window, int32_t position) {
   const int32_t begin = position * window.stride - window.padding;
   const int32_t end = begin + window.kernel;
@@ -157,7 +157,8 @@ inline int32_t padded_size(const Window& window, int32_t position) {
   return (end < limit ? end : limit) - begin;
 }
 
-/// What avg_pool() divides the sum of a window by: `divisor`, or with 0 the window's elements.
+/// Returns the divisor of avg_pool() for the sum of a window: `divisor`, or with 0 the window's
+/// elements.
 inline int32_t window_count(
     const Window& height,
     const Window& width,

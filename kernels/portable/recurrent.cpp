@@ -18,7 +18,7 @@ void start_from(const float* initial, float* state, int32_t count) {
   }
 }
 
-/// out = bias + weight in, of one vector.
+/// Sets out = bias + weight in, for one vector.
 void product(
     const float* in,
     const float* weight,
@@ -61,7 +61,7 @@ void run(const RecurrentLayer& layer, const Step& step) {
   }
 }
 
-// Out of line, as in run() the compiler would keep all of these in memory.
+// It is out of line, as in run() the compiler would keep all of these in memory.
 ET_NOINLINE void lstm_step(const float* gates, int32_t size, float* memory, float* state) {
   for (int32_t i = 0; i < size; ++i) {
     const float kept = math::sigmoid(gates[size + i]) * memory[i];

@@ -15,7 +15,7 @@ struct RecurrentLayer {
   int32_t steps;
   int32_t in_features;
   int32_t hidden_size;
-  // Whether steps run from the last to the first.
+  // True if steps run from the last to the first.
   bool reverse;
   bool batch_first;
   // [steps, batch, in_features], or [batch, steps, in_features].

@@ -48,8 +48,8 @@ struct Product {
   }
 };
 
-/// Whether an element comes before another in the search for the largest, or the
-/// smallest: NaN before all.
+/// Returns whether an element comes before another in the search for the largest, or the smallest:
+/// NaN before all.
 template <bool kLargest, class T>
 bool precedes(T a, T b) {
   if constexpr (std::is_floating_point_v<T>) {

@@ -11,7 +11,7 @@ namespace {
 // The bits of a float, with any alignment rules.
 typedef int32_t __attribute__((may_alias)) Bits;
 
-// As integers, all negative numbers except NaN are at most -2^23: in the core registers this takes
+// All negative numbers except NaN are at most -2^23 as integers: in the core registers this takes
 // three instructions.
 inline int32_t relu_bits(int32_t bits) {
   return bits <= -0x800000 ? 0 : bits;

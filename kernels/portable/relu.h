@@ -6,7 +6,7 @@ namespace torch {
 namespace executor {
 namespace native {
 
-/// out[i] = in[i] if that is positive or NaN, else 0. `in` and `out` may be the same.
+/// Sets out[i] = in[i] if that is positive or NaN, else 0. `in` and `out` may be the same.
 void relu(const float* in, float* out, size_t count);
 
 } // namespace native

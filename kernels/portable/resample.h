@@ -146,8 +146,8 @@ void upsample_bilinear(
   }
 }
 
-/// As upsample_nearest(), with each output of all the inputs that two triangles weigh: see
-/// Triangle.
+/// Does the same as upsample_nearest(), with each output of all the inputs that two triangles
+/// weigh: see Triangle.
 template <class T>
 void upsample_antialiased(
     const T* in,

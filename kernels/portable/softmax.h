@@ -18,7 +18,7 @@ namespace native {
 void softmax(const float* in, float* out, size_t count, size_t size, size_t inner);
 
 /// Computes softmax of `size` elements of any type, or its logarithm: (x - max) - log(sum(e^(x -
-/// max))). The steps are the distances between elements.
+/// max))). The steps are distances between elements.
 template <bool kIsLog, class T>
 void softmax_row(const T* x, int32_t x_step, T* y, int32_t y_step, size_t size) {
   using C = ComputeType<T>;

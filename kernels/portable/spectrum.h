@@ -17,7 +17,7 @@ struct Frames {
   // The length of a frame, and the distance between two frames.
   int32_t size;
   int32_t hop;
-  // Samples before the signal, and as many behind it, that frames reach into; then come zeros.
+  // Samples before the signal, and as many after it, that frames reach into; then come zeros.
   int32_t pad;
   // They are the signal's, mirrored at its first and last sample; else zeros.
   bool reflect;
@@ -40,7 +40,7 @@ void load_frame(const Frames& frames, const T* signal, int32_t frame) {
   while (i < frames.size) {
     const int32_t at = start + i;
     if (at >= 0 && at <= last) {
-      // Up to the end of the signal.
+      // It goes up to the end of the signal.
       const int32_t end = last - start < frames.size ? last - start + 1 : frames.size;
       const T* from = signal + at;
       if (window == nullptr) {

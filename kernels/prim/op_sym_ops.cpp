@@ -80,7 +80,7 @@ double round_down(double value) {
   return whole > value ? whole - 1 : whole;
 }
 
-/// Whether a remainder is not 0 and has another sign than the divisor.
+/// Returns whether a remainder is not 0 and has another sign than the divisor.
 bool differs_in_sign(double rest, double divisor) {
   return rest != 0 && (rest < 0) != (divisor < 0);
 }

@@ -111,7 +111,7 @@ void quantize_run(
   }
 }
 
-/// What neighbouring quantized elements stand for, computed in ComputeType<T>.
+/// Computes the values of neighbouring quantized elements in ComputeType<T>.
 template <class Q, class T>
 void dequantize_run(const Q* from, T* to, size_t count, float scale, float zero_point) {
   using Number = ComputeType<T>;

@@ -17,7 +17,7 @@ namespace torch {
 namespace executor {
 namespace native {
 
-/// What a call of an embedding looks up.
+/// The rows that a call of an embedding looks up.
 struct QuantizedTable {
   const Tensor* weight;
   const Tensor* scales;
@@ -109,7 +109,7 @@ Tensor& quantized_embedding_dtype_out(
   return out;
 }
 
-/// The same without the result's dtype: embedding_byte.out, ...
+/// Does the same without the result's dtype: embedding_byte.out, ...
 template <class S, int32_t kBits>
 Tensor& quantized_embedding_out(
     KernelRuntimeContext& ctx,

@@ -14,14 +14,14 @@ namespace torch {
 namespace executor {
 namespace native {
 
-/// How a tensor divides into channels; fails the context (InvalidArgument) and
-/// returns false for a dim out of range.
+/// Divides a tensor into channels; fails the context (InvalidArgument) and returns false for a dim
+/// out of range.
 bool split_channels(KernelRuntimeContext& ctx, const Tensor& input, int64_t axis, Split& split);
 Split split_tokens(const Tensor& input);
 Split whole(const Tensor& input);
 
-/// Whether the elements of both tensors have the same order, and can be viewed as `split`; fails
-/// the context (InvalidArgument, NotSupported) and returns false otherwise.
+/// Returns whether the elements of both tensors have the same order, and can be viewed as `split`;
+/// fails the context (InvalidArgument, NotSupported) and returns false otherwise.
 bool check_order(
     KernelRuntimeContext& ctx,
     const Tensor& input,

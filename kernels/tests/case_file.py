@@ -4,7 +4,7 @@ Little-endian. A case file is a count (u32) and that many cases: name (u32 lengt
 arguments. An argument is a kind and its value: `n` none, `i` i64, `d` f64, `b` u8, `s` string, `I`, `T` and `O` lists
 of integers, tensors, and tensors or none (u32 count, arguments), `t` and `o` (an output) tensors: dtype (u8), whether
 its shape is dynamic (u8), number of dims (u8), sizes (i32 each), dim order (u8 each), size in bytes (u32), elements
-in memory order; `m` is a tensor that lies over others, with its place in their block (u32) after it. A result is an
+in memory order; `m` is a tensor that overlaps others, with its offset in their block (u32) after it. A result is an
 error (u32), the last argument if it is a number (`i` and i64, or `d` and f64), number of outputs (u32), and per output
 its dims (u8), sizes, bytes (u32), elements.
 """
@@ -67,7 +67,7 @@ class Case:
     value: float | None = None
 
     def outs(self) -> list[Out]:
-        """The outputs, also those in lists."""
+        """Returns the outputs, also those in lists."""
         items = [item for a in self.arguments for item in (a if isinstance(a, tuple) else (a,))]
         return [item for item in items if isinstance(item, Out)]
 
@@ -90,12 +90,12 @@ class Result:
 
 
 def dim_order(tensor: torch.Tensor) -> tuple[int, ...]:
-    """The dim order of a dense tensor, as ExecuTorch defines it."""
+    """Returns the dim order of a dense tensor, as ExecuTorch defines it."""
     return tuple(range(tensor.dim())) if tensor.is_contiguous() else tuple(tensor.dim_order())
 
 
 def memory_bytes(tensor: torch.Tensor) -> bytes:
-    """The elements of a dense tensor in memory order."""
+    """Returns the elements of a dense tensor in memory order."""
     ordered = tensor.permute(dim_order(tensor)) if tensor.dim() else tensor
     # NumPy has no bfloat16.
     return ordered.contiguous().flatten().view(torch.uint8).numpy().tobytes()
@@ -193,7 +193,7 @@ def read_results(data: bytes, count: int) -> list[Result]:
 
 
 def output_tensor(out: Out, sizes: tuple[int, ...], data: bytes) -> torch.Tensor:
-    """An output as a tensor of its shape."""
+    """Returns an output as a tensor of its shape."""
     order = out.dim_order or tuple(range(len(sizes)))
     stored = torch.frombuffer(bytearray(data), dtype=out.dtype) if data else torch.empty(0, dtype=out.dtype)
     stored = stored.reshape([sizes[dim] for dim in order])

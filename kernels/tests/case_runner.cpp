@@ -1,8 +1,8 @@
 // Calls kernels as the runtime does, on the arguments that a file holds, and
 // writes what they leave in their outputs. Every tensor has a heap block of
 // exactly its size, so that the address sanitizer sees any other access. A kernel that writes to
-// another tensor than its outputs must refuse constants there: otherwise the tests fail. Of some
-// cases tensors lie over each other in one block, as a corrupted program may place them.
+// another tensor than its outputs must refuse constants there: otherwise the tests fail. The
+// tensors of some cases overlap in one block, as those of a corrupted program may.
 //
 //   case_runner CASES RESULTS
 //

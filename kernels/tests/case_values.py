@@ -61,15 +61,15 @@ def whole_values(shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
 
 
 def out_like(expected: Tensor) -> Out:
-    """An output that fits a result."""
+    """Returns an output that fits a result."""
     return Out(expected.dtype, tuple(expected.shape), dim_order(expected))
 
 
 def case(operator: str, *arguments: Any, expected: Tensor) -> Case:
-    """A call with one output, which comes last."""
+    """Returns a call with one output, which comes last."""
     return Case(operator, [*arguments, out_like(expected)], [expected])
 
 
 def channels_last(tensor: Tensor) -> Tensor:
-    """A tensor of four dims with its channels innermost."""
+    """Returns a tensor of four dims with its channels innermost."""
     return tensor.contiguous(memory_format=torch.channels_last)

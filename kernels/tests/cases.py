@@ -105,7 +105,7 @@ def refused_cases() -> Iterator[Case]:
 
 @functools.cache
 def supported_cases() -> list[Case]:
-    """All cases that a kernel has to compute."""
+    """Returns all cases that a kernel has to compute."""
     groups = [
         unary_cases(),
         activation_cases(),

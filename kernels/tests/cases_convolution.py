@@ -21,7 +21,7 @@ UNIT = ((1, 1), (0, 0), (1, 1))
 
 
 def matmul_cases() -> Iterator[Case]:
-    """Matrix products and linear layers, around the kernels' block sizes."""
+    """Yields matrix products and linear layers, around the kernels' block sizes."""
     extents = [(1, 1, 1), (1, 1, 16), (1, 16, 16), (1, 16, 1), (3, 5, 7), (4, 4, 4), (5, 9, 6), (8, 33, 12), (0, 3, 4)]
     extents += [(2, 0, 3), (3, 4, 0), (4, 3, 3), (3, 3, 4), (9, 1, 9)]
     for dtype, (rows, inner, columns) in itertools.product(DTYPES, extents):
@@ -49,7 +49,7 @@ def matmul_cases() -> Iterator[Case]:
 
 
 def convolution_cases(count: int) -> Iterator[Case]:
-    """Random 1-d and 2-d convolutions, besides those of the models."""
+    """Yields random 1-d and 2-d convolutions, besides those of the models."""
     fixed: list[tuple[int, ...]] = [
         # channels in, out, groups, height, width, kernel, stride, padding, dilation
         (1, 8, 1, 8, 8, 3, 1, 1, 1),
@@ -132,7 +132,7 @@ def convolution_cases(count: int) -> Iterator[Case]:
 
 
 def transposed_cases(count: int) -> Iterator[Case]:
-    """Random transposed convolutions of one and two dims."""
+    """Yields random transposed convolutions of one and two dims."""
     generator = random.Random(6)
     for index in range(count):
         groups = generator.choice([1, 1, 1, 2, 3])
@@ -164,7 +164,7 @@ def transposed_cases(count: int) -> Iterator[Case]:
 
 
 def volume_cases(count: int) -> Iterator[Case]:
-    """Random convolutions of three dims, transposed ones too."""
+    """Yields random convolutions of three dims, transposed ones too."""
     generator = random.Random(7)
     for index in range(count):
         groups = generator.choice([1, 2])
@@ -186,7 +186,7 @@ def volume_cases(count: int) -> Iterator[Case]:
 
 
 def pool_cases() -> Iterator[Case]:
-    """Pooling of windows of all kinds."""
+    """Yields pooling of windows of all kinds."""
     parameters = itertools.product([(2, 2), (3, 2), (1, 3)], [(), (1,), (2, 3)], [0, 1], [1, 2], [False, True])
     for kernel, stride, padding, dilation, ceil_mode in parameters:
         if padding * 2 > min(kernel):

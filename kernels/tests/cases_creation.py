@@ -39,7 +39,7 @@ def fill_cases() -> Iterator[Case]:
 
 
 def sequence_cases() -> Iterator[Case]:
-    """Sequences."""
+    """Yields sequences."""
     for dtype in NUMBERS:
         for end in (0, 1, 9):
             yield case("aten::arange.out", end, expected=torch.arange(end, dtype=dtype))
@@ -60,7 +60,7 @@ def sequence_cases() -> Iterator[Case]:
 
 
 def random_cases() -> Iterator[Case]:
-    """Random numbers, whose values are unknown; separate tests check their distribution."""
+    """Yields random numbers, whose values are unknown; separate tests check their distribution."""
     for dtype, shape in itertools.product(FLOATINGS, [(), (2, 3), (0,)]):
         yield Case("aten::rand.out", [shape, Out(dtype, shape)], [None])
         yield Case("aten::randn.out", [shape, Out(dtype, shape)], [None])
@@ -109,12 +109,12 @@ def triangle_cases() -> Iterator[Case]:
 
 
 def creation_cases() -> Iterator[Case]:
-    """All of these."""
+    """Returns all of these."""
     return itertools.chain(fill_cases(), sequence_cases(), random_cases(), whole_copy_cases(), triangle_cases())
 
 
 def refused_creation_cases() -> Iterator[Case]:
-    """Numbers that a dtype doesn't hold, and shapes and dtypes that don't fit."""
+    """Yields numbers that a dtype doesn't hold, and shapes and dtypes that don't fit."""
     # Shapes without elements whose strides overflow.
     for size in ((0, 2**31 - 1, 2**31 - 1), (2**31 - 1, 2**31 - 1, 0), (0, 2**15, 2**15)):
         out = Out(torch.float32, (2, 3, 4), is_dynamic=True)

@@ -27,7 +27,7 @@ from kernels.tests.case_values import (
 
 
 def unary_cases() -> Iterator[Case]:
-    """Elementwise operators of one tensor."""
+    """Yields elementwise operators of one tensor."""
     table: list[tuple[str, list[torch.dtype]]] = [
         ("abs ceil floor neg relu round trunc", NUMBERS),
         ("sign isnan isinf logical_not", EVERY),
@@ -67,14 +67,14 @@ def parameter_cases(
         x = channels_last(values((2, 3, 4, 5), dtypes[0]))
         expected = function(x)
         yield case(name, x, *parameters, expected=expected)
-        # Another dim order than the input's.
+        # The dim order differs from the input's.
         yield Case(name, [x, *parameters, Out(expected.dtype, (2, 3, 4, 5))], [expected])
         x = values((2, 3), dtypes[0])
         yield Case(name, [x, *parameters, Out(expected.dtype, (4, 5), is_dynamic=True)], [function(x)])
 
 
 def activation_cases() -> Iterator[Case]:
-    """Elementwise operators of one tensor with parameters."""
+    """Yields elementwise operators of one tensor with parameters."""
     yield from parameter_cases(
         "aten::gelu.out",
         FLOATINGS,
@@ -132,7 +132,7 @@ def activation_cases() -> Iterator[Case]:
 def pair_cases(
     operator: str, function: Callable[[Any, Any], Tensor], dtypes: list[torch.dtype], *parameters: Any, zeros: bool
 ) -> Iterator[Case]:
-    """An elementwise operator of two tensors; `zeros` says whether the second may have integer zeros."""
+    """Yields an elementwise operator of two tensors; `zeros` says whether the second may have integer zeros."""
 
     def second(shape: tuple[int, ...], dtype: torch.dtype, special: bool = False) -> Tensor:
         tensor = values(shape, dtype, special)
@@ -157,7 +157,7 @@ def pair_cases(
 
 
 def binary_cases() -> Iterator[Case]:
-    """Elementwise operators of two tensors, and of a tensor and a scalar."""
+    """Yields elementwise operators of two tensors, and of a tensor and a scalar."""
     numbers: list[Any] = [3, -2, 2.5, True]
     table: list[tuple[str, list[torch.dtype], str, list[Any]]] = [
         ("mul", EVERY, "out", numbers),
@@ -221,7 +221,7 @@ def binary_cases() -> Iterator[Case]:
 
 
 def choice_cases() -> Iterator[Case]:
-    """Elementwise operators of three tensors, or with a mask."""
+    """Yields elementwise operators of three tensors, or with a mask."""
     shapes: list[tuple[tuple[int, ...], ...]] = [((shape), (shape), (shape)) for shape in SHAPES]
     shapes += [((2, 1), (3,), ()), ((3,), (2, 3), (2, 3)), ((), (4, 1), (5,)), ((17, 19), (17, 1), (19,))]
     for first, second, third in shapes:

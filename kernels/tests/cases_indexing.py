@@ -18,12 +18,12 @@ LONG, INT = torch.int64, torch.int32
 
 
 def indices(shape: tuple[int, ...], size: int, dtype: torch.dtype = LONG, low: int = 0) -> Tensor:
-    """Random indices of a dim of a size."""
+    """Returns random indices of a dim of a size."""
     return torch.randint(low, size, shape, dtype=dtype)
 
 
 def indexing_cases() -> Iterator[Case]:
-    """All operators, for elements of every size, with indices of both dtypes."""
+    """Yields all operators, for elements of every size, with indices of both dtypes."""
     for dtype in SIZES:
         yield from _selects(dtype)
         yield from _gathers(dtype)

@@ -14,12 +14,12 @@ from kernels.tests.case_values import FLOATINGS, case, channels_last, out_like, 
 
 
 def several(operator: str, *arguments: Any, expected: tuple[Tensor, ...]) -> Case:
-    """A call with as many outputs as results."""
+    """Returns a call with as many outputs as results."""
     return Case(operator, [*arguments, *map(out_like, expected)], list(expected))
 
 
 def softmax_cases() -> Iterator[Case]:
-    """Softmax over every dim, and its logarithm."""
+    """Yields softmax over every dim, and its logarithm."""
 
     def exact(function: Callable[[Tensor, int], Tensor]) -> Callable[[Tensor, int], Tensor]:
         # Eager mode rounds intermediate results of 16-bit floats.
@@ -55,7 +55,7 @@ def softmax_cases() -> Iterator[Case]:
 
 
 def norm_cases() -> Iterator[Case]:
-    """Layer, group and batch normalization, with and without parameters."""
+    """Yields layer, group and batch normalization, with and without parameters."""
     for dtype in FLOATINGS:
         for shape, axes in [((3, 7), 1), ((2, 3, 8), 1), ((2, 3, 5), 2), ((4, 33), 1), ((6,), 1), ((0, 4), 1)]:
             x = values(shape, dtype) + 5
@@ -81,7 +81,7 @@ def norm_cases() -> Iterator[Case]:
 
 
 def batch_norm_cases(dtype: torch.dtype) -> Iterator[Case]:
-    """Batch normalization by given statistics and by the batch's own."""
+    """Yields batch normalization by given statistics and by the batch's own."""
     for shape in [(2, 3, 4, 5), (4, 3), (1, 2, 9), (2, 1, 33)]:
         x = values(shape, dtype) + 2
         channels = (shape[1],)
@@ -89,7 +89,7 @@ def batch_norm_cases(dtype: torch.dtype) -> Iterator[Case]:
         variance = values(channels, dtype).abs() + 1
         for parameters in [(weight, bias), (None, None)]:
             expected = torch.ops.aten._native_batch_norm_legit_no_training(x, *parameters, mean, variance, 0.1, 1e-5)
-            # Nothing is saved, whatever shape a backend gives to nothing.
+            # Nothing is saved; backends differ in the shape of nothing.
             outs = [out_like(expected[0]), Out(dtype, (0,)), Out(dtype, (0,))]
             yield Case(
                 "aten::_native_batch_norm_legit_no_training.out",
@@ -116,7 +116,7 @@ def batch_norm_cases(dtype: torch.dtype) -> Iterator[Case]:
 
 
 def mixed_norm_cases() -> Iterator[Case]:
-    """16-bit inputs with weights and statistics of float32; the export writes statistics of the input's dtype."""
+    """Yields 16-bit inputs with float32 weights and statistics; the export writes statistics of the input's dtype."""
     for dtype in (torch.float16, torch.bfloat16):
         x = values((2, 6, 3, 3), dtype) + 2
         weight, bias, mean = (values((6,), torch.float32) for _ in range(3))

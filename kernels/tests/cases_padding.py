@@ -16,7 +16,7 @@ SIZES = [torch.float32, torch.int8, torch.float16, torch.int64]
 
 
 def padding_cases() -> Iterator[Case]:
-    """Padding by a value, by mirror images and by edges; negative padding, too."""
+    """Yields padding by a value, by mirror images and by edges; negative padding, too."""
     for dtype in EVERY:
         for pad in [(1, 2), (0, 0, 3, 1), (-1, 1, 2, -2), (2, -4), (), (1, 1, 1, 1, 1, 1)]:
             x = values((2, 3, 4), dtype)
@@ -59,7 +59,7 @@ def _mirrors(dtype: torch.dtype) -> Iterator[Case]:
 
 
 def refused_padding_cases() -> Iterator[Case]:
-    """Padding that does not fit."""
+    """Yields padding that does not fit."""
     x = torch.randn(2, 3)
     refused: list[tuple[str, list[Any]]] = [
         ("constant_pad_nd", [x, (1,), 0, Out(torch.float32, (2, 4))]),

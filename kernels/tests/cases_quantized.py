@@ -38,7 +38,7 @@ def quantized(shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
 
 
 def quantized_cases() -> Iterator[Case]:
-    """All operators of the library."""
+    """Yields all operators of the library."""
     yield from _whole_tensors()
     yield from _channels()
     yield from _tokens()

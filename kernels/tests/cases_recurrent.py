@@ -45,7 +45,7 @@ def recurrent_cases() -> Iterator[Case]:
 
 
 def _bias(biases: list[Tensor], gates: int, hidden: int) -> Tensor:
-    """The kernels' one bias of the layer's two."""
+    """Returns the kernels' one bias of the layer's two."""
     if gates == 4:
         return biases[0] + biases[1]
     both = 2 * hidden

@@ -36,7 +36,7 @@ def inputs(dtypes: list[torch.dtype], special: bool = False) -> Iterator[Tensor]
 
 
 def multi_case(operator: str, *arguments: Any, expected: tuple[Tensor, ...]) -> Case:
-    """A call with several outputs."""
+    """Returns a call with several outputs."""
     results = [part.contiguous() for part in expected]
     return Case(operator, [*arguments, *(out_like(part) for part in results)], [*results])
 
@@ -47,7 +47,7 @@ def over_dims(x: Tensor, dim: tuple[int, ...] | None) -> tuple[int, ...]:
 
 
 def reduction_cases() -> Iterator[Case]:
-    """All reductions, over one, several and all dims."""
+    """Yields all reductions, over one, several and all dims."""
     yield from _sums()
     yield from _extremes()
     yield from _truths()

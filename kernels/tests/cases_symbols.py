@@ -40,7 +40,7 @@ UNARY: dict[str, Callable[[Any], Any]] = {
 
 
 def symbol_cases() -> Iterator[Case]:
-    """Numbers compared with Python's, sizes, and results of maps and views."""
+    """Yields numbers compared with Python's, sizes, and results of maps and views."""
     for (name, operation), a, b in itertools.product(BINARY.items(), (*INTEGERS, *FLOATS), (-3, -1, 2, 3, 0.5, -2.5)):
         yield Case(f"executorch_prim::{name}.Scalar", [a, b, None], value=operation(a, b))
     for (name, operation), a in itertools.product(UNARY.items(), (*INTEGERS, *FLOATS, 2.5, 3.5, -1.5)):

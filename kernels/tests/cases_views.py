@@ -24,13 +24,13 @@ def dynamic(operator: str, *arguments: Any, expected: Tensor) -> Case:
 
 
 def list_case(operator: str, *arguments: Any, expected: tuple[Tensor, ...]) -> Case:
-    """A call with a list of outputs."""
+    """Returns a call with a list of outputs."""
     results = [part.contiguous() for part in expected]
     return Case(operator, [*arguments, tuple(out_like(part) for part in results)], [*results])
 
 
 def view_cases() -> Iterator[Case]:
-    """All operators on elements of every size, in memory in their own order and channels last."""
+    """Yields all operators on elements of every size, in memory in their own order and channels last."""
     for dtype, is_last in itertools.product(SIZES, (False, True)):
         x = values(SHAPE, dtype)
         if is_last:

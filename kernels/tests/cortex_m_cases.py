@@ -30,12 +30,12 @@ def integers(shape: tuple[int, ...], low: int = -128, high: int = 127) -> Tensor
 
 
 def image(*shape: int) -> Tensor:
-    """An image in the layout that the lowering gives them."""
+    """Returns an image in the layout that the lowering gives them."""
     return integers(shape).contiguous(memory_format=torch.channels_last)
 
 
 def factor(low: float = 1e-4, high: float = 1.5) -> Factor:
-    """A factor as the lowering makes one of a real number."""
+    """Returns a factor as the lowering makes one of a real number."""
     real = low * (high / low) ** random.random()
     chosen = random.choice([real, real, real, 2.0 ** -random.randint(0, 12)])
     multiplier, shift = passes_utils.quantize_multiplier_aot(chosen)
@@ -47,13 +47,13 @@ def zero_point() -> int:
 
 
 def activation() -> tuple[int, int]:
-    """An output's range."""
+    """Returns an output's range."""
     low, high = sorted(random.choices(range(-128, 128), k=2))
     return random.choice([(-128, 127), (-128, 127), (low, high)])
 
 
 def case(name: str, *arguments: Any, like: tuple[Any, ...] | None = None) -> Case:
-    """A call with its result from the dialect; lists are tuples.
+    """Returns a call with its result from the dialect; lists are tuples.
 
     Args:
       like: arguments that give the same result, where the dialect does not compute it from these.
@@ -144,7 +144,7 @@ def elementwise_cases(count: int) -> Iterator[Case]:
 
 
 def _window(size: int) -> tuple[int, int, int, int]:
-    """Kernel, stride, padding and dilation that fit on a dim."""
+    """Returns kernel, stride, padding and dilation that fit on a dim."""
     while True:
         kernel, stride = random.choice([1, 2, 3, 3, 4, 5, 10]), random.choice([1, 1, 2, 3])
         padding, dilation = random.choice([0, 0, 1, 1, 2, 5]), random.choice([1, 1, 1, 2, 3])
@@ -166,7 +166,7 @@ def _per_channel(channels: int, taps: int) -> tuple[Tensor | None, Tensor, Tenso
 
 
 def _dilated(weight: Tensor, dim: int, dilation: tuple[int, int]) -> Tensor:
-    """A kernel with zeros between its elements: PyTorch has no dilated convolution of integers."""
+    """Returns a kernel with zeros between its elements: PyTorch has no dilated convolution of integers."""
     for offset, step in enumerate(dilation):
         shape = list(weight.shape)
         shape[dim + offset] = (shape[dim + offset] - 1) * step + 1
@@ -270,7 +270,7 @@ def matmul_cases(count: int) -> Iterator[Case]:
 
 
 def _average_cases(x: torch.Tensor, *given: Any) -> Iterator[Case]:
-    """Average pooling by the argument lists of ExecuTorch 1.4 and of 1.5, which has ceil_mode."""
+    """Yields average pooling by the argument lists of ExecuTorch 1.4 and of 1.5, which has ceil_mode."""
     lists = [(x, *given, _SCRATCH), (x, *given[:3], False, *given[3:], _SCRATCH)]
     has_ceil_mode = "ceil_mode" in str(torch.ops.cortex_m.quantized_avg_pool2d.default._schema)
     for arguments in lists:
@@ -298,7 +298,7 @@ def pool_cases(count: int) -> Iterator[Case]:
 
 
 def softmax_cases(count: int) -> Iterator[Case]:
-    """No result is so near a half that rounding depends on the last bit of an exponential."""
+    """Keeps results away from halves, where rounding depends on the last bit of an exponential."""
     while count > 0:
         shape = random.choice([(12,), (1, 12), (3, 5), (2, 3, 4), (1, 1), (1, 256), (1, 6, 3, 5)])
         x = integers(shape)
@@ -316,7 +316,7 @@ def softmax_cases(count: int) -> Iterator[Case]:
 
 
 def softmax_by_table_cases(count: int) -> Iterator[Case]:
-    """Softmax by a table, whose results differ from the exact ones by at most one."""
+    """Yields softmax by a table, whose results differ from the exact ones by at most one."""
     for _ in range(count):
         shapes = [(12,), (1, 12), (3, 5), (2, 3, 4), (1, 1), (1, 256), (2, 49), (1, 6, 3, 5), (3, 0), (0, 3)]
         shape = random.choice(shapes)
@@ -332,7 +332,7 @@ def softmax_by_table_cases(count: int) -> Iterator[Case]:
 
 
 def masked_softmax_cases(count: int) -> Iterator[Case]:
-    """Softmax with masks: causal ones, padding, and any, for all rows, for groups of them, and for each."""
+    """Yields softmax with masks: causal ones, padding, and any, for all rows, for groups of them, and for each."""
     for _ in range(count):
         shapes = [(3, 5), (2, 3, 4), (1, 4, 12, 12), (4, 2, 16, 16), (1, 1, 1), (2, 1, 33), (2, 2, 3, 1, 9)]
         shape = random.choice(shapes)
@@ -356,7 +356,7 @@ def masked_softmax_cases(count: int) -> Iterator[Case]:
 
 
 def _like_fused(name: str, *arguments: Any) -> Case:
-    """A call of an operator of our own with its result from Python."""
+    """Returns a call of an operator of our own with its result from Python."""
     ends = {"norm": norms, "softmax": softmax, "prelu": prelu}
     owner = next((module for end, module in ends.items() if name.endswith(end)), recurrent)
     results = getattr(owner, name)(*arguments)
@@ -369,7 +369,7 @@ def _like_fused(name: str, *arguments: Any) -> Case:
 
 
 def norm_cases(count: int) -> Iterator[Case]:
-    """Layer, RMS and group normalization, sometimes of groups whose values are all equal."""
+    """Yields layer, RMS and group normalization, sometimes of groups whose values are all equal."""
     for _ in range(count):
         channels = random.choice([1, 2, 3, 4, 7, 8, 16, 33, 64])
         weight = torch.randint(-32767, 32768, (channels,), dtype=torch.int16)
@@ -389,7 +389,7 @@ def norm_cases(count: int) -> Iterator[Case]:
 
 
 def prelu_cases(count: int) -> Iterator[Case]:
-    """PReLU of images in both orders and of rows, also with slopes below 0 and above 1."""
+    """Yields PReLU of images in both orders and of rows, also with slopes below 0 and above 1."""
     for _ in range(count):
         channels = random.choice([1, 2, 3, 4, 7, 8, 16, 33])
         x = integers((random.choice([1, 2]), channels, *random.choice([(), (5,), (3, 4), (1, 1)])))
@@ -450,7 +450,7 @@ _ARRANGEMENTS = (pack.SCALAR, pack.DSP, pack.MVE)
 
 
 def cortex_m_cases(count: int, seed: int, arrangements: tuple[int, ...] = _ARRANGEMENTS) -> list[Case]:
-    """All kinds of calls, about 20 times `count`; packed layers in the arrangements that the cores take."""
+    """Returns all kinds of calls, about 20 times `count`; packed layers in the arrangements that the cores take."""
     torch.manual_seed(seed)
     random.seed(seed)
     groups = [
@@ -657,7 +657,7 @@ def int4_cases(count: int, arrangement: int) -> Iterator[Case]:
 
 
 def _refused_int4_cases(arrangement: int) -> Iterator[Case]:
-    """A linear layer with int4 weights of 40 features to 5, with one argument wrong."""
+    """Yields a linear layer with int4 weights of 40 features to 5, with one argument wrong."""
     packed = int4.pack_int4(_int4_layer(int4.LINEAR_INT4, 5, 40, True), arrangement)
     assert packed is not None
     right = [integers((2, 40)), packed, 5, Out(torch.int8, (2, 5))]
@@ -731,7 +731,7 @@ _LAYERS = {
 
 
 def winograd_cases(count: int) -> Iterator[Case]:
-    """3x3 convolutions in tiles: sizes with incomplete last tiles, and all paddings."""
+    """Yields 3x3 convolutions in tiles: sizes with incomplete last tiles, and all paddings."""
     for _ in range(count):
         channels, out_channels = 4 * random.randint(1, 6), random.randint(1, 9)
         x = image(random.randint(1, 2), channels, random.randint(3, 9), random.randint(3, 9))
@@ -752,14 +752,14 @@ def winograd_cases(count: int) -> Iterator[Case]:
 
 
 def packed_cases(count: int, arrangement: int) -> Iterator[Case]:
-    """Packed layers, for one of the arrangements of weights, with the dialect's results for the unpacked layers."""
+    """Yields packed layers, for one of the arrangements of weights, with the dialect's results for unpacked layers."""
     yield from _packed(
         itertools.chain(convolution_cases(3 * count), depthwise_cases(2 * count), matmul_cases(count)), arrangement
     )
 
 
 def long_sum_cases(arrangement: int) -> Iterator[Case]:
-    """Packed layers with the largest sums of many products: linear ones, and convolutions of one to five pixels."""
+    """Yields packed layers with the largest sums of many products: linear ones, convolutions of one to five pixels."""
     one = ((1, 1), (0, 0), (1, 1))
     found = []
     for inner, channels, value in ((1_203, 7, 127), (2_048, 2, -127), (4_100, 5, 127), (505, 3, 127), (504, 4, -127)):

@@ -157,7 +157,7 @@ void check_refused_linear() {
   TensorImpl result(executorch::aten::ScalarType::Float, 1, none, out, order, strides);
   Tensor results(&result);
   executorch::runtime::KernelRuntimeContext context;
-  // Without variants: with a dynamic shape, the result would be resized.
+  // There are no variants: with a dynamic shape, the result would be resized.
   torch::executor::native::linear_out<torch::executor::native::Selection<~uint64_t{0}, 0>>(
       context, Tensor(&matrix), Tensor(&matrix), {}, results);
   if (context.failure_state() != executorch::runtime::Error::InvalidArgument) {

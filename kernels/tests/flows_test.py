@@ -21,7 +21,7 @@ CODES = {torch.int64: 4, torch.float32: 6}
 
 
 def program(model: torch.nn.Module, example: tuple[Tensor, ...], dynamic: Any = None) -> bytes:
-    """A model as the portable flow exports it."""
+    """Returns a model as the portable flow exports it."""
     exported = export(model.eval(), example, dynamic_shapes=dynamic)
     # Operators of maps and branches are not checked elsewhere either.
     edge = to_edge(exported, compile_config=EdgeCompileConfig(_check_ir_validity=False))

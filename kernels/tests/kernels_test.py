@@ -30,13 +30,13 @@ ERRORS = {
 PRECISION = {torch.float16: 2**-9, torch.bfloat16: 2**-6}
 # Sums in another order than PyTorch's; exp and tanh to 2 ulp.
 RELATIVE, ABSOLUTE = 2e-5, 2e-5
-# For operators that round once, or are functions of one value.
+# Operators that round once, or are functions of one value, have these.
 EXACT_RELATIVE, EXACT_ABSOLUTE = 5e-7, 1e-37
 EXACT = ("abs", "neg", "relu", "exp", "sigmoid", "tanh", "add", "sub", "mul", "div", "copy", "cat", "clone", "full")
 
 
 def describe(case: Case) -> str:
-    """A case in a line."""
+    """Describes a case in a line."""
     words = [f"{tuple(a.shape)}:{a.dtype}" if isinstance(a, torch.Tensor) else str(a) for a in case.arguments]
     return f"{case.operator}({', '.join(words)})"[:300]
 

@@ -37,13 +37,13 @@ using executorch::runtime::KernelRuntimeContext;
 /// Largest number of dims a tensor may have.
 constexpr size_t kMaxDims = executorch::runtime::kTensorDimensionLimit;
 
-/// Whether two shapes are equal.
+/// Returns whether two shapes are equal.
 bool same_sizes(ArrayRef<SizesType> a, ArrayRef<SizesType> b);
 
-/// Whether the dims are in the order 0, 1, 2, ... in memory.
+/// Returns whether the dims are in the order 0, 1, 2, ... in memory.
 bool is_contiguous(const Tensor& tensor);
 
-/// Whether the elements of two tensors of one shape have the same order.
+/// Returns whether the elements of two tensors of one shape have the same order.
 bool same_dim_order(const Tensor& a, const Tensor& b);
 
 /**

@@ -58,13 +58,13 @@ struct Element<ScalarType::BFloat16> {
   using type = executorch::aten::BFloat16;
 };
 
-/// Whether elements of a type are only stored, and computed with in float.
+/// True if elements of a type are only stored, and computed with in float.
 template <class T>
 constexpr bool is_reduced =
     std::is_same_v<T, executorch::aten::Half> || std::is_same_v<T, executorch::aten::BFloat16>;
 
-/// What elements of a type are computed and accumulated in, as PyTorch does it:
-/// float for the 16-bit floats, otherwise the type itself.
+/// The type in which elements of a type are computed and accumulated, as PyTorch does it: float for
+/// the 16-bit floats, otherwise the type itself.
 template <class T>
 using ComputeType = std::conditional_t<is_reduced<T>, float, T>;
 
@@ -169,7 +169,7 @@ using StoredTypes = DtypeList<
     ScalarType::Double,
     ScalarType::Bool>;
 
-/// As visit(), but fails the context (NotSupported) for a dtype left out.
+/// Does the same as visit(), but fails the context (NotSupported) for a dtype left out.
 template <class Types, class S, class Body>
 void dispatch(KernelRuntimeContext& ctx, ScalarType dtype, Body&& body) {
   if (!Types::template visit<S>(dtype, body)) {
@@ -209,11 +209,11 @@ inline T wrapping_sum(T a, T b) {
   return static_cast<T>(static_cast<Number>(a) + static_cast<Number>(b));
 }
 
-/// Whether any dtype of a Selection is only stored.
+/// True if any dtype of a Selection is only stored.
 template <class S>
 constexpr bool has_reduced = S::has(ScalarType::Half) || S::has(ScalarType::BFloat16);
 
-/// Whether a dtype's elements are only stored.
+/// Returns whether a dtype's elements are only stored.
 constexpr bool is_reduced_dtype(ScalarType dtype) {
   return dtype == ScalarType::Half || dtype == ScalarType::BFloat16;
 }
@@ -238,14 +238,14 @@ constexpr ScalarType computed_in(ScalarType dtype) {
  */
 ScalarType promote(ScalarType a, bool a_zero_dim, ScalarType b, bool b_zero_dim);
 
-/// Whether a result of dtype `from` may be written to an out of dtype `to`: not
-/// to a lower category.
+/// Returns whether a result of dtype `from` may be written to an out of dtype `to`: not to a lower
+/// category.
 bool can_cast(ScalarType from, ScalarType to);
 
-/// Whether the dtype is an integer other than bool.
+/// Returns whether the dtype is an integer other than bool.
 bool is_integral(ScalarType dtype);
 
-/// Whether the dtype is floating-point.
+/// Returns whether the dtype is floating-point.
 bool is_floating(ScalarType dtype);
 
 } // namespace native

@@ -51,7 +51,7 @@ bool run_blocks(
   char* const to = static_cast<char*>(out.mutable_data_ptr());
   const bool is_stored = out.scalar_type() == operation.out_dtype;
   const bool is_rounded = common == ScalarType::Half || common == ScalarType::BFloat16;
-  // With the type of the largest elements, and so aligned for all.
+  // It has the type of the largest elements, and so is aligned for all.
   uint64_t buffers[LoopNest::kMaxInputs + 1][kBlock];
   // Without buffers, the whole range is one block.
   bool is_direct = is_stored && !is_rounded;

@@ -24,7 +24,7 @@ namespace torch {
 namespace executor {
 namespace native {
 
-/// How an operator's computing dtype follows from its inputs' common dtype.
+/// The rule that derives an operator's computing dtype from its inputs' common dtype.
 enum class Compute : uint8_t {
   /// The common dtype.
   Common,
@@ -39,7 +39,7 @@ constexpr size_t kBlock = 16;
 
 // ---- inner functions: pointers and sizes only
 
-/// out[i] = op(a[i])
+/// Sets out[i] = op(a[i]).
 template <class T, class R, class Op>
 inline void map(const Op& op, const T* a, R* out, size_t count) {
   if constexpr (std::is_same_v<T, float> && std::is_same_v<R, float>) {
@@ -67,7 +67,7 @@ map_floats(const Operation& op, const float* in, float* out, size_t count) {
   map(op, in, out, count);
 }
 
-/// out[i] = op(a[i], b[i])
+/// Sets out[i] = op(a[i], b[i]).
 template <class A, class B, class R, class Op>
 inline void map(const Op& op, const A* a, const B* b, R* out, size_t count) {
   if constexpr (std::is_same_v<A, float> && std::is_same_v<B, float> && std::is_same_v<R, float>) {
@@ -83,7 +83,7 @@ inline void map(const Op& op, const A* a, const B* b, R* out, size_t count) {
   }
 }
 
-/// out[i] = op(a[i], b[i], c[i])
+/// Sets out[i] = op(a[i], b[i], c[i]).
 template <class A, class B, class C, class R, class Op>
 inline void map(const Op& op, const A* a, const B* b, const C* c, R* out, size_t count) {
   for (; count > 0; --count) {
@@ -99,7 +99,7 @@ struct Walk {
   int32_t strides[2][kDims];
 };
 
-/// out = op(a, b) on such a walk; returns the end of the output.
+/// Sets out = op(a, b) on such a walk; returns the end of the output.
 template <size_t kDims, class T, class R, class Op, size_t kDim = kDims - 1>
 inline R* map(const Op& op, const T* a, const T* b, R* out, const Walk<kDims>& walk) {
   for (size_t i = walk.sizes[kDim]; i > 0; --i) {
@@ -114,8 +114,8 @@ inline R* map(const Op& op, const T* a, const T* b, R* out, const Walk<kDims>& w
   return out;
 }
 
-/// out[i] = a[i * stride] converted to T, for a dtype in Selection S; false if it
-/// is not in it.
+/// Sets out[i] = a[i * stride] converted to T, for a dtype in Selection S; false if it is not in
+/// it.
 template <class S, class T>
 bool load_elements(
     ScalarType dtype,
@@ -152,8 +152,8 @@ bool store_elements(ScalarType dtype, void* data, size_t offset, const void* val
 
 namespace internal {
 
-/// Whether all inputs have the output's shape and dim order, or the image knows
-/// of no others and they have as many elements.
+/// Returns whether all inputs have the output's shape and dim order, or the image knows of no
+/// others and they have as many elements.
 template <class S>
 bool flat(const Tensor& out, const Tensor* const* inputs, size_t count) {
   for (size_t i = 0; i < count; ++i) {
@@ -176,14 +176,14 @@ bool flat(const Tensor& out, const Tensor* const* inputs, size_t count) {
 
 /// An operation's loop, for code that all operators share.
 struct Erased {
-  /// out[i] = op(in[0][i * strides[0]], in[1][i * strides[1]], ...)
+  /// Sets out[i] = op(in[0][i * strides[0]], in[1][i * strides[1]], ...).
   void (*loop)(
       const void* op,
       const void* const* in,
       const int32_t* strides,
       void* out,
       size_t count);
-  /// What the operation takes and gives, and the sizes of their elements.
+  /// The operation's types of inputs and result, and the sizes of their elements.
   ScalarType dtypes[LoopNest::kMaxInputs];
   ScalarType out_dtype;
   uint8_t sizes[LoopNest::kMaxInputs];
@@ -223,7 +223,7 @@ void run_mixed_flat(
     const Tensor& out,
     ScalarType common);
 
-/// out[i] = op(in[i * strides[0]], ...)
+/// Sets out[i] = op(in[i * strides[0]], ...).
 template <class Op, class R, class... In, size_t... kIndex>
 inline void map_strided(
     const Op& op,
@@ -293,8 +293,8 @@ void map_tensors(
   map(op, inputs[kIndex]->template const_data_ptr<In>()..., out, count);
 }
 
-/// Like run(), for tensors of In and R whose shapes or dim orders differ. Not inlined, because a
-/// loop nest takes much stack.
+/// Does the same as run(), for tensors of In and R whose shapes or dim orders differ. It is not
+/// inlined, because a loop nest takes much stack.
 template <class... In, class Op, class R>
 __attribute__((noinline)) void run_nest(
     KernelRuntimeContext& ctx,
@@ -311,7 +311,7 @@ __attribute__((noinline)) void run_nest(
   } while (nest.next());
 }
 
-/// out = op(inputs...) for an operation on In..., computed in the dtype of T.
+/// Sets out = op(inputs...) for an operation on In..., computed in the dtype of T.
 template <class S, class T, class... In, class Op>
 void run(
     KernelRuntimeContext& ctx,
@@ -472,7 +472,7 @@ T operand_of(const Tensor& self, const Scalar& scalar) {
   }
 }
 
-/// out = op(a, b) elementwise, broadcast; parameters as of unary().
+/// Sets out = op(a, b) elementwise, broadcast; parameters as of unary().
 template <class S, class Types, Compute kCompute, class MakeOp>
 Tensor&
 binary(KernelRuntimeContext& ctx, const Tensor& a, const Tensor& b, Tensor& out, MakeOp&& make_op) {

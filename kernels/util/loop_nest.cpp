@@ -163,7 +163,7 @@ bool broadcast_sizes(
   KERNEL_CHECK(
       ctx, result.dims <= kMaxDims, InvalidArgument, false, "More than %zu dims", kMaxDims);
   for (size_t i = 0; i < result.dims; ++i) {
-    // From the last dim on; missing sizes count as 1.
+    // It goes from the last dim on; missing sizes count as 1.
     const SizesType x = i < a.size() ? a[a.size() - 1 - i] : 1;
     const SizesType y = i < b.size() ? b[b.size() - 1 - i] : 1;
     KERNEL_CHECK(

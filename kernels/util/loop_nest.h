@@ -59,11 +59,11 @@ class LoopNest {
   int32_t stride(size_t input) const {
     return strides_[input][0];
   }
-  /// Where the current run of an input starts, in elements.
+  /// The offset of the current run of an input, in elements.
   int32_t offset(size_t input) const {
     return offsets_[input];
   }
-  /// Where the current run of the output starts, in elements.
+  /// The offset of the current run of the output, in elements.
   size_t out_offset() const {
     return out_offset_;
   }
@@ -78,7 +78,7 @@ class LoopNest {
   int32_t row_stride(size_t input) const {
     return dims_ > 1 ? strides_[input][1] : 0;
   }
-  /// Goes on to the next run after these rows; false after the last. Not to be mixed with next().
+  /// Goes on to the next run after these rows; false after the last. Don't mix it with next().
   bool next_rows();
 
  private:
@@ -92,7 +92,7 @@ class LoopNest {
   size_t inputs_;
   size_t out_offset_;
   int32_t offsets_[kMaxInputs];
-  // Innermost dim first.
+  // The innermost dim is the first.
   SizesType sizes_[kMaxDims];
   SizesType positions_[kMaxDims];
   int32_t strides_[kMaxInputs][kMaxDims];

@@ -19,13 +19,13 @@ inline const float* data_or_null(const Tensor* tensor) {
   return tensor == nullptr ? nullptr : tensor->const_data_ptr<float>();
 }
 
-/// Whether a tensor has a dtype and sizes; true for null.
+/// Returns whether a tensor has a dtype and sizes; true for null.
 inline bool is_like(const Tensor* tensor, ScalarType dtype, ArrayRef<SizesType> sizes) {
   return tensor == nullptr ||
       (tensor->scalar_type() == dtype && same_sizes(tensor->sizes(), sizes));
 }
 
-/// Whether a tensor is contiguous, or null. Fails the context (NotSupported) otherwise.
+/// Returns whether a tensor is contiguous, or null. Fails the context (NotSupported) otherwise.
 template <class S>
 bool check_contiguous_or_null(KernelRuntimeContext& ctx, const Tensor* tensor) {
   return tensor == nullptr || check_contiguous<S>(ctx, *tensor);

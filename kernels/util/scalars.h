@@ -34,11 +34,11 @@ T scalar_to(const Scalar& scalar) {
   }
 }
 
-/// Whether a Scalar is in the range of Byte, Char, Short, Int or Long, where negative integers down
-/// to that of the largest one's magnitude wrap in Byte.
+/// Returns whether a Scalar is in the range of Byte, Char, Short, Int or Long, where negative
+/// integers down to that of the largest one's magnitude wrap in Byte.
 bool fits_integer(const Scalar& scalar, ScalarType dtype);
 
-/// Whether a Scalar is no finite number beyond `largest`, of either sign.
+/// Returns whether a Scalar is no finite number beyond `largest`, of either sign.
 bool fits_float(const Scalar& scalar, float largest);
 
 /// The largest finite number of Half, BFloat16 or Float.
@@ -77,8 +77,8 @@ bool check_fits(KernelRuntimeContext& ctx, const Scalar& scalar, ScalarType dtyp
 /// A value rounded to a 16-bit float, if the dtype is one.
 float rounded_to(ScalarType dtype, float value);
 
-/// The dtype that a Scalar has as an operand: Long, Bool, or the default dtype
-/// Float. It takes part in type promotion as a zero-dim tensor does.
+/// Returns the dtype that a Scalar has as an operand: Long, Bool, or the default dtype Float.
+/// It takes part in type promotion as a zero-dim tensor does.
 ScalarType scalar_dtype(const Scalar& scalar);
 
 } // namespace native

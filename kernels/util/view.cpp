@@ -76,7 +76,7 @@ namespace {
 /// Bytes that are copied at once where their target is dense.
 constexpr size_t kBytesAtOnce = sizeof(uint32_t);
 
-/// Where elements are: their distances in a row, and those of rows, in bytes.
+/// The distances of elements in a row, and those of rows, in bytes.
 struct Steps {
   int32_t stride;
   int32_t row;

@@ -48,9 +48,9 @@ struct View {
 
 /// The order in which elements are copied.
 enum class CopyOrder : uint8_t {
-  /// In the target's memory order.
+  /// The runs are in the target's memory order.
   Memory,
-  /// Where no run is dense in both, along the longest dim: fewer runs, and more code.
+  /// If no run is dense in both, it goes along the longest dim: fewer runs, and more code.
   LongestFirst,
 };
 

@@ -10,7 +10,7 @@ visibility(["//rules/..."])
 NO_NETWORK = {"block-network": ""}
 
 def is_identifier(text):
-    """Whether a text is a C identifier."""
+    """Returns whether a text is a C identifier."""
     return text.replace("_", "a").isalnum() and not text[0].isdigit()
 
 def repository_path(file):

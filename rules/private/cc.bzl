@@ -45,7 +45,7 @@ def compile_sources(ctx, cc, name, srcs, hdrs, include_directories, deps, additi
         srcs = srcs + [file for operator in operators for file in operator.sources],
         public_hdrs = hdrs + [file for operator in operators for file in operator.headers],
         includes = include_directories,
-        # Of operators in another repository, which include their headers from its root.
+        # Operators in another repository include their headers from its root.
         quote_includes = {operator.root: None for operator in operators if operator.root}.keys(),
         user_compile_flags = COPTS + copts,
         local_defines = defines,

@@ -12,7 +12,7 @@ QEMU_ATTRS = {
     "_qemu": attr.label(default = "@qemu//:qemu-system-arm", allow_single_file = True, cfg = "exec"),
 }
 
-# For rules whose tools also estimate cycles: the toolchain's objdump disassembles images.
+# Rules whose tools also estimate cycles have this: the toolchain's objdump disassembles images.
 COUNTING_ATTRS = QEMU_ATTRS | {
     "_arm_gnu_toolchain": attr.label(default = "@arm_gnu_toolchain//:compiler_files", cfg = "exec"),
 }

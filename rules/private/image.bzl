@@ -10,7 +10,7 @@ NPU_ATTRS = {
     "_npu": attr.label(default = "//rules:npu", providers = [NpuInfo]),
 }
 
-# What write_model_headers() needs.
+# write_model_headers() needs these.
 HEADER_ATTRS = {
     "_headers": attr.label(default = "//firmware/headers"),
 }

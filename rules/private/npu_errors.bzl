@@ -36,7 +36,7 @@ def _small_value(values, least):
     return None
 
 def _is_share(text):
-    """Whether a string is a decimal number above 0 and at most 1."""
+    """Returns whether a string is a decimal number above 0 and at most 1."""
     whole, point, fraction = text.partition(".")
     digits = whole + fraction
     if not digits or [c for c in digits.elems() if not c.isdigit()] or (point and not fraction):

@@ -1,4 +1,4 @@
-"""Why arguments of `quantization()` can't be."""
+"""Explains why arguments of `quantization()` can't be."""
 
 visibility(["//rules/..."])
 
@@ -8,7 +8,7 @@ _ALLOWED = {
     "activation_range": ["auto", "min_max", "percentile", "mse"],
 }
 
-# Of what layers have each.
+# Layers have one of each.
 _ALLOWED_OF_LAYERS = {
     "weight_dtypes": ["int8", "int4"],
     "activation_ranges": _ALLOWED["activation_range"],
@@ -16,12 +16,12 @@ _ALLOWED_OF_LAYERS = {
 _COUNTS = {"float_growth": "bytes", "winograd_growth": "bytes", "min_snr": "dB"}
 
 def _is_share(text):
-    """Whether a text is a number from 0 to 1, in digits."""
+    """Returns whether a text is a number from 0 to 1, in digits."""
     whole, _, decimals = text.partition(".")
     return (whole == "0" and (not decimals or decimals.isdigit())) or (whole == "1" and not decimals.strip("0"))
 
 def quantization_error(values, io):
-    """Why a value of `quantization()` can't be, or None.
+    """Returns the reason for which a value of `quantization()` can't be, or None.
 
     Args:
       values: its arguments, as a dict.

@@ -86,9 +86,9 @@ def _core_transition_impl(settings, attr):
     return _core_settings(attr.core, settings)
 
 core_transition = transition(
-    # From a board to its core: parts that do not depend on the board have one configuration, and so one build, for all
-    # boards with the core. The rule has CORE_TRANSITION_ATTRS. A board with an NPU keeps its own configuration, because
-    # programs depend on the NPU.
+    # Changes from a board to its core: parts that do not depend on the board have one configuration, and so one build,
+    # for all boards with the core. The rule has CORE_TRANSITION_ATTRS. A board with an NPU keeps its own configuration,
+    # because programs depend on the NPU.
     implementation = _core_transition_impl,
     inputs = [_PLATFORMS, _NPU],
     outputs = [_PLATFORMS, _NPU],
@@ -98,7 +98,7 @@ def _board_or_core_transition_impl(settings, attr):
     return _board_settings(attr.board) if attr.board else _core_settings(attr.core, settings)
 
 board_or_core_transition = transition(
-    # To the board of the attribute `board`, with its NPU, or to the core of the attribute `core`.
+    # Changes to the board of the attribute `board`, with its NPU, or to the core of the attribute `core`.
     implementation = _board_or_core_transition_impl,
     inputs = [_PLATFORMS, _NPU],
     outputs = [_PLATFORMS, _NPU],
@@ -108,8 +108,9 @@ def _library_transition_impl(settings, attr):
     return _core_settings(attr.library_core, settings) | {_PROFILE: "off", _BUILD_ID: ""}
 
 library_transition = transition(
-    # Like core_transition, for parts that neither an NPU nor profiling changes: kernels and runtime. The rule has an
-    # attribute `library_core`. The second build of an image (reproducibility_test) shares those of the first.
+    # Does the same as core_transition, for parts that neither an NPU nor profiling changes: kernels and runtime. The
+    # rule has an attribute `library_core`. The second build of an image (reproducibility_test) shares those of the
+    # first.
     implementation = _library_transition_impl,
     inputs = [_PLATFORMS, _NPU],
     outputs = [_PLATFORMS, _NPU, _PROFILE, _BUILD_ID],
@@ -123,7 +124,7 @@ def _platforms_of_programs(cores, by_cost):
     }
 
 def _chooses_float(attr):
-    """Whether an int8 torch_program with these attributes computes in floating point where that is faster.
+    """Returns whether an int8 torch_program with these attributes computes in floating point where that is faster.
 
     Programs with integer inputs and outputs shouldn't need floating-point code in between, and the costs of
     ExecuTorch's operators are unknown, because another project implements their kernels.

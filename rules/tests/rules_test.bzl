@@ -159,7 +159,7 @@ def _npu_device_tests():
             ethos_u(accelerator = "ethos-u55-128", axi1 = flash, **common),
             "{0x40003000, 13, 0x2, 2, {%s}, 1, 4000000, 500, 0x0, 0};" % axi,
         ),
-        # Everything behind the first one.
+        # These follow the first one.
         (
             "u65_sram_only_non_secure",
             ethos_u(accelerator = "ethos-u65-256", axi1 = sram, memory_mode = "sram_only", privileged = False, secure = False, **common),
@@ -632,6 +632,7 @@ def rules_test_suite(name):
         "budget_not_emulated": ["board nucleo_wb55rg has no emulator to count instructions and ms in"],
         "budget_of_float": ["accuracy is known of quantized models, and sine is not; leave it out"],
         "budget_of_nothing": ["it has no limit; give at least one of flash, ram, instructions, ms and accuracy"],
+        "engine_of_several_by_default.prove": ["the image has several models; prove an image of each"],
         "emulate_not_emulated": ["board nucleo_wb55rg of", "has no emulator; use one with emulator_machine set"],
         "firmware_of_none": ["give either model or models"],
         "several_loaded": ["without srcs, several models run compiled only, and engine = \"loaded\" asks for the runtime"],

@@ -4,7 +4,7 @@ namespace executorch {
 namespace runtime {
 namespace internal {
 
-// For images without a generated registry, whose backends are registered at run time.
+// This is for images without a generated registry, whose backends are registered at run time.
 ET_WEAK extern const Span<const Backend> kStaticBackends = {};
 
 } // namespace internal

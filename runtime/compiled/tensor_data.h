@@ -10,7 +10,7 @@ namespace executorch {
 namespace runtime {
 namespace internal {
 
-/// What is known of a tensor when a program is compiled: its shape, or the largest one that it may
+/// The known part of a tensor when a program is compiled: its shape, or the largest one that it may
 /// have.
 struct TensorShape {
   aten::ScalarType dtype;

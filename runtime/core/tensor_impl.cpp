@@ -83,7 +83,7 @@ Error TensorImpl::internal_resize_contiguous(ArrayRef<SizesType> new_sizes) {
   if (std::equal(new_sizes.begin(), new_sizes.end(), sizes_)) {
     return Error::Ok;
   }
-  // As in TensorParser, a size of 0 counts as 1, because kernels use the strides of the others,
+  // A size of 0 counts as 1, as in TensorParser, because kernels use the strides of the others,
   // too. A negative size is too large.
   bool is_empty = false;
   bool fits = true;

@@ -8,8 +8,8 @@ namespace executorch {
 namespace runtime {
 namespace internal {
 
-/// What the largest stride of a tensor without elements may span, in bytes when it is made and in
-/// elements when it is resized: kernels walk along sizes that no memory bounds.
+/// The largest stride of a tensor without elements may span so much, in bytes when it is made and
+/// in elements when it is resized: kernels walk along sizes that no memory bounds.
 constexpr uint32_t kMaxEmptySpan = 1u << 24;
 
 /// Makes a tensor a view: gives it another one's memory, and no room to grow beyond that.

@@ -10,8 +10,8 @@ uint8_t* Arena::take(size_t count, size_t size, size_t alignment) {
     used_ = start + count * size;
     return block_ + start;
   }
-  // Too much for the block. Saturates where the address space ends; an alignment that overflows
-  // gives 0.
+  // The block is too small. Saturates where the address space ends; an alignment that
+  // overflows gives 0.
   size_t bytes = 0;
   if (start < used_ || __builtin_mul_overflow(count, size, &bytes) ||
       __builtin_add_overflow(start, bytes, &used_)) {

@@ -103,7 +103,7 @@ uint8_t& marks_of(EValue& value) {
   return reinterpret_cast<uint8_t*>(&value + 1)[-1];
 }
 
-/// What a method allocates, made by a Builder in one block.
+/// The allocations of a method, made by a Builder in one block.
 struct Parts {
   EValue* values;
   /// For each input whether it has been set, then for each input whether it has planned memory.
@@ -510,7 +510,7 @@ class Builder final {
   uint32_t value_count_ = 0;
   uint32_t operator_count_ = 0;
   uint32_t delegate_count_ = 0;
-  // Both nullptr as long as there is no room for them.
+  // Both are nullptr as long as there is no room for them.
   EValue* made_values_ = nullptr;
   const OpFunction* kernels_of_operators_ = nullptr;
 };
@@ -573,8 +573,8 @@ Error jump(const executorch_flatbuffer::JumpFalseCall& call, const EValue* value
   return Error::Ok;
 }
 
-/// Every output that is a tensor has memory. What is to be a tensor is one:
-/// Builder::check_effects() has seen to that.
+/// Every output that is a tensor has memory. Builder::check_effects() has made sure that values
+/// meant as tensors are tensors.
 Error check_outputs(const Chain& first, const EValue* values) {
   for (uint32_t i = 0; i < length(first.outputs); ++i) {
     const EValue& value = values[(*first.outputs)[i]];

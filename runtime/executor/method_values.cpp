@@ -101,7 +101,7 @@ const EValue& Method::get_input(size_t i) const {
 
 EValue& Method::mutable_input(size_t i) {
   EValue& input = mutable_value(get_input_index(i));
-  // Who asks for this fills the input by itself.
+  // A caller that asks for this fills the input by itself.
   input_set_[i] = true;
   return input;
 }
@@ -228,7 +228,7 @@ Error Method::set_output_data_ptr(void* buffer, size_t size, size_t output_idx) 
       "output %zu has memory already, by the memory plan or as a constant",
       output_idx);
   const Tensor& target = output.payload.as_tensor;
-  // After a move, it is another value and shares its memory.
+  // After a move, it is a different value and shares its memory.
   for (size_t i = 0; i < n_value_; ++i) {
     ET_CHECK_OR_RETURN_ERROR(
         i == index || !values_[i].isTensor() ||
@@ -280,7 +280,7 @@ Error Method::get_inputs(EValue* input_evalues, size_t length) {
   const size_t count = inputs_size();
   const Error error = check_room(input_evalues, length, count);
   for (size_t i = 0; error == Error::Ok && i < length; ++i) {
-    // Who asks for these may fill them.
+    // A caller that asks for these may fill them.
     input_evalues[i] = i < count ? mutable_input(i) : EValue();
   }
   return error;

@@ -16,8 +16,8 @@ enum class Mark : uint8_t {
   /// It gets another content: by a move another value's memory, or a number, by a kernel, which
   /// no tensor may become.
   Replaced = 2,
-  /// The value's tensor gets other memory, as views do, which after a move would be another
-  /// value's, too.
+  /// The value's tensor gets other memory, as views do, which after a move would also be a
+  /// different value's.
   Relocated = 4,
   /// The value must be a constant: a kernel checks it, and reads it again later.
   Constant = 8,
@@ -25,10 +25,10 @@ enum class Mark : uint8_t {
   Packed = 16,
 };
 
-/// What the loader checks of an argument of a kernel's calls.
+/// The loader's check of an argument of a kernel's calls.
 struct CheckedArgument {
   OpFunction kernel;
-  /// Among the call's arguments.
+  /// The index among the call's arguments.
   uint8_t position;
   Mark mark;
 };
@@ -63,7 +63,7 @@ struct OptionalParts {
       size_t index,
       size_t* offset,
       size_t* size);
-  /// Of the image's kernels those that have some, as kernels/*/operators.yaml say.
+  /// The image's kernels that have some, by kernels/*/operators.yaml.
   Span<const CheckedArgument> checked_arguments;
 };
 

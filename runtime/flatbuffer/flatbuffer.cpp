@@ -35,8 +35,8 @@ Verifier::Verifier(const void* data, size_t size)
   return false;
 }
 
-// Position that a reference refers to; one beyond the buffer if it refers beyond it. Both
-// summands of a good one are below 2^31, so that the sum of no bad one comes out as good.
+// Returns the position that a reference refers to; one beyond the buffer if it refers beyond it.
+// Both summands of a good one are below 2^31, so that the sum of no bad one comes out as good.
 [[gnu::always_inline]] inline uint32_t Verifier::target_of(const uint8_t* reference) const {
   const uint32_t distance = load<uint32_t>(reference);
   return distance > size_ ? distance : static_cast<uint32_t>(reference - base_) + distance;

@@ -133,7 +133,7 @@ constexpr uint32_t kUnstated = 7;
  */
 class View {
  public:
-  /// Nothing; only Verifier::open() makes it a table.
+  /// It is nothing until Verifier::open() makes it a table.
   View() = default;
 
   /// Opens a table whose header has been verified.
@@ -156,7 +156,7 @@ class View {
     return offset < sizeof(int32_t) || offset + width > table_size_ ? nullptr : table_ + offset;
   }
 
-  /// True if a field is absent, or lies within the table: for who takes a field's place as it is.
+  /// True if a field is absent, or within the table: for a caller that uses its address directly.
   bool is_sound(uint32_t place, uint32_t width) const {
     return place + 1 >= vtable_size_ || load<uint16_t>(vtable_ + place) == 0 ||
         field(place, width) != nullptr;
@@ -198,7 +198,7 @@ class View {
 /// Base of the generated tables. The object is the table itself, in place.
 class Table {
  public:
-  /// As View::field().
+  /// Does the same as View::field().
   const uint8_t* field(uint32_t place, uint32_t width) const;
 
  protected:
@@ -304,7 +304,7 @@ class Verifier {
     return static_cast<const Vector<T>*>(vector_of(view, kind<T>(place)));
   }
 
-  /// As vector(), with elements that are aligned for their type.
+  /// Does the same as vector(), with elements that are aligned for their type.
   template <typename T>
   const Vector<T>* aligned_vector(const View& view, uint32_t place) {
     const Vector<T>* found = vector<T>(view, place);

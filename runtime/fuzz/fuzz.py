@@ -57,7 +57,7 @@ class Outcome:
 
     @property
     def total(self) -> Counts:
-        """The counts of all seeds."""
+        """Returns the counts of all seeds."""
         counts = self.counts.values()
         return Counts(sum(c.programs for c in counts), sum(c.loaded for c in counts), sum(c.executed for c in counts))
 
@@ -169,7 +169,7 @@ def _sum_up(counts: Counts) -> str:
 
 
 def table(outcome: Outcome) -> str:
-    """The counts of each seed as text, and their sum."""
+    """Returns the counts of each seed as text, and their sum."""
     width = max(len(name) for name in outcome.counts)
     lines = [f"{'seed':{width}} {'programs':>12} {'loaded':>12} {'executed':>12}"]
     lines += [f"{name:{width}} {c.programs:12,} {c.loaded:12,} {c.executed:12,}" for name, c in outcome.counts.items()]

@@ -22,7 +22,7 @@ _OF_THE_RUNTIME = ("increment", "lists", "loop", "methods", "move", "named_data"
 
 
 def runs(name: str) -> bool:
-    """Whether the unchanged program must run."""
+    """Returns whether the unchanged program must run."""
     return not name.startswith("runtime.") or name.removeprefix("runtime.programs.") in _OF_THE_RUNTIME
 
 

@@ -9,7 +9,7 @@
 namespace torch_fusion {
 namespace fuzz {
 
-/// What a field is; see make_seeds.py, which writes fields.
+/// The kind of a field; see make_seeds.py, which writes fields.
 enum class Kind : uint8_t {
   Scalar,
   Enum,
@@ -31,7 +31,7 @@ struct Field final {
 };
 static_assert(sizeof(Field) == 12, "as in the file");
 
-/// A program to start from.
+/// The program to start from.
 struct Seed final {
   std::string name;
   /// The program and its trailer.

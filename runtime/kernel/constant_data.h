@@ -17,7 +17,7 @@ namespace executorch {
 namespace runtime {
 namespace internal {
 
-/// Where the constants of the method that is executing are.
+/// The addresses of the constants of the method that is executing.
 struct ConstantData {
   uintptr_t begin;
   size_t size;

@@ -5,7 +5,8 @@
 #include "runtime/kernel/kernel_lookup.h"
 #include "runtime/kernel/static_kernels.h"
 
-// Most kernels that an image can register, static ones included. ExecuTorch's name for it.
+// The largest number of kernels that an image can register, static ones included. ExecuTorch's name
+// for it.
 #ifndef MAX_KERNEL_NUM
 #define MAX_KERNEL_NUM 512
 #endif

@@ -23,7 +23,7 @@ namespace internal {
 ET_PRINTFLIKE(3, 0)
 size_t vformat(char* buffer, size_t size, const char* format, va_list arguments);
 
-/// As vformat().
+/// Does the same as vformat().
 ET_PRINTFLIKE(3, 4)
 size_t format(char* buffer, size_t size, const char* format, ...);
 

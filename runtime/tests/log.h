@@ -5,7 +5,7 @@
 namespace torch_fusion {
 namespace testing {
 
-/// What the runtime logged since the last call, a line each.
+/// Returns the runtime's messages since the last call, a line each.
 std::string take_log();
 
 /// Drops messages, where a test provokes more of them than anyone reads.

@@ -69,7 +69,7 @@ _BACKENDS = [Backend("SomeBackend", 4, 16), Backend("OtherBackend", 0, 0)]
 
 
 def fill(shape: tuple[int, ...]) -> torch.Tensor:
-    """The input that the tests run an exported model on; runtime/tests/program_runner.cpp makes the same."""
+    """Returns the input that the tests run an exported model on; runtime/tests/program_runner.cpp makes the same."""
     count = torch.Size(shape).numel()
     return ((torch.arange(count) % 7) * 0.25 - 0.5).to(torch.float32).reshape(shape)
 
@@ -222,7 +222,7 @@ def _serialize(
 
 
 def _x_and_y() -> list[object]:
-    """Input and output of most programs: two planned vectors of 2 elements."""
+    """Returns input and output of most programs: two planned vectors of 2 elements."""
     return [_tensor([2], 0), _tensor([2], 16)]
 
 
@@ -291,7 +291,7 @@ def _made() -> dict[str, Callable[[], bytes]]:
     ]
     increment = [KernelCall(INCREMENT, [0, 1, 1])]
     constant = _tensor([2], None, constant=1)
-    # For a view: values 3 to 5, a number, the size made of it, and the tensor that becomes the view.
+    # These are for a view: values 3 to 5, a number, the size made of it, and the tensor that becomes the view.
     view = [Int(2), IntList([3]), _tensor([2], 32)]
 
     def with_constant(instructions: list[object], *values: object, outputs: list[int] | None = None) -> bytes:

@@ -77,7 +77,7 @@ void check_runs(const char* name, std::vector<float> expected) {
   CHECK_ERROR(test.runner->load(), Error::Ok);
   CHECK_ERROR(test.runner->run(), Error::Ok);
   check_output(*test.runner, expected);
-  // Again, from the same state.
+  // It runs again, from the same state.
   CHECK_ERROR(test.runner->set_inputs(), Error::Ok);
   CHECK_ERROR(test.runner->method().execute(), Error::Ok);
   check_output(*test.runner, expected);
@@ -160,7 +160,7 @@ void test_refused() {
   check_refused("misaligned_plan", Error::InvalidProgram, "misaligned");
 }
 
-/// What an execution leaves without memory is no output, however it is asked for.
+/// A tensor that an execution leaves without memory is no output, however it is asked for.
 void test_outputs_without_memory() {
   for (const char* name : {"free_output", "move_nothing"}) {
     check_refused(name, Error::InvalidState, "output 0 has no memory");

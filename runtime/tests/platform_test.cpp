@@ -13,7 +13,7 @@
 #include <executorch/runtime/platform/platform.h>
 #include <executorch/runtime/platform/runtime.h>
 
-// After ExecuTorch's headers, which leave them to their users.
+// It follows ExecuTorch's headers, which leave these to their users.
 #include <c10/util/complex.h>
 
 #include <sstream>

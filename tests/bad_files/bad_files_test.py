@@ -65,13 +65,13 @@ MEMORY_LIMIT = 1 << 30
 
 
 def holds(read: Callable[[Path], object], path: Path, content: bytes, others: tuple[str, ...] = ()) -> None:
-    """Reads a file of some content. What fails is a UserError that names the file, or one that it doesn't fit."""
+    """Reads a file of some content. A failure is a UserError that names the file, or one that it doesn't fit."""
     path.write_bytes(content)
     try:
         read(path)
     except UserError as error:
         message = str(error)
-        # What a board has too much or too little of is a matter of its definition in a BUILD file, not of board.json.
+        # A board with too much or too little of something is an error of its BUILD file, not of board.json.
         named = any(name in message for name in (path.name, *others))
         assert named or message.startswith("linker_script: error: board "), f"{message!r} names no file"
         assert "Traceback" not in message
@@ -81,7 +81,7 @@ def holds(read: Callable[[Path], object], path: Path, content: bytes, others: tu
 
 @pytest.fixture(scope="module", autouse=True)
 def limited_memory() -> Iterator[None]:
-    """What asks for more than MEMORY_LIMIT gets a MemoryError."""
+    """Limits memory: a request of more than MEMORY_LIMIT gets a MemoryError."""
     now = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
     resource.setrlimit(resource.RLIMIT_AS, (now + MEMORY_LIMIT, hard))
@@ -90,7 +90,7 @@ def limited_memory() -> Iterator[None]:
 
 
 def exit_status_of(main: Callable[[list[str]], int], *arguments: object) -> Callable[[Path], None]:
-    """A reader: the program, with the file in the place of None. Status 1 becomes the UserError that it printed."""
+    """Returns a reader: the program, with the file in place of None. Status 1 becomes the UserError that it printed."""
 
     def read(path: Path) -> None:
         with pytest.MonkeyPatch.context() as patch:
@@ -113,7 +113,7 @@ FILES = {
 
 
 def linked(**files: Path | None) -> Callable[[Path], None]:
-    """The step that links a program, with one of its files in the place of None."""
+    """Returns the step that links a program, with one of its files in the place of None."""
     given = FILES | files
     options = [
         *("--program", given["program"], "--core", "host"),

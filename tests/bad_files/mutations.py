@@ -1,4 +1,4 @@
-"""What may become of a file: bytes changed, lost, doubled and moved, and JSON and YAML with other values in it.
+"""Damages a file: bytes changed, lost, doubled and moved, and JSON and YAML with other values in it.
 
 All is seeded, so that a failure comes again.
 """

@@ -24,7 +24,7 @@ class CheckoutError(UserError):
 
 @dataclass(frozen=True)
 class Build:
-    """What a build did.
+    """The result of a build.
 
     Attributes:
       seconds: its duration.
@@ -64,7 +64,7 @@ class Checkout:
         return Build(seconds, _runners(events), executed(events))
 
     def actions(self, target: str) -> set[tuple[str, tuple[str, ...]]]:
-        """Kind and outputs of the actions below a target, without those that Bazel does itself."""
+        """Returns kind and outputs of the actions below a target, without those that Bazel does itself."""
         options = ["--noshow_progress", "--output=jsonproto", "--include_commandline=false", *self._flags]
         # A server that has analysed the target in other configurations, too, such as a profile's, would count those. A
         # value that no build has makes it forget them.
@@ -86,7 +86,7 @@ class Checkout:
             path.write_bytes(content)
 
     def outputs(self, targets: list[str]) -> dict[str, str]:
-        """The sha256 of every output of the targets, by its path from the output directory."""
+        """Returns the sha256 of every output of the targets, by its path from the output directory."""
         expression = " + ".join(targets)
         files = self._bazel(["cquery", "--noshow_progress", "--output=files", *self._flags, "--", expression], "cquery")
         root = self._bazel(["info", "--noshow_progress", "execution_root"], "info").strip()
@@ -94,11 +94,11 @@ class Checkout:
         return {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in found.items() if path.is_file()}
 
     def query(self, expression: str) -> list[str]:
-        """The labels of a query."""
+        """Returns the labels of a query."""
         return self._bazel(["query", "--noshow_progress", "--output=label", expression], "query").split()
 
     def repositories(self, targets: list[str]) -> set[str]:
-        """The directories' names of the repositories that targets need, their tools included."""
+        """Returns the directories' names of the repositories that targets need, their tools included."""
         expression = f"deps({' + '.join(targets)})"
         labels = self._bazel(
             ["cquery", "--noshow_progress", "--output=label", *self._flags, "--", expression], "cquery"
@@ -109,11 +109,11 @@ class Checkout:
         return {names.get(name, name) for name in found}
 
     def output_base(self) -> Path:
-        """Bazel's output base."""
+        """Returns Bazel's output base."""
         return Path(self._bazel(["info", "--noshow_progress", "output_base"], "info").strip())
 
     def server(self) -> int:
-        """The process id of the Bazel server."""
+        """Returns the process id of the Bazel server."""
         return int(self._bazel(["info", "--noshow_progress", "server_pid"], "info"))
 
     def shutdown(self) -> None:
@@ -122,7 +122,7 @@ class Checkout:
 
     def _bazel(self, arguments: list[str], what: str) -> str:
         command = [str(self.root / "bazelw"), *self._startup, *arguments]
-        # What `bazel run` and the launcher put into the environment would make repositories be fetched again.
+        # Variables that `bazel run` and the launcher put into the environment would make repositories be fetched again.
         environment = {name: value for name, value in os.environ.items() if name.startswith(_ENVIRONMENT)}
         result = subprocess.run(command, cwd=self.root, env=environment, capture_output=True, text=True, check=False)
         if result.returncode != 0:
@@ -166,7 +166,7 @@ def executed(events: Sequence[dict[str, Any]]) -> Counter[str]:
 
 
 def actions_of(graph: dict[str, Any]) -> set[tuple[str, tuple[str, ...]]]:
-    """Kind and outputs of the actions of an action graph that Bazel doesn't do itself."""
+    """Returns kind and outputs of the actions of an action graph that Bazel doesn't do itself."""
     fragments = {fragment["id"]: fragment for fragment in graph["pathFragments"]}
 
     def path(index: int) -> str:
@@ -183,7 +183,7 @@ def actions_of(graph: dict[str, Any]) -> set[tuple[str, tuple[str, ...]]]:
 
 
 def fetched(workspace: Checkout) -> list[Path]:
-    """The repositories that were fetched for the workspace."""
+    """Returns the repositories that were fetched for the workspace."""
     external = workspace.output_base() / "external"
     return [path for mark in "~+" for path in external.glob(f"_main{mark}third_party{mark}*") if path.is_dir()]
 

@@ -21,7 +21,7 @@ _LOAD = re.compile(r'^load\(\s*"([^"]+)"', re.MULTILINE)
 
 
 def imports(root: Path, files: Sequence[str]) -> dict[str, set[str]]:
-    """What each of some files imports of the others.
+    """Returns what each of some files imports of the others.
 
     Args:
         root: the repository.
@@ -43,7 +43,7 @@ def imports(root: Path, files: Sequence[str]) -> dict[str, set[str]]:
 
 
 def circles(graph: Mapping[str, set[str]]) -> list[list[str]]:
-    """The circles of a graph, each as the files on the way from one back to it; at most one for each import."""
+    """Returns the circles of a graph, each as the files on the way from one back to it; at most one for each import."""
     edges = {file: set(imported) for file, imported in graph.items()}
     found: list[list[str]] = []
     while True:
@@ -67,7 +67,7 @@ def _python(file: str, text: str) -> Iterator[str]:
         elif isinstance(node, ast.ImportFrom):
             module = node.module or ""
             names = [module, *(f"{module}.{alias.name}".lstrip(".") for alias in node.names)]
-            # A model file imports what lies beside it by its name alone.
+            # A model file imports files beside it by their names alone.
             bases = [folder.joinpath(*[".."] * (node.level - 1))] if node.level else [PurePosixPath(), folder]
         else:
             continue

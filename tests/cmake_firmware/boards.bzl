@@ -1,4 +1,4 @@
-"""The boards that the project is for, by where it lies in their memory."""
+"""Lists the boards that the project is for, by its address in their memory."""
 
 BOARDS = {
     "mps2_an385": {
@@ -37,8 +37,9 @@ BOARDS_WITH_FPU = [
 
 NPU_BOARD = BOARDS["mps3_an547"]
 
-# In each run of all tests: two packages, a core without FPU, C++'s library by `softfp`, and int8 kernels by other flags than this
-# build's, which leave inline assembly other registers; the others, which take a minute of compiling, are run at night.
+# Each run of all tests has two packages, a core without FPU, C++'s library by `softfp`, and int8 kernels by other flags
+# than this build's, which leave inline assembly other registers; the others, which take a minute of compiling, are run
+# at night.
 BRIEF = [
     ("two", "mps2_an386"),
     ("softfp", "mps2_an386"),

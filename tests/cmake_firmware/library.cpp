@@ -1,5 +1,5 @@
-// What an application has of C++'s library: memory that is allocated, containers, strings, and what
-// runs before main().
+// Uses C++'s library as an application does: memory that is allocated, containers, strings, and
+// code that runs before main().
 #include <cmath>
 #include <cstdlib>
 #include <memory>
@@ -10,7 +10,7 @@
 extern "C" {
 int library_selftest(void);
 
-/// Of start-up code that GCC's own takes the place of.
+/// GCC's own start-up code has these; the project's replaces it.
 void* __dso_handle = nullptr;
 }
 

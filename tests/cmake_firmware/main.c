@@ -5,7 +5,7 @@
 #include "models.h"
 #undef SELFTEST
 
-// What the compiler says of the float ABI (ACLE, section "Floating-point and vector hardware").
+// The compiler tells the float ABI by this (ACLE, section "Floating-point and vector hardware").
 #if defined(FLOAT_ABI_hard) && !defined(__ARM_PCS_VFP)
 #error "not hard"
 #elif defined(FLOAT_ABI_softfp) && (defined(__ARM_PCS_VFP) || !__ARM_FP)

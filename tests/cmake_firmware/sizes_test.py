@@ -9,7 +9,7 @@ from elftools.elf.elffile import ELFFile
 
 _SIZES = next(Path(path) for path in os.environ["PACKAGES"].split() if not path.endswith(".zip")) / "SIZES.md"
 _IMAGE = next(Path(path) for path in os.environ["IMAGES"].split() if path.endswith(".elf"))
-# Of sine alone: three layers of 1, 16, 16 and 1 numbers in float32.
+# The size of sine alone: three layers of 1, 16, 16 and 1 numbers in float32.
 _WEIGHTS = 4 * (16 + 16 + 16 * 16 + 16 + 16 + 1)
 
 

@@ -1,6 +1,6 @@
 #include <stdint.h>
 
-// Of the linker script.
+// The linker script defines these.
 extern uint32_t stack_top[], data_load[], data_begin[], data_end[], bss_begin[], bss_end[];
 extern void (*init_array_begin[])(void);
 extern void (*init_array_end[])(void);
@@ -31,7 +31,7 @@ __attribute__((section(".vectors"), used)) static const struct {
   void (*handlers[15])(void);
 } vectors = {stack_top, {reset, fault, fault, fault, fault, fault}};
 
-/// Where a core begins that takes its stack from the vectors, and an emulator that doesn't.
+/// A core that takes its stack from the vectors begins here, and an emulator that doesn't.
 __attribute__((naked)) void reset(void) {
   __asm volatile("ldr r0, =stack_top\n mov sp, r0\n b start");
 }

@@ -38,7 +38,7 @@ def test_two_instances_compute_what_pytorch_and_the_runtime_do(tmp_path: Path, n
     assert result.returncode == 0, result.stdout + result.stderr
     compiled = (tmp_path / "outputs").read_bytes()
 
-    # Of a program with state the first sample alone: the runner loads it anew for each.
+    # A program with state runs on the first sample alone: the runner loads it anew for each.
     tensors = [plan.values[index].val for index in plan.inputs]
     inputs = tuple(
         encode(array[0], int(tensor.scalar_type), list(tensor.dim_order))
@@ -51,7 +51,7 @@ def test_two_instances_compute_what_pytorch_and_the_runtime_do(tmp_path: Path, n
     assert compiled[: len(loaded)] == loaded
     assert len(compiled) == 2 * samples * len(loaded)
 
-    # Of a program with state all samples, one after another.
+    # A program with state runs on all samples, one after another.
     expected = golden.part(range(samples))
     for instance in (compiled[: len(compiled) // 2], compiled[len(compiled) // 2 :]):
         rows = np.frombuffer(instance, np.uint8).reshape(samples, -1)

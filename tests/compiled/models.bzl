@@ -1,6 +1,6 @@
 """The models that are compiled to C++ and tested, by what is special about them."""
 
-# On this machine, to the bit what the runtime computes.
+# These are compared to the bit with the runtime on this machine.
 HOST_MODELS = {
     # Inner functions.
     "sine": "//models/sine",
@@ -20,7 +20,7 @@ HOST_MODELS = {
     "dynamic": "//firmware/tests/programs:dynamic",
 }
 
-# On an emulated core, by the other engine what PyTorch computes.
+# The other engine runs these on an emulated core, compared with PyTorch.
 BOARD_MODELS = {
     "sine": "//models/sine",
     "softmax": "//models/softmax",
@@ -33,5 +33,5 @@ BOARD_MODELS = {
     "ds_cnn_int8": "//models/ds_cnn:ds_cnn_int8",
 }
 
-# Those of them in each run of all tests; the others, which this machine tests to the bit, are run by hand.
+# These run in each run of all tests; the others, which this machine tests to the bit, are run by hand.
 BRIEF_BOARD_MODELS = ["sine", "state", "initial_state", "sine_int8", "ds_cnn_int8"]

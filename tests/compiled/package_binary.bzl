@@ -4,7 +4,7 @@ load("@rules_cc//cc:action_names.bzl", "ACTION_NAMES")
 load("@rules_cc//cc:find_cc_toolchain.bzl", "find_cc_toolchain", "use_cc_toolchain")
 load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
 
-# What a package's user may want to know besides -Wall and -Wextra.
+# A package's user may want to know these besides -Wall and -Wextra.
 _WARNINGS = "-Wall -Wextra -Wconversion -Wsign-conversion -Wdouble-promotion -Wshadow -Wcast-align -Wundef -Werror"
 
 # $1: the package, $2: the program, then the compilers' command lines and the linker's, each after its count of words.

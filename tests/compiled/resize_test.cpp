@@ -1,4 +1,5 @@
-/// What a compiled model with inputs of dynamic shape takes, and that it computes smaller ones.
+/// Tests the inputs that a compiled model of dynamic shape takes, and that it computes smaller
+/// ones.
 
 #include <cstddef>
 #include <cstdint>
@@ -65,7 +66,7 @@ int main() {
   hold(resize({3, 5}) == TORCH_FUSION_INVALID_ARGUMENT, "other dimensions");
   hold(resize({}) == TORCH_FUSION_INVALID_ARGUMENT, "no dimensions");
   hold(resize({1, 3, 5}, 1) == TORCH_FUSION_INVALID_ARGUMENT, "an input that there isn't");
-  // What was refused has changed nothing.
+  // The refused call has changed nothing.
   hold(dynamic_input_size(&model, 0) == 15 * sizeof(float), "the input's size after refusals");
   hold_computes(2);
   return failures == 0 ? 0 : 1;

@@ -1,12 +1,13 @@
 /// Runs a compiled model on a file of inputs: `run_model INPUTS OUTPUTS COUNT`, raw samples one
-/// after the other: those of one instance, then those of another one that is run on the same
-/// samples between them. Before that it holds what the C interface says of wrong calls.
+/// after the other: those of one instance, then those of another one that a second thread runs on
+/// the same samples meanwhile. Before that it checks the C interface's statuses for wrong calls.
 
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <thread>
 #include <vector>
 
 #include MODEL_HEADER
@@ -22,12 +23,12 @@ using Model = MODEL(_model_t);
 Model model;
 Model other;
 
-/// The one that runs.
-const Model* running = nullptr;
+/// The one that a thread runs.
+thread_local const Model* running = nullptr;
 
 /// Calls of the hook since the last inference began, and how often it has ended.
-unsigned long layers = 0;
-unsigned long ended = 0;
+thread_local unsigned long layers = 0;
+thread_local unsigned long ended = 0;
 
 void expect(torch_fusion_status expected, torch_fusion_status status, const char* what) {
   if (status != expected) {
@@ -54,6 +55,8 @@ void hold_refusals() {
   expect(TORCH_FUSION_MEMORY_TOO_SMALL, MODEL(_init)(nullptr, sizeof(model)), "null");
   expect(
       TORCH_FUSION_MEMORY_TOO_SMALL, MODEL(_init)(&model, sizeof(model) - 1), "a byte too little");
+  auto* const misaligned = reinterpret_cast<Model*>(reinterpret_cast<uintptr_t>(&model) + 8);
+  expect(TORCH_FUSION_MEMORY_TOO_SMALL, MODEL(_init)(misaligned, sizeof(model)), "misaligned");
   expect(TORCH_FUSION_INVALID_STATE, MODEL(_run)(&model), "run after an init that failed");
   expect(TORCH_FUSION_OK, MODEL(_init)(&model, sizeof(model)), "init");
   expect(TORCH_FUSION_OK, MODEL(_init)(&other, sizeof(other)), "init of another");
@@ -79,7 +82,7 @@ void hold_refusals() {
 
 } // namespace
 
-/// What the model is compiled to call before each layer, and with a null name after the last one.
+/// The compiled model calls this before each layer, and with a null name after the last one.
 extern "C" void on_layer(const void* instance, int layer, const char* name) {
   if (instance != running || layer < 0) {
     std::printf("the hook is called for another instance, or layer %d\n", layer);
@@ -124,51 +127,39 @@ std::vector<uint8_t> get(const Model& instance) {
   return result;
 }
 
+/// The outputs of an instance for each sample of a file.
+std::vector<std::vector<uint8_t>>
+run_all(Model& instance, const char* file, unsigned long samples) {
+  std::vector<std::vector<uint8_t>> results;
+  std::FILE* const inputs = std::fopen(file, "rb");
+  for (unsigned long sample = 0; sample < samples; ++sample) {
+    set(instance, inputs);
+    run(instance);
+    results.push_back(get(instance));
+  }
+  std::fclose(inputs);
+  return results;
+}
+
 int main(int, char** arguments) {
   // An instance may be in any memory.
   std::memset(static_cast<void*>(&model), 0xa7, sizeof(model));
   hold_refusals();
-  std::FILE* const inputs = std::fopen(arguments[1], "rb");
   std::FILE* const outputs = std::fopen(arguments[2], "wb");
   const auto samples = std::strtoul(arguments[3], nullptr, 10);
-  std::FILE* const inputs_of_other = std::fopen(arguments[1], "rb");
-  std::vector<std::vector<uint8_t>> results;
   std::vector<std::vector<uint8_t>> results_of_other;
-  // The other one is a sample behind: what one has of the other is not what it should have.
-  for (unsigned long step = 0; step <= samples; ++step) {
-    if (step < samples) {
-      set(model, inputs);
-    }
-    if (step > 0) {
-      set(other, inputs_of_other);
-      run(other);
-    }
-    if (step < samples) {
-      run(model);
-    }
-    if (step > 0) {
-      results_of_other.push_back(get(other));
-    }
-    if (step < samples) {
-      results.push_back(get(model));
-    }
-  }
+  std::thread thread([&] { results_of_other = run_all(other, arguments[1], samples); });
+  const auto results = run_all(model, arguments[1], samples);
+  thread.join();
   for (const auto& each : {results, results_of_other}) {
     for (const std::vector<uint8_t>& result : each) {
       std::fwrite(result.data(), 1, result.size(), outputs);
     }
   }
   expect(TORCH_FUSION_OK, MODEL(_reset)(&model), "reset");
-  std::rewind(inputs);
-  for (unsigned long sample = 0; sample < samples; ++sample) {
-    set(model, inputs);
-    run(model);
-    if (get(model) != results[sample]) {
-      std::printf("after a reset sample %lu gives something else\n", sample);
-      return 1;
-    }
+  if (run_all(model, arguments[1], samples) != results) {
+    std::printf("after a reset the same samples give something else\n");
+    return 1;
   }
-  std::fclose(inputs_of_other);
-  std::fclose(inputs);
   return std::fclose(outputs) == 0 ? 0 : 1;
 }

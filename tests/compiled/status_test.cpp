@@ -1,5 +1,5 @@
-/// Statuses of the C interface are the runtime's errors: generated code casts one to the other. And
-/// what its functions say of them and compute.
+/// Tests that statuses of the C interface are the runtime's errors, as generated code casts one to
+/// the other, and tests its functions.
 
 #include <cmath>
 #include <cstring>
@@ -30,7 +30,8 @@ static_assert(
     is(TORCH_FUSION_DELEGATE_INVALID_COMPATIBILITY, Error::DelegateInvalidCompatibility),
     "");
 
-/// As PyTorch's quantize_per_tensor: the C library's nearbyint(), of two as near the even one.
+/// This rounds as PyTorch's quantize_per_tensor: the C library's nearbyint() takes the even one of
+/// two that are as near.
 int32_t quantized(float number, float inverse, int32_t zero_point) {
   const float element = std::nearbyint(number * inverse) + static_cast<float>(zero_point);
   return static_cast<int32_t>(std::fmin(std::fmax(element, -128.0f), 127.0f));
@@ -39,7 +40,7 @@ int32_t quantized(float number, float inverse, int32_t zero_point) {
 bool quantizes_as_pytorch() {
   for (int32_t zero_point = -128; zero_point <= 127; zero_point += 51) {
     for (int32_t i = -2000; i <= 2000; ++i) {
-      // Halves, and what lies beside and far outside of them.
+      // These are halves, and values beside and far outside of them.
       for (const float number :
            {static_cast<float>(i) * 0.5f,
             static_cast<float>(i) * 0.3717f,

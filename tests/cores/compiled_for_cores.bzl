@@ -15,7 +15,7 @@ _cores_transition = transition(
 )
 
 def _archives(target):
-    """What there is to build of a library and all that it needs."""
+    """Collects the outputs of a library and of all that it needs."""
     return [
         library.static_library or library.pic_static_library
         for context in target[CcInfo].linking_context.linker_inputs.to_list()

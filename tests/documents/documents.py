@@ -1,4 +1,4 @@
-"""Finds what documents name and the tree does not have: files, folders, labels, and headings that links point to.
+"""Finds names in documents that the tree does not have: files, folders, labels, and headings that links point to.
 
 A name counts if its first folder is one of the repository's: `kernels/util` and `//models/sine` do; `model.pte`, and
 `//:blink` of a reader's workspace don't. `*` and `<name>` stand for anything. A name with a part that begins with `my_`
@@ -26,7 +26,7 @@ _FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 
 @dataclass(frozen=True)
 class Tree:
-    """What there is.
+    """The contents of the tree.
 
     Attributes:
         files: paths from the root.
@@ -45,14 +45,14 @@ class Tree:
 
     @property
     def tops(self) -> list[str]:
-        """The folders of the root."""
+        """Returns the folders of the root."""
         return sorted(folder for folder in self.folders if folder != "." and "/" not in folder)
 
     def has_path(self, path: str) -> bool:
         return _matches(path, self.files | self.folders)
 
     def has_label(self, package: str, target: str | None) -> bool:
-        """Whether there is a target; without one, the package or the target that is named like it."""
+        """Returns whether there is a target; without one, the package or the target that is named like it."""
         if package == "..." or package.endswith("/..."):
             return (package.removesuffix("...").rstrip("/") or ".") in self.folders
         if target in ("all", "*", "..."):
@@ -71,13 +71,13 @@ def _matches(name: str, names: frozenset[str]) -> bool:
 
 
 def anchors(text: str) -> set[str]:
-    """What links to the headings of a document end in, by the rule of the sites that show it."""
+    """Returns the anchors of the headings of a document, by the rule of the sites that show it."""
     headings = _HEADING.findall(_FENCED.sub("", text))
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 def missing(document: str, texts: dict[str, str], tree: Tree) -> Iterator[str]:
-    """What a document names and the tree does not have.
+    """Yields names in a document that the tree does not have.
 
     Args:
         document: its path from the root.

@@ -47,7 +47,7 @@ def test_what_is_not_there_is_named(tmp_path: Path, capsys: pytest.CaptureFixtur
         "# Top\n[a](docs/build.md), [b](docs/build.md#what-x-fetches), [c](#top), [d](https://example.org/docs/x)",
         "`kernels/add.cpp`, `./kernels/old/`, `kernels/old/<number>.pte`, `kernels/*.cpp`, ends in kernels/add.cpp.",
         "`//kernels`, `//kernels/...`, `//kernels:add_test`, `//tools:flash`, `//docs/images:a.png`, `//...`",
-        # Of others, and of the reader.
+        # These are names of others, and of the reader.
         "`program.pte`, `//:blink`, `//blink:x`, `@rules_cc//tools:x`, `kernels/my_x.cpp`, `//kernels/my_x:x`",
         "`https://example.org/kernels/x.cpp` and `/home/me/kernels/x.cpp`",
     ],

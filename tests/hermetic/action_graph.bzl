@@ -27,7 +27,7 @@ def _action_graph_aspect_impl(target, ctx):
             if type(dependency) == "Target" and ActionGraphInfo in dependency:
                 below.append(dependency[ActionGraphInfo].actions)
 
-    # What runs nothing (writing a file, making a link) has no argv.
+    # An action that runs nothing (writing a file, making a link) has no argv.
     own = [_describe(target.label, action) for action in target.actions if action.argv]
     return [ActionGraphInfo(actions = depset(own, transitive = below))]
 

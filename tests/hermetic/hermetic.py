@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-# What a base Linux has at these very places.
+# A base Linux has these at these very paths.
 BASE_LINUX = {"/bin/sh", "/bin/bash", "/dev/null", "/bin", "/usr/bin", "/usr/local/bin"}
 
-# How Bazel names an action's working directory, whatever it is.
+# Bazel names an action's working directory so, whatever it is.
 WORKING_DIRECTORY = "/proc/self/cwd"
 
 # Repositories that stand for the machine's own tools, or for what compiles for it: an image needs neither.

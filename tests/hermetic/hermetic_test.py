@@ -14,7 +14,7 @@ def actions() -> list[Action]:
 
 
 def test_the_graph_holds_the_whole_build(actions: list[Action]) -> None:
-    # What the other tests assert must not hold because there is nothing to assert it of.
+    # The other tests must not pass because the graph is empty.
     mnemonics = {action.mnemonic for action in actions}
     assert {"CppCompile", "CppLink", "CompileProgram", "TorchExport"} <= mnemonics
 
@@ -22,6 +22,16 @@ def test_the_graph_holds_the_whole_build(actions: list[Action]) -> None:
 def test_no_action_depends_on_this_machine(actions: list[Action]) -> None:
     found = [violation for action in actions for violation in violations(action)]
     assert found == []
+
+
+def test_the_first_command_fetches_the_recorded_repositories() -> None:
+    fetched, recorded = (set(Path(os.environ[name]).read_text().split()) for name in ("FETCHED", "RECORDED"))
+    assert fetched == recorded, (
+        f"The README's first command fetches {sorted(fetched - recorded)} more and "
+        f"{sorted(recorded - fetched)} less than is recorded. "
+        "If that is meant: ./bazelw build //tests/hermetic:fetched && "
+        "cp -f bazel-bin/tests/hermetic/fetched.txt tests/hermetic/first_command.txt"
+    )
 
 
 @pytest.mark.parametrize(

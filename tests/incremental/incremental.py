@@ -1,7 +1,7 @@
-"""What an edit costs: the actions that Bazel runs again for an image after a line was added to a source file.
+"""Measures the cost of an edit: the actions that Bazel runs again for an image after a line was added to a source file.
 
-Each line is put in front of all others, so that the places of the others change, and taken away in the end. Actions
-that Bazel does itself, such as making links, don't count; those that a cache answers do. What a second board costs is
+Each line is put in front of all others, so that the positions of the others change, and taken away in the end. Actions
+that Bazel does itself, such as making links, don't count; those that a cache answers do. The cost of a second board is
 the number of actions that only its image has. The exit status is 1 if something costs more than it may.
 """
 
@@ -33,7 +33,7 @@ class Edit:
 
 
 _EDITS = (
-    # Training and export, which write what they wrote before.
+    # Training and export write the same bytes as before.
     Edit("the model", "models/sine/sine.py", "#", 2),
     # Compilation, link and what is made of the image: lines of its code have moved.
     Edit("a kernel of the image", "kernels/portable/relu.cpp", "//", 3),
@@ -64,7 +64,7 @@ def _run(arguments: argparse.Namespace) -> int:
     for edit in _EDITS:
         with checkout.edited(edit.file, edit.comment):
             fits.append(report(edit.what, build(), edit.most))
-        # As it was before: the next edit is alone.
+        # The file is as before: the next edit is alone.
         build()
     second = checkout.actions(_SECOND) - checkout.actions(_IMAGE)
     # An image is linked of objects: archives, which libraries declare, are not made.

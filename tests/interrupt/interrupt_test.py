@@ -24,12 +24,15 @@ _COMMANDS = (
     "new_model",
     "plot",
     "profile",
+    "prove",
     "verify",
 )
 _MODULES = [f"tools.commands.{command}" for command in _COMMANDS] + [
     "boardsim",
     "docs.rules_page",
     "runtime.fuzz",
+    "third_party.audit",
+    "third_party.packages",
     "third_party.python.update_lock",
     "tools.artifacts.board.table",
     "tools.verify.emulate",
@@ -69,7 +72,7 @@ def test_an_interrupt_is_one_line(module: str, moment: str, tmp_path: Path) -> N
         text=True,
         timeout=60,
         check=False,
-        # As the launcher does, until there is something that handles it.
+        # The launcher does so, until there is something that handles it.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN),
     )
     assert (result.returncode, result.stdout, result.stderr) == (130, "", "\ncommand: interrupted\n")

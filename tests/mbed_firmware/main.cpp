@@ -1,5 +1,5 @@
-// Runs the model's self-test, with what applications for Mbed OS take for granted: C++'s library,
-// and plain char without a sign.
+// Runs the model's self-test, with features that applications for Mbed OS take for granted: C++'s
+// library, and plain char without a sign.
 #include <memory>
 
 #include <sine_selftest.h>

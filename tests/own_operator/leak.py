@@ -5,7 +5,7 @@ import torch
 
 @torch.library.custom_op("mine::leak", mutates_args=())
 def leak(x: torch.Tensor, rate: float) -> torch.Tensor:
-    """y[..., t] = x[..., t] + (1 - rate) * y[..., t - 1]."""
+    """Computes y[..., t] = x[..., t] + (1 - rate) * y[..., t - 1]."""
     steps = [x[..., 0]]
     for t in range(1, x.shape[-1]):
         steps.append(x[..., t] + (1 - rate) * steps[-1])

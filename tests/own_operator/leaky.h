@@ -5,7 +5,8 @@
 
 namespace mine {
 
-/// mine::leak of leak.py, for float32. The header has the name of the model's own, as users' do.
+/// Implements mine::leak of leak.py, for float32. The header has the name of the model's own, as
+/// users' do.
 executorch::aten::Tensor& leak_out(
     executorch::runtime::KernelRuntimeContext& ctx,
     const executorch::aten::Tensor& x,

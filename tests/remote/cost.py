@@ -32,13 +32,15 @@ _STEPS = [
 
 
 def processor_seconds(pid: int) -> float:
-    """The user and system time of all that process `pid` has started and waited for: Bazel's actions, not Bazel."""
+    """Returns the user and system time of all processes that `pid` has started and waited for: Bazel's actions, not
+    Bazel.
+    """
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[13]) + int(fields[14])) / os.sysconf("SC_CLK_TCK")
 
 
 def stored(folder: Path) -> int:
-    """The bytes of a folder's files."""
+    """Returns the bytes of a folder's files."""
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
@@ -64,7 +66,7 @@ def _run(targets: list[str], user: Checkout) -> None:
     cache = folder / "cache"
     cache.mkdir()
     try:
-        # What is to be shared has to be there.
+        # Files to be shared have to be there.
         user.build("build", targets, ["--nobuild"])
         checkout = Checkout(user.root, folder / "out", [*shared_repositories(user), f"--disk_cache={cache}"])
         try:

@@ -33,13 +33,13 @@ from tests.remote.servers import Farm, FarmError, Programs
 from tools.quiet.console import UserError
 from tools.quiet.tool import run_tool
 
-# A compiler, an archiver, a linker and a tool in Python. Not PyTorch, whose files take a minute.
+# These are a compiler, an archiver, a linker and a tool in Python. PyTorch is left out: its files take a minute.
 _SHORT = ["//runtime:program_reader", "//toolchains/arm_gnu/tests:sample_cortex_m4"]
 _IMAGE = ["//firmware:nucleo_wb55rg"]
-# Of 20 models on 4 boards each, or more.
+# The tests of 20 models on 4 boards each, or more.
 _TESTS = "tests(//tests/remote:models_test)"
 
-# Flags of Bazel's commands. What is no test is to be built, too.
+# Flags of Bazel's commands. Targets that are no tests are to be built, too.
 _FLAGS: dict[str, list[str]] = {"build": [], "test": ["--nobuild_tests_only"]}
 
 
@@ -73,7 +73,7 @@ class Proof:
 
     @contextlib.contextmanager
     def farm(self, workers: int, targets: list[str]) -> Iterator[Farm]:
-        """A farm whose storage has Python and those of its packages that the targets need."""
+        """Yields a farm whose storage has Python and those of its packages that the targets need."""
         self._count += 1
         folder = self._directory / f"farm{self._count}"
         folder.mkdir()
@@ -107,13 +107,13 @@ class Proof:
         return build
 
     def _packages(self, targets: list[str]) -> list[Path]:
-        """The directories of Python and of the packages that actions use, in the workspace's output base."""
+        """Returns the directories of Python and of the packages that actions use, in the workspace's output base."""
         needed = self._workspace.repositories(targets)
         found = [path for path in fetched(self._workspace) if path.name in needed]
         return [path / name for path in found for name in ("python", "site-packages") if (path / name).is_dir()]
 
     def _copy(self, name: str) -> Checkout:
-        """A copy of the workspace's files, at a path of its own."""
+        """Returns a copy of the workspace's files, at a path of its own."""
         source = self._workspace.root
         target = self._directory / name
         for file in _files(source):
@@ -123,7 +123,7 @@ class Proof:
 
 
 def prove(proof: Proof, targets: list[str], short: bool) -> None:
-    """One worker builds what was built locally, and a second checkout finds all of it; says what came out.
+    """Lets one worker build what was built locally, and a second checkout find all of it; prints the results.
 
     Args:
       short: whether to do without the second checkout.
@@ -137,7 +137,7 @@ def prove(proof: Proof, targets: list[str], short: bool) -> None:
 
 
 def prove_workers(proof: Proof, image: list[str], tests: list[str]) -> None:
-    """One worker and two workers build an image; two, one of which is killed, build and run tests of many models."""
+    """Lets one and two workers build an image; two, one of which is killed, build and run tests of many models."""
     expected = proof.build_locally(image)
     with proof.farm(1, image) as farm:
         one = proof.build_remotely(farm, "one worker", image, expected)
@@ -178,7 +178,7 @@ def _kill_when_busy(farm: Farm, worker: str) -> None:
 
 
 def _say_staged(journals: list[Path]) -> None:
-    """What the actions of each kind had as inputs, and how long they took with staging."""
+    """Prints the inputs of the actions of each kind, and how long they took with staging."""
     kinds: dict[str, list[dict[str, float]]] = defaultdict(list)
     for journal in journals:
         for line in journal.read_text().splitlines() if journal.exists() else []:
@@ -192,7 +192,9 @@ def _say_staged(journals: list[Path]) -> None:
 
 
 def _files(root: Path) -> list[Path]:
-    """The files of a checkout that git knows or would, or of a folder without git all: Bazel's are behind links."""
+    """Returns the files of a checkout that git knows or would, or all of a folder without git: Bazel's are behind
+    links.
+    """
     if not (root / ".git").exists():
         return [Path(name, file).relative_to(root) for name, _, files in os.walk(root) for file in files]
     listed = ["git", "-C", str(root), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
@@ -216,7 +218,7 @@ def _say(text: str) -> None:
 
 
 def of_models(labels: list[str], count: int) -> list[str]:
-    """The labels //PACKAGE:MODEL_test_... of the first `count` models."""
+    """Returns the labels //PACKAGE:MODEL_test_... of the first `count` models."""
     models = sorted({label.partition("_test_")[0] for label in labels})[:count]
     return [label for label in labels if label.partition("_test_")[0] in models]
 
@@ -226,7 +228,7 @@ def _command(targets: list[str]) -> str:
 
 
 def _package(name: str) -> Path:
-    """The folder of an installed package."""
+    """Returns the folder of an installed package."""
     spec = importlib.util.find_spec(name)
     if spec is None or spec.origin is None:
         raise FarmError(f"the package {name} is missing.")

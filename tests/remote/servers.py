@@ -28,7 +28,7 @@ from tools.quiet.console import UserError
 # error.
 _RPC_THREADS = 400
 
-# How much one message may hold: gRPC's limit is 4 MiB.
+# The limit of one message: gRPC's is 4 MiB.
 _BATCH_BYTES = 3 << 20
 _BATCH_FILES = 2000
 
@@ -90,7 +90,7 @@ class FarmError(UserError):
 
 @dataclass(frozen=True)
 class Programs:
-    """Where the servers' programs are.
+    """The folders of the servers' programs.
 
     Attributes:
       buildbox: the folder of buildbox-casd, buildbox-run and buildbox-fuse.
@@ -103,7 +103,7 @@ class Programs:
     bwrap: Path
 
     def environment(self) -> dict[str, str]:
-        """The environment in which they find each other."""
+        """Returns the environment in which they find each other."""
         return dict(os.environ, PATH=f"{self.bwrap}:{self.buildbox}:/usr/bin:/bin")
 
 
@@ -135,7 +135,7 @@ class Farm:
         self.stop()
 
     def flags(self) -> list[str]:
-        """Bazel's flags for this farm: what a user writes into user.bazelrc."""
+        """Returns Bazel's flags for this farm: what a user writes into user.bazelrc."""
         return ["--config=remote", f"--remote_executor=grpc://127.0.0.1:{self.port}"]
 
     def seed(self, directories: list[Path]) -> int:
@@ -173,11 +173,11 @@ class Farm:
         self._start(name, command)
 
     def stored(self) -> int:
-        """The bytes of all files in BuildGrid's storage: inputs, outputs and what describes actions."""
+        """Returns the bytes of all files in BuildGrid's storage: inputs, outputs and what describes actions."""
         return sum(path.stat().st_size for path in (self._directory / "files").rglob("*") if path.is_file())
 
     def journal(self, name: str) -> Path:
-        """The file in which a worker writes what it ran, a line of JSON for each action."""
+        """Returns the file in which a worker writes what it ran, a line of JSON for each action."""
         return self._directory / name / "journal.jsonl"
 
     def kill_worker(self, name: str) -> None:
@@ -272,10 +272,10 @@ class Farm:
             time.sleep(0.1)
 
 
-# How long a server may take to start. Seconds.
+# Seconds that a server may take to start.
 _START_SECONDS = 120.0
 
-# BuildGrid's command line.
+# Runs BuildGrid's command line.
 _BGD = [sys.executable, "-c", "from buildgrid.server.app import cli; cli()"]
 
 

@@ -1,10 +1,9 @@
 """A worker for BuildGrid: takes actions from its queue and runs each with buildbox-run.
 
-buildbox-worker does this in a farm, and better; no package index has it. What stages an action's inputs, runs it in a
-sandbox without network and uploads what it made are buildbox-casd and buildbox-run, as there.
-
-What it ran it writes into a journal, a line of JSON for each event: `started`, and `completed` with the action's kind
-(its program's name), the files and bytes of its inputs, and the seconds it took with staging.
+buildbox-worker does this in a farm, and better; no package index has it. As there, buildbox-casd and buildbox-run stage
+an action's inputs, run it in a sandbox without network and upload its outputs. It writes the actions that it ran into a
+journal, a line of JSON for each event: `started`, and `completed` with the action's kind (its program's name), the
+files and bytes of its inputs, and the seconds it took with staging.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from buildgrid._protos.build.bazel.remote.execution.v2.remote_execution_pb2_grpc
 from buildgrid._protos.google.devtools.remoteworkers.v1test2 import bots_pb2, worker_pb2
 from buildgrid._protos.google.devtools.remoteworkers.v1test2.bots_pb2_grpc import BotsStub
 
-# What actions use of a base Linux (tests/hermetic holds them to it), and no more.
+# Actions use only these of a base Linux (tests/hermetic holds them to it).
 _BASE_LINUX = ("/bin", "/lib", "/lib32", "/lib64", "/usr/bin", "/usr/lib", "/usr/lib32", "/usr/lib64")
 
 # gRPC's codes for what another worker may try again, and for what it should not.
@@ -52,7 +51,7 @@ class Inputs:
         self._known: dict[str, tuple[int, int]] = {}
 
     def size(self, root: Digest) -> tuple[int, int]:
-        """The files and the bytes of a tree."""
+        """Returns the files and the bytes of a tree."""
         if root.hash not in self._known:
             directory = Directory()
             directory.ParseFromString(self.read(root))
@@ -62,7 +61,7 @@ class Inputs:
         return self._known[root.hash]
 
     def read(self, digest: Digest) -> bytes:
-        """A small blob."""
+        """Returns a small blob."""
         if digest.size_bytes == 0:
             return b""
         [response] = self._storage.BatchReadBlobs(BatchReadBlobsRequest(digests=[digest])).responses
@@ -77,9 +76,9 @@ class Worker:
       name: the bot's name, which no other may have at the same time.
       capacity: how many actions run at once.
       run: the command line of buildbox-run but for the action and its result.
-      directory: where actions and results lie while they run.
+      directory: the folder of actions and results while they run.
       inputs: measures their inputs.
-      journal: file for what was run.
+      journal: the file for the actions that were run.
     """
 
     def __init__(
@@ -112,7 +111,8 @@ class Worker:
         self._session = self._bots.CreateBotSession(request, timeout=_POLL_SECONDS)
         while True:
             self._start_new_leases()
-            # With room for more the server answers when there is work; otherwise what comes next is a completion.
+            # If there is room for more, the server answers when there is work; otherwise the next event is a
+            # completion.
             full = len(self._session.leases) >= self._capacity
             self._changed.wait(_REPORT_SECONDS if full else 0)
             self._changed.clear()
@@ -189,13 +189,13 @@ class Worker:
             journal.write(json.dumps(event) + "\n")
 
 
-# How long the server may keep an idle worker waiting, and how often a busy one reports.
+# Seconds that the server may keep an idle worker waiting, and seconds between a busy one's reports.
 _POLL_SECONDS = 20.0
 _REPORT_SECONDS = 0.1
 
 
 def _can_mount() -> bool:
-    """Whether buildbox-casd can mount inputs as a file system of its own, which it tries whether it can or not."""
+    """Returns whether buildbox-casd can mount inputs as a file system of its own, which it always tries."""
     allowed = os.geteuid() == 0 or shutil.which("fusermount3") is not None
     return allowed and os.access("/dev/fuse", os.R_OK | os.W_OK)
 
@@ -211,7 +211,7 @@ def main() -> int:
     parser.add_argument("--directory", type=Path, required=True, help="a folder of its own")
     parser.add_argument("--journal", type=Path, required=True, help="file for what was run")
     options = parser.parse_args()
-    # Where /bin is a link into /usr, that is what gets mounted there.
+    # If /bin is a link into /usr, its target gets mounted there.
     mounts = [f"--ro-bind-mount={Path(path).resolve()}:{path}" for path in _BASE_LINUX if Path(path).is_dir()]
     run = [str(options.run), f"--remote={options.casd}", "--log-level=warning", *mounts]
     if not _can_mount():

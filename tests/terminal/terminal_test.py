@@ -1,4 +1,4 @@
-"""What commands say in a terminal of 80 columns and in a file: paths are whole, and a file gets text alone."""
+"""Tests output of commands in a terminal of 80 columns and in a file: paths are whole, and a file gets text alone."""
 
 from __future__ import annotations
 
@@ -19,11 +19,13 @@ from tools.commands.flash.flash import ProgressBar
 from tools.verify.run_pte.cases import Runner
 from tools.verify.run_pte.run_pte import Runners
 
-# What each command is given. BAD is a file that cannot be, whose path is longer than the terminal is wide.
+# The arguments of each command. BAD is a file that cannot be, whose path is longer than the terminal is wide.
 _MISTAKES = {
     "boardsim.boardsim": "--board BAD --elf BAD",
     "docs.rules_page": "BAD --output page.md",
     "runtime.fuzz.__main__": "--replay BAD",
+    "third_party.audit": "--lock BAD --npm {}",
+    "third_party.packages": "--lock BAD --npm {}",
     "third_party.python.update_lock": "--directory BAD",
     "tools.artifacts.board.table": "BAD --brief README.md",
     "tools.commands.benchmark.benchmark": "--index BAD --qemu qemu",
@@ -37,6 +39,8 @@ _MISTAKES = {
     "tools.commands.new_model.new_model": "BAD --checkout BAD --output x",
     "tools.commands.plot.plot": "--elf BAD --board BAD --simulate",
     "tools.commands.profile.profile": "--index BAD --qemu qemu",
+    "tools.commands.prove.prove": "--hex BAD --board BAD --golden BAD --manifest BAD --program BAD "
+    "--spdx BAD --simulate",
     "tools.commands.verify.verify": "--file a.elf BAD",
     "tools.verify.emulate.emulate": "--elf BAD --board BAD --qemu qemu",
     "tools.verify.reproducibility.hashes": "--recorded BAD --update-command x //m:a portable BAD",
@@ -46,7 +50,7 @@ _MISTAKES = {
 
 @contextlib.contextmanager
 def _descriptors(to: int) -> Iterator[None]:
-    """Output and errors go elsewhere, those of programs that are started, too."""
+    """Sends output and errors elsewhere, those of programs that are started, too."""
     sys.stdout.flush()
     sys.stderr.flush()
     kept = [os.dup(1), os.dup(2)]
@@ -68,7 +72,7 @@ def _descriptors(to: int) -> Iterator[None]:
 
 
 def _in_terminal(run: Callable[[], int]) -> tuple[int, str]:
-    """The exit status, and what a terminal of 80 columns shows."""
+    """Returns the exit status, and what a terminal of 80 columns shows."""
     screen, terminal = os.openpty()
     with os.fdopen(screen, "rb", buffering=0) as reader:
         try:
@@ -135,7 +139,7 @@ def test_a_path_in_an_error_is_whole(
     assert redirected[0] == status
     assert redirected[1].replace("\n", "").isprintable()
     assert ": error: " in redirected[1]
-    # What else there is to read is named below.
+    # Further files to read are named below.
     assert all(line.startswith("  (") for line in redirected[1].splitlines()[1:])
 
 

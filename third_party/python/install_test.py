@@ -45,7 +45,7 @@ def wheel(directory: Path, name: str, version: str, text: str = "") -> str:
 
 @pytest.fixture(autouse=True)
 def user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A user whose pip knows one folder of wheels and no index."""
+    """Returns a user whose pip knows one folder of wheels and no index."""
     for name in [name for name in os.environ if name.startswith("PIP_")]:
         monkeypatch.delenv(name)
     folder = tmp_path / "wheels"
@@ -59,7 +59,7 @@ def user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def index(tmp_path: Path) -> Iterator[str]:
-    """The address of an index on this machine, which has what is below `tmp_path / "index"`."""
+    """Yields the address of an index on this machine, which has what is below `tmp_path / "index"`."""
     root = tmp_path / "index"
     root.mkdir()
 
@@ -169,7 +169,7 @@ def test_an_index_that_answers_with_an_error_is_no_reason_to_stop(
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
 def test_a_full_disk_is_called_that(tmp_path: Path, number: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    # What pip prints when writing fails, whatever it was writing.
+    # pip prints this when writing fails, whatever it was writing.
     program = f"import os, sys; sys.exit(f'ERROR: {{OSError({number}, os.strerror({number}))}}')"
     failing = partial(subprocess.run, [sys.executable, "-c", program], capture_output=True, text=True, check=False)
     monkeypatch.setattr(install, "_run_pip", lambda *_: failing())

@@ -50,7 +50,7 @@ def included(requirements: str) -> list[str]:
 
 
 def needed(requirements: str, installed: dict[str, dict[str, Any]]) -> list[str]:
-    """Returns the sorted canonical names of what the requirements need, directly or not, without the exclusions.
+    """Returns the sorted canonical names of packages that requirements need, directly or not, without exclusions.
 
     Args:
       requirements: Text of a file of requirements; lines that include others are ignored.
@@ -81,7 +81,7 @@ def needed(requirements: str, installed: dict[str, dict[str, Any]]) -> list[str]
 def sets(
     texts: dict[str, str], installed: dict[str, dict[str, Any]], wanted: Iterable[str] | None = None
 ) -> dict[str, list[str]]:
-    """Returns for each set the sorted names that its lock has: what it needs, without what the sets it includes have.
+    """Returns for each set the sorted names that its lock has: its needs, without those of the sets it includes.
 
     Args:
       texts: From a set's name to the text of its file of requirements, which includes others as `-r NAME.in`.
@@ -136,8 +136,8 @@ def resolve(arguments: list[str], environment: dict[str, str] | None = None) -> 
     """Lets pip resolve requirements; returns the entries of its installation report by canonical name.
 
     Args:
-      arguments: Of `pip install`, what is to be resolved.
-      environment: Of pip; by default this process's.
+      arguments: Arguments of `pip install`: the requirements.
+      environment: Pip's environment; by default this process's.
     """
     with tempfile.TemporaryDirectory() as directory:
         report = Path(directory) / "report.json"
@@ -151,7 +151,7 @@ def resolve(arguments: list[str], environment: dict[str, str] | None = None) -> 
 
 
 def resolve_public(name: str, version: str, text: str) -> tuple[list[str], dict[str, dict[str, Any]]]:
-    """Resolves a set's package as the public index has it, whatever pip's configuration adds to that.
+    """Resolves a set's package by the public index, whatever pip's configuration adds to that.
 
     Args:
       name: The package.
@@ -159,7 +159,7 @@ def resolve_public(name: str, version: str, text: str) -> tuple[list[str], dict[
       text: The set's requirements.
 
     Returns:
-      The names of what it needs, and pip's entries.
+      The names of the packages that it needs, and pip's entries.
     """
     added = ("PIP_EXTRA_INDEX_URL", "PIP_FIND_LINKS")
     environment = {key: value for key, value in os.environ.items() if key not in added}
@@ -189,7 +189,7 @@ def update(directory: Path) -> dict[Path, int]:
         if name in texts:
             names, entries = resolve_public(name, installed[name]["metadata"]["version"].split("+")[0], texts[name])
             below = {other for file in included(texts[name]) for other in by_set[Path(file).stem]}
-            # What both locks have is the same in both, so that other sets fit either.
+            # Packages in both locks have the same version in both, so that other sets fit either.
             names = sorted(set(names) - below)
             entries |= {other: entry for other, entry in installed.items() if other != name}
             locks[f"{name}_public"] = (names, entries, f"{name}.in with the public index alone")
@@ -233,7 +233,7 @@ def update_release(directory: Path) -> dict[Path, int]:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Command line entry point."""
+    """Runs the command line."""
     parser = argparse.ArgumentParser(prog="update_lock", description=__doc__)
     workspace = os.environ.get("BUILD_WORKSPACE_DIRECTORY")
     default = Path(workspace) / _HERE if workspace else None

@@ -21,7 +21,7 @@ REQUIREMENTS = Path("third_party/python/requirements")
 
 
 def entry(name: str, version: str, digest: str, *dependencies: str, kind: str = ".whl") -> dict[str, Any]:
-    """An entry of pip's installation report."""
+    """Returns an entry of pip's installation report."""
     return {
         "metadata": {"name": name, "version": version, "requires_dist": list(dependencies)},
         "download_info": {"url": f"https://index/{name}{kind}", "archive_info": {"hashes": {"sha256": digest}}},

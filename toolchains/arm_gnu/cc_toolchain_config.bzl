@@ -1,4 +1,4 @@
-"""How Bazel drives arm-none-eabi-gcc."""
+"""Describes to Bazel how to run arm-none-eabi-gcc."""
 
 load("@rules_cc//cc:action_names.bzl", "ACTION_NAMES")
 load("@rules_cc//cc:cc_toolchain_config_lib.bzl", "action_config", "env_entry", "env_set", "feature", "flag_group", "flag_set", "tool", "tool_path")
@@ -43,7 +43,7 @@ def _impl(ctx):
         action_configs = [
             action_config(
                 action_name = ACTION_NAMES.cpp_link_executable,
-                # What Bazel's own configuration of a linker has.
+                # Bazel's own configuration of a linker has these.
                 implies = [
                     "strip_debug_symbols",
                     "linkstamps",
@@ -63,7 +63,8 @@ def _impl(ctx):
             _always("core", _COMPILE + _LINK, ctx.attr.core_flags + ["-mthumb", "--specs=nano.specs"]),
             _always("nano_headers", _COMPILE, ["-isystem", repository + "/" + ctx.attr.nano_include_directory]),
 
-            # Same inputs, same bytes: no dates, and no path of this machine in debug information, __FILE__ or dependencies.
+            # The same inputs give the same bytes: no dates, and no path of this machine in debug information, __FILE__
+            # or dependencies.
             _always("deterministic", _COMPILE, [
                 "-no-canonical-prefixes",
                 "-fno-canonical-system-headers",
@@ -103,7 +104,7 @@ def _impl(ctx):
             # <cmath> without Bessel functions, elliptic integrals and their like: a tenth of a second for each source.
             _always("no_special_functions", _CPP_COMPILE, ["-D_GLIBCXX_BITS_SPECFUN_H"]),
 
-            # Not C++'s: :libstdcxx says why.
+            # C++'s library is not linked: :libstdcxx says why.
             _always("c_library", _LINK, ["-lm"]),
 
             # An image is one static program: no position independence, no shared libraries.

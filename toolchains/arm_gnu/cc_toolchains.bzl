@@ -8,7 +8,7 @@ def arm_gnu_cc_toolchains(archiver_files, builtin_include_directories, nano_incl
     """Defines `cc_toolchain` targets `cc_<core>` in the toolchain's own repository, where paths to its tools are short.
 
     Args:
-      archiver_files: Label of what archiving needs, and other tools for object files.
+      archiver_files: Label of the files that archiving needs, and other tools for object files.
       builtin_include_directories: List of GCC's own include directories, relative to the repository.
       nano_include_directory: The directory of newlib-nano's newlib.h, relative to the repository.
       root: The toolchain's directory in the repository, with a slash.
@@ -19,7 +19,7 @@ def arm_gnu_cc_toolchains(archiver_files, builtin_include_directories, nano_incl
     for multilib in {core.multilib: None for core in CORES.values()}:
         own = [root + "**/" + multilib + "/**"]
 
-        # What compiles; without the libraries, so that an action has few inputs.
+        # The compiler without the libraries, so that an action has few inputs.
         native.filegroup(
             name = multilib + "/compiler_files",
             srcs = native.glob(common, exclude = variants + libraries) + native.glob(own, exclude = libraries),

@@ -1,4 +1,4 @@
-"""How Bazel drives Debian's Clang."""
+"""Describes to Bazel how to run Debian's Clang."""
 
 load("@rules_cc//cc:action_names.bzl", "ACTION_NAMES")
 load("@rules_cc//cc:cc_toolchain_config_lib.bzl", "feature", "flag_group", "flag_set", "tool_path")
@@ -58,7 +58,7 @@ def _impl(ctx):
                 "-no-canonical-prefixes",
             ]),
 
-            # Same inputs, same bytes: no dates, and no path of this machine.
+            # The same inputs give the same bytes: no dates, and no path of this machine.
             _always("deterministic", _COMPILE, [
                 "-ffile-compilation-dir=.",
                 "-Wno-builtin-macro-redefined",
@@ -67,7 +67,7 @@ def _impl(ctx):
                 "-D__TIMESTAMP__=\"redacted\"",
             ]),
 
-            # So that a sanitizer's report names lines.
+            # A sanitizer's report then names lines.
             _always("debug_lines", _COMPILE, ["-gline-tables-only"]),
 
             # A test runs on machines without a C++ library.

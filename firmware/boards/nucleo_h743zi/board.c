@@ -51,10 +51,11 @@ enum { kLedPin = 0, kButtonPin = 13 };
 
 const BoardClock board_clock = {kClockHz, 1, 1, "cycles"};
 
-/// The highest voltage, which 480 MHz needs: PWR, "Power supply supervision", and "Voltage
-/// scaling", "VOS0 activation sequence". Chips of revision Y have no scale 0, only V and later.
+/// 480 MHz needs the highest voltage: PWR, "Power supply supervision", and "Voltage scaling", "VOS0
+/// activation sequence". Only chips of revision V and later have scale 0, those of revision Y do
+/// not.
 static void raise_voltage(void) {
-  // The supply is chosen first, once: the LDO. Until then the voltage cannot be changed.
+  // The supply, the LDO, is chosen first, and once. Until then the voltage cannot be changed.
   PWR_CR3 = (PWR_CR3 & ~7u) | 1u << 1;
   stm32_wait_for(&PWR_CSR1, 1u << 13, 1u << 13);
   PWR_D3CR |= 3u << 14;
@@ -107,7 +108,7 @@ static void start_pins(void) {
 #if ET_LOG_ENABLED
 
 /// USART3 on PD8 and PD9, alternate function 7 (DS12110, "Alternate functions"; UM2407, "USART
-/// communication"), 115200 8N1. Its clock is that of APB1, 120 MHz, after reset: 115163 baud.
+/// communication"), 115200 8N1. Its clock after reset is APB1's 120 MHz, which makes 115163 baud.
 static void start_console(void) {
   RCC_APB1LENR |= 1u << 18;
   (void)RCC_APB1LENR;

@@ -86,8 +86,8 @@ static void unlock(void) {
 
 /// 220 MHz from 12 MHz: / 3 * 2 * 55 = 440 MHz in APLL0, / 2 at its output.
 static void start_clock(void) {
-  // Editions of the register descriptions differ in which of these two source 2 of APLL0 is: the
-  // one of 12 MHz, or that of 48 MHz, divided by 4. With both on it is the same.
+  // Editions of the register descriptions differ in the meaning of source 2 of APLL0: the
+  // oscillator of 12 MHz, or that of 48 MHz, divided by 4. With both on it is the same.
   CLK_SRCCTL |= 1u << 3 | 1u << 5;
   wait_for(&CLK_STATUS, 1u << 3 | 1u << 5, 1u << 3 | 1u << 5);
   // A debugger may have left the system on APLL0, which then cannot be changed.
@@ -144,7 +144,7 @@ void board_init(void) {
 #endif
   SYS_REGLCTL = 0;
 
-  // Of instructions alone: what the NPU writes, the core reads from memory.
+  // Turns on the instruction cache alone: the core reads what the NPU writes from memory.
   __asm volatile("dsb\n isb" ::: "memory");
   SCB_ICIALLU = 0;
   __asm volatile("dsb\n isb" ::: "memory");

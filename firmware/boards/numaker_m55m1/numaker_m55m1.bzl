@@ -6,8 +6,8 @@ load("//rules:ethos_u.bzl", "ethos_u", "npu_port")
 def numaker_m55m1(name, core, description, **kwargs):
     """A board with the M55M1's memories, peripherals and NPU.
 
-    Memory: M55M1 Series Technical Reference Manual, "System Memory Map", secure addresses. Of the SRAM the NPU reaches banks 0 and 1
-    alone, which lie one after the other.
+    Memory: M55M1 Series Technical Reference Manual, "System Memory Map", secure addresses. The NPU reaches only banks 0
+    and 1 of the SRAM, which are adjacent.
 
     Args:
       name: the board's name.
@@ -33,8 +33,9 @@ def numaker_m55m1(name, core, description, **kwargs):
             "dtcm": ["0x20000000", "128K", "DTCM, not used"],
             "itcm": ["0x00000000", "64K", "ITCM, not used"],
         },
-        # At 0x40003000, interrupt 13. Its clock is the core's. What the buses and the flash move is not in the manual: half of
-        # what the port could of the SRAM, and an eighth of the flash, which has eight wait states at this clock.
+        # The NPU is at 0x40003000, with interrupt 13 and the core's clock. The manual does not give the rates of the
+        # buses and the flash: the SRAM has half of the port's rate, and the flash, which has eight wait states at this
+        # clock, an eighth.
         npu = ethos_u(
             accelerator = "ethos-u55-256",
             arena_bytes = 768 * 1024,

@@ -1,6 +1,6 @@
 #include <stdint.h>
 
-/// What the boot ROM looks for in the first 4 KB of flash: a loop of one block with one item that
+/// The boot ROM looks for this in the first 4 KB of flash: a loop of one block with one item that
 /// says that this is a secure Arm executable for the RP2350. Source: RP2350 datasheet, "Bootrom
 /// Concepts", "Blocks and block loops", and "Minimum viable image metadata", "Minimum Arm
 /// IMAGE_DEF". Without further items the vector table is at the start of the image.

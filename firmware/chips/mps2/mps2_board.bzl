@@ -11,13 +11,14 @@ def mps2_board(name, core, description, flash, ram, host, timer0, uart0, clock_h
       core: its core.
       description: one line for people.
       flash: where SSRAM1 begins, which the image is loaded to.
-      ram: where SSRAM2 begins, behind which SSRAM3 lies.
+      ram: where SSRAM2 begins, which SSRAM3 follows.
       host: where the PSRAM's part begins that inputs and outputs of tests are in.
       timer0: where timer 0 is.
       uart0: where UART 0 is.
       clock_hz: the system clock, which both have.
       machine: QEMU's; by default that of the board's name, with hyphens.
-      support: what its images link, of another board on that machine; by default `:support`, which this makes.
+      support: the library that its images link, another board's on that machine; by default `:support`, which this
+          makes.
       **kwargs: further attributes of `board`.
     """
     board(

@@ -38,7 +38,7 @@ enum { kNrfHwDisabled = 0x5A, kNrfSwDisable = 0x5A };
 /// "Peripherals", "Interrupts": numbers.
 enum { kNrfUart0Interrupt = 2 };
 
-/// What differs between boards; pins have their port in bit 5.
+/// The differences between boards; pins have their port in bit 5.
 typedef struct {
   uint8_t tx, rx;
   uint8_t led;

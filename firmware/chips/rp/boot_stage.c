@@ -27,7 +27,7 @@ enum {
 /// Status register 1: BUSY. Status register 2: QE, pins 2 and 3 are data.
 enum { kBusy = 1 << 0, kQuadEnable = 1 << 1 };
 
-/// An instruction and a byte after it. Returns what came back with the byte.
+/// Sends an instruction and a byte after it. Returns the byte that came back with the latter.
 static inline uint32_t flash_command(uint32_t instruction, uint32_t data) {
   SSI_DR0 = instruction;
   SSI_DR0 = data;
@@ -37,7 +37,7 @@ static inline uint32_t flash_command(uint32_t instruction, uint32_t data) {
   return SSI_DR0;
 }
 
-/// At address 0x20041F00, on the boot ROM's stack. No variables: there is no one who would set
+/// It is at address 0x20041F00, on the boot ROM's stack. It has no variables: nobody would set
 /// them.
 __attribute__((noreturn, section(".entry"))) void boot_stage(void) {
   SSI_SSIENR = 0; // Nothing else can be written while it is on.

@@ -2,8 +2,8 @@
 
 #include "firmware/cortex_m/core.h"
 
-/// What the RP2040 and the RP2350 have in common. The chip's header (rp2040.h, rp2350.h) has base
-/// addresses and what differs; the board's `parts` define which it is. Source: the chips'
+/// The common part of the RP2040 and the RP2350. The chip's header (rp2040.h, rp2350.h) has base
+/// addresses and the differences; the board's `parts` define which chip it is. Source: the chips'
 /// datasheets, named by section title ("List of Registers" of the chapter given).
 
 #include RP_CHIP_HEADER
@@ -70,8 +70,8 @@ static inline void rp_release(uint32_t mask) {
   rp_wait_for(&RESETS_DONE, mask, mask);
 }
 
-/// A PLL from the crystal: 12 MHz * feedback / postdiv1 / postdiv2. "PLL", "Configuration": the
-/// oscillator runs at 750 to 1600 MHz, the dividers are powered after it locked.
+/// Starts a PLL from the crystal: 12 MHz * feedback / postdiv1 / postdiv2. "PLL", "Configuration":
+/// the oscillator runs at 750 to 1600 MHz, the dividers are powered after it locked.
 static inline void
 rp_start_pll(uint32_t base, uint32_t feedback, uint32_t postdiv1, uint32_t postdiv2) {
   PLL_CS(base) = 1; // REFDIV

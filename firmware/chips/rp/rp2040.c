@@ -15,14 +15,14 @@ void rp_start_ticks(void) {
   SYST_CSR = 1u << 2 | 1u << 0; // the core's clock, no exception
 }
 
-/// A Cortex-M0+ has no counter of cycles but SysTick, of 24 bits, which count down. The timer's
-/// microseconds, 125 cycles each from the same crystal, tell how often it has wrapped around: of
-/// all numbers with SysTick's bits the one that is nearest. Both stand still while a debugger halts
-/// the core.
+/// A Cortex-M0+ has no counter of cycles but SysTick, whose 24 bits count down. The timer's
+/// microseconds, 125 cycles each from the same crystal, tell how often it has wrapped around: the
+/// result is the number nearest to them that has SysTick's lower bits. Both stand still while a
+/// debugger halts the core.
 uint32_t board_ticks(void) {
   const uint32_t estimate = TIMER_TIMERAWL * kCyclesPerMicrosecond;
   const uint32_t cycles = ~SYST_CVR & kSysTickMask;
-  // What is left of 24 bits, as a number from -2^23 to 2^23 - 1.
+  // The difference in 24 bits, as a number from -2^23 to 2^23 - 1.
   const int32_t difference = (int32_t)((cycles - estimate) << 8) >> 8;
   return estimate + (uint32_t)difference;
 }

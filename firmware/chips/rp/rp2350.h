@@ -36,7 +36,7 @@ enum {
 /// "Interrupts": numbers.
 enum { kUsbInterrupt = 14, kUart0Interrupt = 33 };
 
-/// "Tick Generators": the watchdog's, which divides clk_ref. CTRL: ENABLE 0.
+/// "Tick Generators": the watchdog's divides clk_ref. CTRL: ENABLE 0.
 #define TICKS_WATCHDOG_CTRL RP_REGISTER(0x40108000u, 0x30)
 #define TICKS_WATCHDOG_CYCLES RP_REGISTER(0x40108000u, 0x34)
 

@@ -3,17 +3,17 @@
 #include "firmware/chips/rp/rp.h"
 #include "firmware/chips/rp/usb.h"
 
-// What boards with an RP2040 or RP2350 share; the numbers that differ are in the chip's header.
+// Boards with an RP2040 or RP2350 share this; the chip's header has the numbers that differ.
 
 enum { kBaud = 115200, kTxPin = 0, kRxPin = 1 };
 
 const BoardClock board_clock = {kClockHz, 1, 1, "cycles"};
 
-/// kClockHz from the 12 MHz crystal. The boot ROM left the core on the ring oscillator, and the
-/// flash is read in a way that suits the clock.
+/// Sets kClockHz from the 12 MHz crystal. The boot ROM left the core on the ring oscillator, and
+/// reads the flash in a way that suits the clock.
 static void start_clock(void) {
-  // A debugger's reset is the core's alone. What has been left to send would go out at a wrong rate
-  // while the clocks change.
+  // A debugger's reset is the core's alone. Bytes that are still to be sent would go out at a wrong
+  // rate while the clocks change.
   RP_SET(RESETS_BASE, RESETS_RESET) = kResetUart0 | kResetUsb;
 
   // "XOSC", "Startup Delay": 1 ms in units of 256 cycles, rounded up. The board's crystal starts

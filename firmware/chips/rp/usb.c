@@ -86,18 +86,18 @@ static const uint8_t kConfiguration[67] = {
 /// The second is usb_product.
 enum { kProductString = 2, kStringCount = 3 };
 
-/// What arrives with SET_LINE_CODING and goes with GET_LINE_CODING; without effect.
+/// SET_LINE_CODING writes this and GET_LINE_CODING reads it; it has no effect.
 static uint8_t line_coding[7] = {0x00, 0xC2, 0x01, 0x00, 0, 0, 8}; // 115200 8N1
 
 static struct {
-  /// What is left to be sent on endpoint 0.
+  /// The rest to be sent on endpoint 0.
   const uint8_t* data;
   size_t left;
   /// A short packet has to end it.
   bool more;
   /// Data of SET_LINE_CODING is to come.
   bool receiving;
-  /// To be set when the status stage is over; 0: none.
+  /// The address to set when the status stage is over; 0: none.
   uint8_t address;
   uint32_t pid;
 } control;
@@ -154,8 +154,8 @@ static void answer(const void* data, size_t size, size_t wanted) {
   control.more = size < wanted;
   control.pid = kData1;
   send_control();
-  // The status stage: an empty packet from the host. Only here, for a buffer left over would take
-  // the data of a later request before that is read.
+  // The status stage is an empty packet from the host. A buffer given any earlier would take the
+  // data of a later request before that is read.
   give(0, true, kData1 | kPacket);
 }
 
@@ -309,7 +309,7 @@ static void send(void) {
   if (!configured || !opened || in_busy || queue_size == 0) {
     return;
   }
-  // Never a whole packet: a shorter one ends the transfer, so that the host shows it at once.
+  // A packet is never full: a shorter one ends the transfer, so that the host shows it at once.
   size_t size = queue_size < kPacket - 1 ? queue_size : kPacket - 1;
   for (size_t i = 0; i < size; ++i) {
     ((volatile char*)(DPRAM + kBufferIn))[i] = queue[queue_head];

@@ -8,7 +8,7 @@
 /// interrupts, so that an inference is never interrupted: the host is answered while the console is
 /// used.
 
-/// What the board is called on the bus: its image defines it.
+/// The board's name on the bus, which its image defines.
 extern const char usb_product[];
 
 /// Connects to the bus. clk_usb must be 48 MHz and the controller out of reset.
@@ -18,12 +18,12 @@ void usb_start(void);
 void usb_poll(void);
 
 /// Sends bytes once a program on the host has opened the port. Until then the first kilobytes are
-/// kept; what is more is lost. Waits for a host that reads slowly.
+/// kept, and the rest is lost. Waits for a host that reads slowly.
 void usb_write(const char* data, size_t size);
 
 /// The next byte from the host; -1 if there is none.
 int usb_read(void);
 
-/// From now on the controller's interrupt is pending while usb_poll() has something to do; for
-/// sleeping until then.
+/// From now on the controller's interrupt is pending while usb_poll() has something to do; the core
+/// can sleep until then.
 void usb_enable_interrupts(void);

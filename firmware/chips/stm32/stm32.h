@@ -82,7 +82,7 @@ void stm32_pin_function(char port, unsigned pin, unsigned function);
 /// Drives an output pin.
 void stm32_pin_write(char port, unsigned pin, int level);
 
-/// The level at a pin.
+/// Returns the level at a pin.
 int stm32_pin_read(char port, unsigned pin);
 
 /// Starts a USART whose clock is on: 8 data bits, no parity. `divisor`: its kernel clock / baud.

@@ -3,7 +3,7 @@
 #include "firmware/board.h"
 #include "firmware/chips/stm32/stm32.h"
 
-// Where both families have them: RM0434 and RM0351, "Memory map and register boundary addresses".
+// Both families have them there: RM0434 and RM0351, "Memory map and register boundary addresses".
 #define USART1 0x40013800u
 #define IWDG 0x40003000u
 

@@ -53,7 +53,7 @@ def faulty_image(name, board, core, sources, parts, replace):
     cc_library(
         name = name + ".support",
         srcs = changed,
-        # What a mistake leaves out is not used.
+        # Code that a mistake leaves out is not used.
         copts = COPTS + ["-Wno-unused-function"],
         tags = ["manual"],
         target_compatible_with = [Label("@platforms//os:none")],

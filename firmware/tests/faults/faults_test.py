@@ -29,7 +29,7 @@ def _simulation(name: str) -> Simulation:
 
 
 def _run(simulation: Simulation) -> tuple[Run, str]:
-    """A run and all that is wrong with it."""
+    """Returns a run and all that is wrong with it."""
     run = simulation.run(limit=20_000_000)
     return run, "\n".join(simulation.problems(run))
 

@@ -21,5 +21,5 @@ def example_inputs() -> tuple[torch.Tensor, ...]:
 
 
 def evaluation_set() -> tuple[list[tuple[torch.Tensor, ...]], torch.Tensor]:
-    # One for each branch.
+    # There is one for each branch.
     return [example_inputs(), (torch.tensor([[1.0, 2.0, 0.5, 4.0]]),)], torch.tensor([3, 7])

@@ -14,7 +14,7 @@ from tools.verify.run_pte.run_pte import read_runners
 from tools.verify.run_pte.values import encode
 
 _PROGRAM = next(Path(path) for path in os.environ["PROGRAM"].split() if path.endswith(".pte"))
-# Of the runfiles.
+# The paths are those of the runfiles.
 _STEPS = (2, 5, 16)
 
 

@@ -4,7 +4,7 @@
 extern "C" {
 #endif
 
-/// What is left of a value after a step.
+/// Returns the rest of a value after a step.
 float decay(float value, float rate);
 
 #ifdef __cplusplus

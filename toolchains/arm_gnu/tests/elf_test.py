@@ -47,7 +47,7 @@ CORES = {
         }.items()
     },
 }
-# Those that an image that allocates is built for, too.
+# An image that allocates is built for these, too.
 ALLOCATING = [name.removeprefix("CONTAINERS_") for name in os.environ if name.startswith("CONTAINERS_")]
 
 

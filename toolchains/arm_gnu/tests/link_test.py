@@ -30,7 +30,7 @@ def test_a_full_disk_is_named_where_gcc_does_not(is_full: bool, tmp_path: Path) 
         capture_output=True,
         text=True,
         preexec_fn=full,
-        # What is too much is an error then, and no signal.
+        # Too large a write is an error then, and no signal.
         restore_signals=False,
         check=False,
     )

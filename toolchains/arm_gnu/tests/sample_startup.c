@@ -8,14 +8,14 @@ void Reset_Handler(void) {
   }
 }
 
-// What newlib's snprintf could ask for and never does here.
-// The C library calls it, which the link-time optimiser does not see.
+// newlib's snprintf could ask for this, and never does here. The C library calls it, which the
+// link-time optimiser does not see.
 __attribute__((used)) void* _sbrk(ptrdiff_t size) {
   (void)size;
   return (void*)-1;
 }
 
-// Where C++'s library gives up; the C library's own raises a signal.
+// C++'s library gives up here; the C library's own raises a signal.
 __attribute__((used)) void abort(void) {
   for (;;) {
   }

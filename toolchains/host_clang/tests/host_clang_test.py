@@ -1,4 +1,6 @@
-"""What Debian's Clang builds needs Debian 12's C library alone, tells of faults, and holds nothing of this machine."""
+"""Tests that programs of Debian's Clang need only Debian 12's C library, tell of faults, and hold nothing of this
+machine.
+"""
 
 import os
 import subprocess

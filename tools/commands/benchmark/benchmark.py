@@ -82,7 +82,7 @@ Measured = TypeVar("Measured", Row, NpuRow)
 def measure_all(
     images: Sequence[Image], measured: Callable[[Image], Measured]
 ) -> tuple[list[Measured | Failed], list[Measured]]:
-    """The rows of all images, and those of the images that could be measured."""
+    """Returns the rows of all images, and those of the images that could be measured."""
     rows: list[Measured | Failed] = []
     good: list[Measured] = []
     for image in tqdm(images, unit="image", disable=not sys.stderr.isatty()):
@@ -133,12 +133,12 @@ def table(rows: Sequence[Row | Failed]) -> str:
 
 
 def failures(rows: Sequence[Row | NpuRow | Failed]) -> list[str]:
-    """A line for each row that failed, with the reason."""
+    """Returns a line for each row that failed, with the reason."""
     return [f"{row.model} {row.variant} {row.board}: failed: {row.failure}" for row in rows if isinstance(row, Failed)]
 
 
 def documented(text: str) -> set[tuple[str, str, str]]:
-    """Model, variant and board of the rows that a document has."""
+    """Returns model, variant and board of the rows that a document has."""
     return {(found[1], found[2], found[3]) for found in _ROW.finditer(text)}
 
 

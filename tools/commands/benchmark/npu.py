@@ -25,7 +25,7 @@ NPU_TABLE_HEAD = (
 
 @dataclass(frozen=True)
 class NpuRow:
-    """One image.
+    """The sizes and counts of one image.
 
     Attributes:
       model, variant: the model.
@@ -92,7 +92,7 @@ def delegated(path: Path | None) -> tuple[str, int | None]:
 
 
 def npu_table(rows: Sequence[NpuRow]) -> str:
-    """The rows as a Markdown table, as docs/ethos_u.md shows it."""
+    """Returns the rows as a Markdown table, as docs/ethos_u.md shows it."""
     lines = [NPU_TABLE_HEAD, "|---|---|---|--:|--:|--:|--:|--:|---|"]
     for row in rows:
         cells = [
@@ -125,5 +125,5 @@ def update_npu_table(text: str, rows: Sequence[NpuRow]) -> str:
 
 
 def _model(line: str) -> str:
-    """Model and variant of a row."""
+    """Returns model and variant of a row."""
     return line.split(" | ")[0]

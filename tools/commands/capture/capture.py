@@ -54,7 +54,7 @@ def visible(text: str) -> str:
 
 
 def svg(command: str, output: str, name: str) -> str:
-    """A terminal with a command and its output as SVG; `name` makes its identifiers unique in a page."""
+    """Returns a terminal with a command and its output as SVG; `name` makes its identifiers unique in a page."""
     console = Console(record=True, width=_WIDTH, file=io.StringIO(), force_terminal=True)
     console.print(Text(f"$ {command}", style="bold"))
     console.print(Text.from_ansi(visible(output).rstrip("\n")))
@@ -72,7 +72,7 @@ def _printed(tool: Callable[[Sequence[str]], int], arguments: Sequence[str]) -> 
 
 
 def capture_flash(image: Sequence[str]) -> str:
-    """Flashing an empty board, and its console."""
+    """Returns the output of flashing an empty board, and its console."""
     try:
         return _printed(flash.main, [*image, "--simulate", "--follow"])
     finally:
@@ -80,7 +80,7 @@ def capture_flash(image: Sequence[str]) -> str:
 
 
 def capture_monitor(elf: Path, board: Path, addr2line: Path) -> str:
-    """The console of an image that faults. Times are the simulated board's."""
+    """Returns the console of an image that faults. Times are the simulated board's."""
     channel = simulate(elf, read_board(board))
 
     def now() -> datetime:

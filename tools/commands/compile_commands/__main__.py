@@ -14,7 +14,7 @@ from tools.quiet.console import UserError
 from tools.quiet.files import replace_text
 from tools.quiet.tool import run_tool
 
-# Everything that is compiled for a board. What is for this machine comes along where it has a compiler.
+# Everything that is compiled for a board, and code for this machine where that has a compiler.
 _TARGETS = ["//firmware/...", "//kernels/...", "//runtime/..."]
 
 

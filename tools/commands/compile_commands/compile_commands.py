@@ -23,7 +23,7 @@ class Roots:
     output: Path
 
     def absolute(self, path: str) -> str:
-        """A path of an action, so that it names the file that the user edits."""
+        """Returns a path of an action so that it names the file that the user edits."""
         first, _, rest = path.partition("/")
         if first == "external" and rest:
             return str(self.external / rest)

@@ -6,6 +6,7 @@ import os
 import select
 import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -99,6 +100,39 @@ def explain_port(port: Path, error: serial.SerialException) -> str:
     return f"{port} is no serial port ({error}); leave --port out to take the board's, or name another"
 
 
+class ReturningChannel:
+    """A console that may disconnect once when its board restarts, as a board's own USB port does.
+
+    Args:
+        channel: the console.
+        reopen: opens it again.
+    """
+
+    def __init__(self, channel: Channel, reopen: Callable[[], Channel]) -> None:
+        self.name = channel.name
+        self._channel = channel
+        self._reopen: Callable[[], Channel] | None = reopen
+
+    def read(self, timeout: float) -> bytes:
+        try:
+            data = self._channel.read(timeout)
+        except ChannelClosed:
+            if self._reopen is None:
+                raise
+            self._channel.close()
+            self._channel, self._reopen = self._reopen(), None
+            return b""
+        if data:
+            self._reopen = None
+        return data
+
+    def write(self, data: bytes) -> None:
+        self._channel.write(data)
+
+    def close(self) -> None:
+        self._channel.close()
+
+
 class EmulatorChannel:
     """An image in QEMU, whose console is this process's pipe."""
 
@@ -153,7 +187,8 @@ class MachineChannel:
             if self.machine.cpu.locked_up:
                 raise ChannelClosed(f"the core locked up: {self.machine.explain()}")
             if stop.name != "INSTRUCTIONS":
-                # Nothing will come by itself. Who waits for something else, such as Ctrl-C, does not wait busily.
+                # Nothing will come by itself. A caller that waits for something else, such as Ctrl-C, does not wait
+                # busily.
                 time.sleep(min(0.01, timeout))
                 break
             if time.monotonic() >= end:

@@ -47,7 +47,7 @@ def test_without_a_port_it_says_what_there_is(board: Board) -> None:
 
 @pytest.fixture
 def line() -> Iterator[tuple[int, Path]]:
-    """A serial line: descriptor of its far end, and the port."""
+    """Yields a serial line: descriptor of its far end, and the port."""
     master, slave = pty.openpty()
     yield master, Path(os.ttyname(slave))
     for descriptor in (master, slave):

@@ -14,7 +14,7 @@ _DEFAULT_BAUD = 115200
 
 
 def image_options(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
-    """The group of options that the rules give, so that --help tells them from a user's."""
+    """Returns the group of options that the rules give, so that --help tells them from a user's."""
     return parser.add_argument_group("of the image, given by `bazel run`")
 
 
@@ -42,7 +42,7 @@ def add_model(parser: argparse.ArgumentParser) -> None:
 
 
 def open_channel(arguments: argparse.Namespace, board: Board) -> Channel:
-    """The channel that the command line asks for.
+    """Returns the channel that the command line asks for.
 
     Raises:
         UserError: it cannot be had.
@@ -61,5 +61,5 @@ def open_channel(arguments: argparse.Namespace, board: Board) -> Channel:
 
 
 def baud_rate(board: Board) -> int:
-    """The baud rate of the board's console."""
+    """Returns the baud rate of the board's console."""
     return int(board.console.get("baud", _DEFAULT_BAUD))

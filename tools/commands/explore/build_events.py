@@ -1,4 +1,4 @@
-"""What became of the targets of a build, from the file of its events that Bazel writes (--build_event_json_file)."""
+"""Reads the result of each target of a build from the file of events that Bazel writes (--build_event_json_file)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Built:
 
 
 def read_build_events(path: Path) -> dict[str, Built]:
-    """What became of each target, by its name without package."""
+    """Returns what became of each target, by its name without package."""
     events = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
     sets: dict[str, Any] = {}
     actions: dict[str, str] = {}
@@ -72,7 +72,7 @@ def _reason(action: dict[str, Any]) -> str:
 
 
 def _line(text: str) -> str:
-    """The sentence of a message that says most: the first with an error, or else the first."""
+    """Returns the sentence of a message that says most: the first with an error, or else the first."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     line = next((line for line in lines if "error" in line.lower()), lines[0] if lines else "")
     return line.removeprefix("ERROR: ").partition(". ")[0].removesuffix(".")

@@ -53,13 +53,13 @@ class Result:
 
 @dataclass(frozen=True)
 class Row:
-    """What is known of a result, in the units of a budget; None where it is not."""
+    """The known numbers of a result, in the units of a budget; None for those that are unknown."""
 
     result: Result
     numbers: Mapping[str, float | None] = field(default_factory=dict)
 
     def misses(self, budget: Mapping[str, float]) -> list[str]:
-        """The names of the limits that it does not keep, or of which nothing is known."""
+        """Returns the names of the limits that it does not keep, or of which nothing is known."""
         missed = []
         for name, limit in budget.items():
             number = self.numbers.get(name)
@@ -69,7 +69,7 @@ class Row:
 
 
 def parse_budget(text: str) -> dict[str, float]:
-    """The limits in a text such as `flash=256K,ram=64K,ms=20,accuracy=0.95`.
+    """Returns the limits in a text such as `flash=256K,ram=64K,ms=20,accuracy=0.95`.
 
     Raises:
         UserError: it has another form.
@@ -87,7 +87,7 @@ def parse_budget(text: str) -> dict[str, float]:
 
 
 def build_file(model: Model, variants: Sequence[str], boards: Sequence[str], root: str) -> str:
-    """The text of the package's BUILD.bazel.
+    """Returns the text of the package's BUILD.bazel.
 
     Args:
         model: the model file, which is copied beside it.
@@ -117,7 +117,7 @@ def _page(model: Model, variant: str, board: str, label: str) -> dict[str, Any]:
 
 
 def target_name(variant: str, board: str) -> str:
-    """The name of the target of a combination."""
+    """Returns the name of the target of a combination."""
     return f"{variant}_on_{re.sub(r'[^A-Za-z0-9_]+', '_', board).strip('_')}"
 
 
@@ -182,12 +182,12 @@ def _result(variant: str, board: str, built: Built | None) -> Result:
 
 
 def _kind(file: str) -> str:
-    """Which of the page's inputs a file is: the last part of its name before `.json`."""
+    """Returns which of the page's inputs a file is: the last part of its name before `.json`."""
     return file.rpartition("/")[2].removesuffix(".json").rpartition(".")[2]
 
 
 def rows_of(results: Sequence[Result]) -> list[Row]:
-    """The results with their numbers. A board without emulator has times of another one with the same core."""
+    """Returns the results with their numbers. A board without emulator has times of another one with the same core."""
     data = iter(page_data("", [result.image for result in results if result.image])["images"])
     rows = []
     for result in results:
@@ -211,7 +211,7 @@ def rows_of(results: Sequence[Result]) -> list[Row]:
 
 
 def table(rows: Sequence[Row], budget: Mapping[str, float]) -> str:
-    """A line per combination."""
+    """Returns a line per combination."""
     lines = [["variant", "board", "flash", "RAM", "ms", "accuracy", "fits"]]
     for row in rows:
         numbers = [row.numbers.get(name) for name in _LIMITS]
@@ -228,7 +228,7 @@ def table(rows: Sequence[Row], budget: Mapping[str, float]) -> str:
 
 
 def best(rows: Sequence[Row], budget: Mapping[str, float]) -> list[str]:
-    """A line for each aim, with the combination that comes nearest to it of those that fit."""
+    """Returns a line for each aim, with the combination that comes nearest to it of those that fit."""
     fitting = [row for row in rows if row.result.image and not row.misses(budget)]
     lines = []
     for name, aim in {"ms": "fastest", "flash": "least flash", "ram": "least RAM", "accuracy": "most accurate"}.items():

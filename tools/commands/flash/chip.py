@@ -31,7 +31,7 @@ class OwnTarget(Protocol):
         """Explains the algorithm's return value; empty if it is not one of its own."""
 
     def made(self, flash: object) -> bool:
-        """Whether a flash of pyOCD's is this target's: it can also verify, by verify(address, data)."""
+        """Returns whether a flash of pyOCD's is this target's: it can also verify, by verify(address, data)."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +50,7 @@ class Chip:
         uf2_family: family ID of its UF2 files; None if its boot loader doesn't support UF2.
         uf2_board: the prefix of Board-ID on its UF2 drive.
         own_target: creates its target, if pyOCD has none.
+        revision: register with the chip's revision; None: the bits of `register` that identify no chip have it.
     """
 
     name: str
@@ -66,25 +67,35 @@ class Chip:
     uf2_family: int | None = None
     uf2_board: str = ""
     own_target: Callable[[], OwnTarget] | None = None
+    revision: int | None = None
 
 
-def check_chip(chip: Chip, target: CoreSightTarget) -> None:
-    """Raises UserError unless the chip on the probe is `chip` and is not locked."""
+def check_chip(chip: Chip, target: CoreSightTarget) -> str:
+    """Checks the chip on the probe.
+
+    Returns:
+        Its revision, as its registers spell it.
+
+    Raises:
+        UserError: it is another chip than `chip`, or locked.
+    """
     # Takes a second to import; only needed here.
     from pyocd.core import exceptions
 
     try:
-        identity = target.read32(chip.register) & chip.mask
+        word = target.read32(chip.register)
     except exceptions.TransferFaultError:
         # Another maker's chip has nothing there.
-        identity = 0
+        word = 0
+    identity = word & chip.mask
     if identity != chip.identity:
         raise UserError(
             f"the probe is connected to another chip (device id {identity:#05x}, an {chip.name} has "
             f"{chip.identity:#05x}): choose the right probe with --probe, or build for that board"
         )
+    revision = word & ~chip.mask if chip.revision is None else target.read32(chip.revision)
     if chip.protection is None:
-        return
+        return f"{revision:#010x}"
     level = {0xAA: 0, 0xCC: 2}.get(target.read32(chip.protection) >> chip.protection_shift & 0xFF, 1)
     if level:
         unlock = (
@@ -95,3 +106,4 @@ def check_chip(chip: Chip, target: CoreSightTarget) -> None:
             f"the target is locked (read-out protection level {level}): "
             + (unlock if level == 1 else "level 2 cannot be undone; use another board")
         )
+    return f"{revision:#010x}"

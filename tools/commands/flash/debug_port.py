@@ -17,7 +17,7 @@ ROM_CLASS, CORESIGHT_CLASS, GENERIC_CLASS = 1, 9, 0xE
 
 
 def component(base: int, part: int, designer: int, component_class: int, architecture: int = 0) -> dict[int, int]:
-    """CoreSight identification registers (IHI 0031C D1.2) of a component: address -> word.
+    """Returns CoreSight identification registers (IHI 0031C D1.2) of a component: address -> word.
 
     Args:
         designer: JEP106 code with its continuation count in bits 11:8.
@@ -38,7 +38,7 @@ def component(base: int, part: int, designer: int, component_class: int, archite
 
 
 def entries(table: int, components: Iterable[int]) -> dict[int, int]:
-    """A ROM table's entries: components that are present, by 32-bit offsets."""
+    """Returns a ROM table's entries: components that are present, by 32-bit offsets."""
     return {table + 4 * index: base - table & 0xFFFFF000 | 3 for index, base in enumerate(components)}
 
 

@@ -20,10 +20,11 @@ from pathlib import Path
 
 from tools.artifacts.board.board import Board, read_board
 from tools.artifacts.intel_hex.reader import read_intel_hex
-from tools.commands.console.channel import Channel, ChannelClosed, MachineChannel, SerialChannel
+from tools.commands.console.channel import Channel, ChannelClosed, MachineChannel, ReturningChannel, SerialChannel
 from tools.commands.console.options import baud_rate, image_options
 from tools.commands.console.ports import find_port
-from tools.commands.flash.pyocd_tool import Chunks, Selection, list_probes, program
+from tools.commands.flash.chips import chip_of_target
+from tools.commands.flash.pyocd_tool import Chunks, Programmed, Selection, list_probes, program
 from tools.commands.flash.uf2 import copy_uf2, uf2_drives
 from tools.quiet.console import UserError, user_path
 from tools.quiet.tool import run_tool
@@ -64,7 +65,7 @@ class ProgressBar:
 
 
 def openocd_command(image: Path, board: Board, probe_id: str | None) -> list[str]:
-    """The command line that programs, verifies and resets through OpenOCD.
+    """Returns the command line that programs, verifies and resets through OpenOCD.
 
     Raises:
         UserError: the board's definition names no configuration.
@@ -74,7 +75,7 @@ def openocd_command(image: Path, board: Board, probe_id: str | None) -> list[str
 
 
 def openocd_base(board: Board, probe_id: str | None) -> list[str]:
-    """OpenOCD with the board's configuration files, which blanks separate, and the probe.
+    """Returns OpenOCD with the board's configuration files, which blanks separate, and the probe.
 
     Raises:
         UserError: the board's definition names no configuration.
@@ -109,13 +110,20 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="flash", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+    add_arguments(parser)
+    parser.add_argument("--list", action="store_true", help="show the debug probes that are connected, and end")
+    parser.add_argument("--follow", action="store_true", help="show the board's console afterwards, until Ctrl-C")
+    return parser.parse_args(argv)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
+    """Adds the image, its board, and how it is programmed; returns the group of the image's options."""
     image = image_options(parser)
     image.add_argument("--elf", type=Path, help="the image as ELF")
     image.add_argument("--hex", type=Path, required=True, help="the image as Intel HEX, which is what is programmed")
     image.add_argument("--uf2", type=Path, help="the image as UF2, where the board's boot loader takes that")
     image.add_argument("--board", type=Path, required=True, help="board.json of the board it is for")
     image.add_argument("--algorithm", type=Path, help="the board's flash algorithm (ELF), where pyOCD has none")
-    parser.add_argument("--list", action="store_true", help="show the debug probes that are connected, and end")
     parser.add_argument("--probe", help="unique id of the debug probe, or its start, if there are several")
     parser.add_argument(
         "--tool",
@@ -129,10 +137,9 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
         help="what is erased: sectors that change, which is the default, or all of the flash",
     )
     parser.add_argument("--pack", type=user_path, help="a CMSIS pack, where neither pyOCD nor this tool knows the chip")
-    parser.add_argument("--follow", action="store_true", help="show the board's console afterwards, until Ctrl-C")
     parser.add_argument("--port", type=Path, help="serial port of the console, if it is not found by itself")
     parser.add_argument("--simulate", action="store_true", help="program a simulated board")
-    return parser.parse_args(argv)
+    return image
 
 
 def refuse_when_simulated(arguments: argparse.Namespace, *options: str) -> None:
@@ -153,7 +160,7 @@ def _check_options(arguments: argparse.Namespace) -> None:
         raise UserError(f"--port {arguments.port} is where --follow shows the console; add --follow, or leave it out")
 
 
-def _program(arguments: argparse.Namespace, board: Board) -> None:
+def _program(arguments: argparse.Namespace, board: Board) -> Programmed:
     chunks = read_intel_hex(arguments.hex)
     check_fit(chunks, board)
     tool = arguments.tool or ("uf2" if arguments.uf2 and not arguments.simulate and uf2_drives() else "pyocd")
@@ -161,6 +168,7 @@ def _program(arguments: argparse.Namespace, board: Board) -> None:
         raise UserError(f"--pack is for pyOCD; leave it out with --tool {tool}")
     if tool == "openocd":
         program_with_openocd(arguments.hex, board, arguments.probe)
+        done = Programmed("programmed by OpenOCD", _chip_name(board))
     elif tool == "uf2":
         if arguments.uf2 is None:
             raise UserError(f"board {board.name} has no UF2 boot loader; leave --tool out")
@@ -170,6 +178,7 @@ def _program(arguments: argparse.Namespace, board: Board) -> None:
         finally:
             bar.finish()
         print(f"copied to {drive}; the board restarts with it")
+        done = Programmed("copied to its UF2 drive", _chip_name(board))
     else:
         bar = ProgressBar()
         selection = Selection(arguments.probe, arguments.pack, arguments.algorithm, uf2=arguments.uf2 is not None)
@@ -177,17 +186,23 @@ def _program(arguments: argparse.Namespace, board: Board) -> None:
             done = program(chunks, arguments.hex, board, selection, erase_all=arguments.erase == "chip", progress=bar)
         finally:
             bar.finish()
-        print(done)
+        print(done.summary)
     print(f"{arguments.hex.stem} runs on {board.name}")
+    return done
 
 
-def follow(channel: Channel, *, simulated: bool, reopen: Callable[[], Channel] | None = None) -> None:
+def _chip_name(board: Board) -> str:
+    target = (board.programmer or {}).get("pyocd_target", board.name)
+    chip = chip_of_target(target)
+    return target if chip is None else chip.name
+
+
+def follow(channel: Channel, *, simulated: bool) -> None:
     """Shows a console's output until Ctrl-C, or until the console is closed or a simulated board is idle.
 
     Args:
         channel: the console.
         simulated: whether it is a simulated board's.
-        reopen: opens the console again, if it disconnects when the board restarts, as its own USB port does.
 
     Raises:
         UserError: the console does not come back.
@@ -196,18 +211,9 @@ def follow(channel: Channel, *, simulated: bool, reopen: Callable[[], Channel] |
     decoder = io.IncrementalNewlineDecoder(codecs.getincrementaldecoder("utf-8")(errors="replace"), translate=True)
     try:
         while True:
-            try:
-                data = channel.read(0.5)
-            except ChannelClosed:
-                if reopen is None:
-                    raise
-                channel.close()
-                channel, reopen = reopen(), None
-                continue
+            data = channel.read(0.5)
             if simulated and not data:
                 break
-            if data:
-                reopen = None
             print(decoder.decode(data), end="", flush=True)
     except ChannelClosed as error:
         print(f"\nthe console is gone: {error}", file=sys.stderr)
@@ -232,26 +238,44 @@ def wait_for_console(open_console: Callable[[], Channel], seconds: float = 10) -
         time.sleep(0.2)
 
 
-def _follow(arguments: argparse.Namespace, board: Board) -> None:
-    """Programs a board at a probe or in its boot loader, with its console open as early as it can be."""
+def program_with_console(arguments: argparse.Namespace, board: Board) -> tuple[Channel, Programmed]:
+    """Programs a board, simulated, at a probe or in its boot loader, with its console open as early as it can be.
+
+    Args:
+        arguments: those of add_arguments().
+        board: the board.
+
+    Raises:
+        UserError: it has no console, or cannot be programmed.
+    """
+    if arguments.simulate:
+        from boardsim.boards import simulated
+        from tools.commands.flash import simulated_probe
+
+        machine = simulated(board)
+        arguments.probe = simulated_probe.connect(machine).unique_id
+        # Captures the image's output from its start.
+        return MachineChannel(machine), _program(arguments, board)
 
     def open_console() -> Channel:
         return SerialChannel(arguments.port or find_port(board, arguments.probe), baud_rate(board))
 
     # A board with a USB port of its own has it only while its image runs.
     reopen = partial(wait_for_console, open_console) if arguments.uf2 else None
-    channel = None
+    channel: Channel | None = None
     try:
         # Open before the image starts, so that nothing it prints is lost.
         channel = open_console()
+        if reopen is not None:
+            channel = ReturningChannel(channel, reopen)
     except UserError:
         if reopen is None:
             raise
-    _program(arguments, board)
+    done = _program(arguments, board)
     if channel is None:
         assert reopen is not None
-        channel, reopen = reopen(), None
-    follow(channel, simulated=False, reopen=reopen)
+        channel = reopen()
+    return channel, done
 
 
 def _run(arguments: argparse.Namespace) -> None:
@@ -260,19 +284,10 @@ def _run(arguments: argparse.Namespace) -> None:
         print("\n".join(list_probes()))
         return
     board = read_board(arguments.board)
-    if arguments.simulate:
-        from boardsim.boards import simulated
-        from tools.commands.flash import simulated_probe
-
-        machine = simulated(board)
-        arguments.probe = simulated_probe.connect(machine).unique_id
-        # Captures the image's output from its start.
-        channel = MachineChannel(machine)
-        _program(arguments, board)
+    if arguments.simulate or arguments.follow:
+        channel, _ = program_with_console(arguments, board)
         if arguments.follow:
-            follow(channel, simulated=True)
-    elif arguments.follow:
-        _follow(arguments, board)
+            follow(channel, simulated=arguments.simulate)
     else:
         _program(arguments, board)
 

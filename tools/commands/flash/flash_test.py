@@ -14,7 +14,7 @@ import pytest
 from tools.artifacts.board.board import read_board
 from tools.artifacts.board.testing import write_board
 from tools.artifacts.uf2.uf2 import uf2 as make_uf2
-from tools.commands.console.channel import Channel, ChannelClosed
+from tools.commands.console.channel import Channel, ChannelClosed, ReturningChannel
 from tools.commands.flash import uf2
 from tools.commands.flash.flash import follow, main, openocd_command, wait_for_console
 from tools.commands.flash.pyocd_tool import choose_probe
@@ -42,7 +42,7 @@ def image(tmp_path: Path) -> Path:
 
 @pytest.fixture(autouse=True)
 def _no_probe(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The machine's own probes are none of a test's business."""
+    """Hides the machine's own probes, which are none of a test's business."""
     from pyocd.core.helpers import ConnectHelper
 
     monkeypatch.setattr(ConnectHelper, "get_all_connected_probes", lambda **_: [])
@@ -268,6 +268,8 @@ def test_follow_waits_for_the_port_of_a_board_that_restarts(
 
 def test_a_port_that_goes_when_the_board_is_reset_is_opened_again(capsys: pytest.CaptureFixture[str]) -> None:
     class Gone:
+        name = "a port"
+
         def read(self, timeout: float) -> bytes:
             raise ChannelClosed("unplugged")
 
@@ -280,7 +282,7 @@ def test_a_port_that_goes_when_the_board_is_reset_is_opened_again(capsys: pytest
         def read(self, timeout: float) -> bytes:
             return self.data.pop(0) if self.data else super().read(timeout)
 
-    follow(Gone(), simulated=False, reopen=Back)
+    follow(ReturningChannel(Gone(), Back), simulated=False)
     out, error = capsys.readouterr()
     assert "hello\n" in out and "the console is gone: unplugged" in error
 
@@ -344,7 +346,7 @@ def test_no_or_several_uf2_drives(uf2_image: Path, tmp_path: Path) -> None:
 def test_the_drive_of_another_board(uf2_image: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"another board's: .*a \(RPI-RP2\), the image is for an RP2350"):
         copy_uf2(uf2_image, _drives(tmp_path, "a", board_id="RPI-RP2"))
-    # Beside the right one it does not matter.
+    # It does not matter beside the right one.
     (tmp_path / "mounts").unlink()
     mounts = _drives(tmp_path, "b")
     mounts.write_text(f"/dev/sda {tmp_path / 'a'} vfat\n" + mounts.read_text(encoding="utf-8"), encoding="utf-8")

@@ -20,7 +20,7 @@ from tools.commands.flash.testing import BoardUnderTest, nucleo, pico
 _BOARDS = {"nucleo_wb55rg": nucleo(), "pico2_w": pico()}
 # The test tries every eighth step of the flash controller; `power_every_step_test` tries all.
 _EVERY = int(os.environ["EVERY"])
-# Flash that the small images use, and some behind it.
+# The small images use this much flash, and some more.
 _WINDOW = 4 * 4096
 
 
@@ -36,7 +36,7 @@ def board(request: pytest.FixtureRequest) -> BoardUnderTest:
 
 
 def _programmed(board: BoardUnderTest, image: Path) -> tuple[Machine, SimulatedProbe]:
-    """A board with an image in it, and a probe on it."""
+    """Returns a board with an image in it, and a probe on it."""
     simulated_probe.disconnect_all()
     machine = board.machine()
     board.put(machine, image)
@@ -104,7 +104,7 @@ def test_a_run_of_a_larger_image_that_was_cut_anywhere_is_repaired_by_the_next(
 def _interrupt_and_repair(
     board: BoardUnderTest, old: Path, new: Path, after: int, capsys: pytest.CaptureFixture[str]
 ) -> bool:
-    """Like _cut_and_repair(), with Ctrl-C, after which the command cleans up with the probe."""
+    """Does the same as _cut_and_repair(), with Ctrl-C, after which the command cleans up with the probe."""
     machine, probe = _programmed(board, old)
 
     def interrupt(probe: SimulatedProbe) -> None:
@@ -130,7 +130,7 @@ def test_a_run_that_was_interrupted_anywhere_is_repaired_by_the_next(
     _, probe = _programmed(board, old)
     assert board.run(image=new) == 0
     total = probe.accesses
-    # More by hand: INTERRUPTIONS=200.
+    # INTERRUPTIONS=200 tests more by hand.
     count = int(os.environ.get("INTERRUPTIONS", "3"))
     points = random.Random(1).sample(range(1, total), count)
     capsys.readouterr()
@@ -139,7 +139,7 @@ def test_a_run_that_was_interrupted_anywhere_is_repaired_by_the_next(
 
 
 def _small_images(board: BoardUnderTest, folder: Path) -> tuple[Path, Path]:
-    """Two images of two sectors, both of which differ, with a few double words in each."""
+    """Returns two images of two sectors, both of which differ, with a few double words in each."""
     return board.small(folder, 1, sectors=1, used=48), board.small(folder, 2, sectors=1, used=48)
 
 

@@ -45,8 +45,23 @@ class Selection:
     uf2: bool = False
 
 
+@dataclass(frozen=True)
+class Programmed:
+    """A board that was programmed.
+
+    Attributes:
+        summary: what was done, in a few words.
+        chip: the board's chip.
+        revision: what its registers say of its revision, and its core's CPUID; empty where nothing could be read.
+    """
+
+    summary: str
+    chip: str
+    revision: str = ""
+
+
 def list_probes() -> list[str]:
-    """The connected probes, unique id and description of each.
+    """Returns the connected probes, unique id and description of each.
 
     Raises:
         UserError: there is none.
@@ -60,7 +75,7 @@ def list_probes() -> list[str]:
 
 
 def choose_probe(probes: Sequence[DebugProbe], wanted: str | None, *, uf2: bool = False) -> DebugProbe:
-    """The probe to use.
+    """Returns the probe to use.
 
     Args:
         probes: the connected probes.
@@ -83,7 +98,7 @@ def choose_probe(probes: Sequence[DebugProbe], wanted: str | None, *, uf2: bool 
 
 
 def target_name(board: Board) -> str:
-    """The board's name among pyOCD's targets.
+    """Returns the board's name among pyOCD's targets.
 
     Raises:
         UserError: it has none.
@@ -102,7 +117,7 @@ def own_target(name: str) -> OwnTarget | None:
 
 @contextlib.contextmanager
 def open_session(board: Board, selection: Selection) -> Iterator[Session]:
-    """A session with the board's core, halted.
+    """Yields a session with the board's core, halted.
 
     Raises:
         UserError: no probe, no or another target, or the connection breaks in the session.
@@ -161,7 +176,7 @@ def open_session(board: Board, selection: Selection) -> Iterator[Session]:
 
 
 def _is_about(error: BaseException | None, kind: type[BaseException]) -> bool:
-    """Whether an exception or one that it was made of is of a kind."""
+    """Returns whether an exception or one that it was made of is of a kind."""
     while error is not None:
         if isinstance(error, kind):
             return True
@@ -177,7 +192,7 @@ def program(
     *,
     erase_all: bool,
     progress: Callable[[float], None],
-) -> str:
+) -> Programmed:
     """Programs the differences, verifies everything, and starts the image.
 
     Args:
@@ -188,12 +203,10 @@ def program(
         erase_all: whether to erase the board's whole flash first.
         progress: called with the completed share.
 
-    Returns:
-        A short summary.
-
     Raises:
         UserError: see open_session(), or the image does not fit, or verification failed.
     """
+    from pyocd.coresight.cortex_m import CortexM
     from pyocd.flash.file_programmer import FileProgrammer
 
     name = target_name(board)
@@ -207,8 +220,8 @@ def program(
         flash = target.memory_map.get_region_for_address(chunks[0][0]).flash
         is_own = own is not None and own.made(flash)
         # pyOCD handles chips that this project doesn't know.
-        if chip is not None:
-            check_chip(chip, target)
+        revision = f"{check_chip(chip, target)}, " if chip is not None else ""
+        revision += f"CPUID {target.read32(CortexM.CPUID):#010x}"
         if own is not None and is_own:
             own.check_room(target, end)
         written = _Written(flash)
@@ -224,7 +237,8 @@ def program(
             verify(target.read_memory_block8, chunks)
         total = sum(len(data) for _, data in chunks)
         start_image(target)
-    return f"verified {total:,} bytes, {written.sectors} sectors erased and {written.pages} pages written"
+    summary = f"verified {total:,} bytes, {written.sectors} sectors erased and {written.pages} pages written"
+    return Programmed(summary, name if chip is None else chip.name, revision)
 
 
 class _Released:
@@ -289,7 +303,7 @@ def _erase_all_sectors(flash: Flash, board: Board, progress: Callable[[float], N
 
 
 def verify_on_device(flash: Flash, chunks: Chunks) -> None:
-    """Like verify(), comparing on the device."""
+    """Does the same as verify(), comparing on the device."""
     for address, data in chunks:
         for at in range(0, len(data), _VERIFY_SIZE):
             part = data[at : at + _VERIFY_SIZE]

@@ -73,7 +73,7 @@ def test_rom_functions_are_found_by_their_code(machine: Machine) -> None:
     assert machine.debugger.read(0x10, 3) == b"Mu\x02"
     assert len({_lookup(machine, code) for code in ("IF", "EX", "RE", "RP", "FC", "CX")} - {0}) == 6
     assert _lookup(machine, "??") == 0
-    # Not for the RISC-V cores.
+    # It is not for the RISC-V cores.
     assert _lookup(machine, "RE", mask=1) == 0
 
 

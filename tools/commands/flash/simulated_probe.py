@@ -173,7 +173,7 @@ class SimulatedProbe(DebugProbe):
         self._write(addr, values)
 
     def _access(self) -> None:
-        """Every access passes here: the core goes on meanwhile, and cables are cut."""
+        """Handles every access: the core goes on meanwhile, and cables are cut."""
         if self.trip is not None:
             self.trip(self)
         self.accesses += 1

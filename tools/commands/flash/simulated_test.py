@@ -47,7 +47,7 @@ def board(request: pytest.FixtureRequest) -> BoardUnderTest:
 
 @pytest.fixture
 def empty(board: BoardUnderTest) -> Machine:
-    """The board as it comes from the factory, at a probe."""
+    """Returns the board as it comes from the factory, at a probe."""
     machine = board.machine()
     simulated_probe.connect(machine, "SIM1")
     return machine

@@ -57,7 +57,7 @@ class Stm32Wb55Flash(Flash):
 
 
 def read_algorithm(path: Path) -> dict[str, object]:
-    """The algorithm of an ELF file as pyOCD takes it.
+    """Returns the algorithm of an ELF file as pyOCD takes it.
 
     Raises:
         UserError: the file is missing or no algorithm.
@@ -108,7 +108,7 @@ class Stm32Wb55Target:
         self._name = name
 
     def register(self, algorithm: Path) -> None:
-        """See OwnTarget.register()."""
+        """Implements OwnTarget.register()."""
         loaded = read_algorithm(algorithm)
 
         class Stm32Wb55(CoreSightTarget):
@@ -136,11 +136,11 @@ class Stm32Wb55Target:
         TARGET[self._name] = Stm32Wb55
 
     def made(self, flash: object) -> bool:
-        """See OwnTarget.made()."""
+        """Implements OwnTarget.made()."""
         return isinstance(flash, Stm32Wb55Flash)
 
     def explain(self, code: int | None) -> str:
-        """See OwnTarget.explain()."""
+        """Implements OwnTarget.explain()."""
         if code is None:
             return ""
         return ", ".join(text for bit, text in _ERRORS.items() if code >> bit & 1)

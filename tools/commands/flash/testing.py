@@ -42,21 +42,21 @@ class BoardUnderTest:
 
     @property
     def definition(self) -> Path:
-        """board.json."""
+        """Returns board.json."""
         return _file("BOARDS", f"{self.name}/board.json")
 
     @property
     def image(self) -> Path:
-        """An image that prints PASS, as Intel HEX."""
+        """Returns an image that prints PASS, as Intel HEX."""
         return _file("IMAGES", f"{self.name}.image.hex")
 
     @property
     def uf2(self) -> Path:
-        """The same as UF2."""
+        """Returns the same as UF2."""
         return _file("IMAGES", f"{self.name}.image.uf2")
 
     def machine(self) -> Machine:
-        """A board as it comes from the factory."""
+        """Returns a board as it comes from the factory."""
         return simulated(read_board(self.definition))
 
     def run(self, *more: str, image: Path | None = None) -> int:
@@ -64,7 +64,7 @@ class BoardUnderTest:
         return main(["--hex", str(image or self.image), "--board", str(self.definition), *self.options, *more])
 
     def holds(self, machine: Machine, image: Path | None = None) -> bool:
-        """Whether flash holds an image."""
+        """Returns whether flash holds an image."""
         chunks = read_intel_hex(image or self.image)
         return all(machine.debugger.read(address, len(data)) == data for address, data in chunks)
 
@@ -100,7 +100,7 @@ class BoardUnderTest:
 
 
 def nucleo() -> BoardUnderTest:
-    """NUCLEO-WB55RG, on this project's flash algorithm."""
+    """Describes the NUCLEO-WB55RG, on this project's flash algorithm."""
     return BoardUnderTest(
         "nucleo_wb55rg", 0x08000000, 4096, 4096, 127, ("--algorithm", str(_file("ALGORITHM", ".elf")))
     )
@@ -112,20 +112,20 @@ def pico() -> BoardUnderTest:
 
 
 def first_pico() -> BoardUnderTest:
-    """Pico, on pyOCD's built-in target; its debug port shares the wire with others."""
+    """Describes the Pico, on pyOCD's built-in target; its debug port shares the wire with others."""
     return BoardUnderTest("pico", 0x10000000, 4096, 256, 511, ("--tool", "pyocd"))
 
 
 def nordic() -> BoardUnderTest:
-    """nRF52840 DK, on pyOCD's built-in target and algorithm."""
+    """Describes the nRF52840 DK, on pyOCD's built-in target and algorithm."""
     return BoardUnderTest("nrf52840_dk", 0x00000000, 4096, 4096, 255, ("--tool", "pyocd"))
 
 
 def nucleo_144() -> BoardUnderTest:
-    """NUCLEO-H743ZI, on pyOCD's built-in target and algorithm."""
+    """Describes the NUCLEO-H743ZI, on pyOCD's built-in target and algorithm."""
     return BoardUnderTest("nucleo_h743zi", 0x08000000, 0x20000, 1024, 15, ("--tool", "pyocd"))
 
 
 def discovery() -> BoardUnderTest:
-    """B-L475E-IOT01A, on pyOCD's built-in target and algorithm."""
+    """Describes the B-L475E-IOT01A, on pyOCD's built-in target and algorithm."""
     return BoardUnderTest("b_l475e_iot01a", 0x08000000, 2048, 2048, 511)

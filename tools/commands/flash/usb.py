@@ -15,7 +15,7 @@ _VENDORS = {
 
 
 def explain_missing_probe(devices: Path = Path("/sys/bus/usb/devices"), nodes: Path = Path("/dev/bus/usb")) -> str:
-    """Why no probe was found, in one line with the next step.
+    """Returns the reason for which no probe was found, in one line with the next step.
 
     Args:
         devices: where the kernel lists USB devices.

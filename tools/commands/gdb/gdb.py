@@ -58,7 +58,7 @@ def _knows_arm(gdb: str) -> bool:
 
 
 def gdb_command(gdb: str, elf: Path, port: int) -> list[str]:
-    """The command line that debugs an image through the server at a port."""
+    """Returns the command line that debugs an image through the server at a port."""
     return [gdb, "-q", "-ex", f"target extended-remote localhost:{port}", str(elf)]
 
 
@@ -103,12 +103,12 @@ def debug_with_pyocd(arguments: argparse.Namespace, board: Board, gdb: str | Non
 
 
 def openocd_server(board: Board, probe_id: str | None, port: int) -> list[str]:
-    """The command line of OpenOCD's gdb server."""
+    """Returns the command line of OpenOCD's gdb server."""
     return [*openocd_base(board, probe_id), "-c", f"gdb_port {port}"]
 
 
 def debug_with_openocd(arguments: argparse.Namespace, board: Board, gdb: str | None) -> None:
-    """Like debug_with_pyocd(), with OpenOCD.
+    """Does the same as debug_with_pyocd(), with OpenOCD.
 
     Raises:
         UserError: OpenOCD is not installed, or it ended.

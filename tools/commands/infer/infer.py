@@ -23,7 +23,7 @@ from tools.quiet.tool import run_tool
 
 
 def load_arrays(path: Path) -> dict[str, np.ndarray]:
-    """The arrays of an .npz by name, or that of an .npy as `input_0`.
+    """Returns the arrays of an .npz by name, or that of an .npy as `input_0`.
 
     Raises:
         UserError: the file is missing or neither.
@@ -37,7 +37,7 @@ def load_arrays(path: Path) -> dict[str, np.ndarray]:
 
 
 def numbered(arrays: dict[str, np.ndarray], prefix: str) -> list[np.ndarray]:
-    """The arrays `<prefix>_0`, `<prefix>_1`, ..."""
+    """Returns the arrays `<prefix>_0`, `<prefix>_1`, ..."""
     result: list[np.ndarray] = []
     while f"{prefix}_{len(result)}" in arrays:
         result.append(arrays[f"{prefix}_{len(result)}"])
@@ -66,7 +66,8 @@ def load_samples(path: Path, device: Device) -> tuple[dict[str, np.ndarray], lis
 
 
 def fit(array: np.ndarray, spec: TensorSpec, what: str) -> np.ndarray:
-    """An array as an input wants it: cast where no value changes by more than rounding, a missing batch axis added.
+    """Returns an array as an input wants it: cast where no value changes by more than rounding, a missing batch axis
+    added.
 
     Raises:
         UserError: shape or values do not fit.
@@ -143,7 +144,9 @@ def run_input(client: Client, path: Path, output: Path | None) -> None:
 
 
 def run_dataset(client: Client, path: Path, limit: int | None) -> None:
-    """Every sample of a file: prints accuracy and confusion matrix, or the largest difference from expected outputs."""
+    """Runs every sample of a file: prints accuracy and confusion matrix, or the largest difference from expected
+    outputs.
+    """
     device = client.device
     arrays, inputs, count = load_samples(path, device)
     expected, labels = numbered(arrays, "output"), arrays.get("labels")

@@ -205,7 +205,7 @@ def test_frames_survive_any_stream() -> None:
     rng = random.Random(1)
     payloads = [rng.randbytes(rng.choice([1, 2, 253, 254, 255, 600])) for _ in range(60)]
     reader = FrameReader()
-    # In pieces, with arbitrary bytes in between.
+    # The bytes come in pieces, with arbitrary ones in between.
     stream = b"".join(encode_frame(payload) + bytes(rng.randrange(1, 256) for _ in range(5)) for payload in payloads)
     found = [frame for at in range(0, len(stream), 7) for frame in reader.feed(stream[at : at + 7])]
     assert found == payloads

@@ -30,7 +30,7 @@ _HELLO, _DESCRIBE, _WRITE, _EXECUTE, _READ, _BYE = range(1, 7)
 _HEADER = struct.Struct("<BBH")
 _STATUS = {1: "malformed request", 2: "outside the tensors"}
 
-# How often a model's name is sent, because a noisy line may lose some.
+# A model's name is sent so often, because a noisy line may lose some.
 _CHOICES = 3
 
 # Seconds until a request is sent again are doubled each time, up to this.
@@ -54,7 +54,7 @@ def _read_request(offset: int, total: int, chunk: int) -> bytes:
 
 
 def encode_frame(payload: bytes) -> bytes:
-    """A payload as the bytes of a frame."""
+    """Returns a payload as the bytes of a frame."""
     return b"\0" + cobs.encode(payload + struct.pack("<I", binascii.crc32(payload))) + b"\0"
 
 
@@ -335,7 +335,7 @@ class Client:
             chunk = self._chunk = max(_SMALLEST_CHUNK, chunk // 2)
 
     def _answer(self, kind: int, sequence: int, wait: float) -> bytes | None:
-        """The answer to a request, if it comes in time. Others, to requests sent twice, are skipped."""
+        """Returns the answer to a request, if it comes in time. Others, to requests sent twice, are skipped."""
         begin = time.monotonic()
         while time.monotonic() - begin < self._patience:
             data = self._channel.read(wait)

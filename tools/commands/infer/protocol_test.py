@@ -68,7 +68,7 @@ INPUT = np.array([[1.5, -2.0]], dtype=np.float32)
 
 
 def converse(device: Device) -> np.ndarray | None:
-    """The output of an inference; None if there is an error, which must name the device."""
+    """Returns the output of an inference; None if there is an error, which must name the device."""
     names = ["the device"]
     try:
         # The device answers at once or never.

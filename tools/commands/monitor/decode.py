@@ -43,7 +43,8 @@ class FaultDecoder:
         return result
 
     def places(self, address: int) -> Sequence[str]:
-        """`function at file:line`, the innermost first where functions were inlined; the address if nothing is known.
+        """Returns `function at file:line`, the innermost first where functions were inlined; the address if nothing is
+        known.
 
         Raises:
             UserError: addr2line cannot be started.

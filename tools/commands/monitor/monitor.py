@@ -1,6 +1,6 @@
 """Shows a board's console: lines with the time they came, and the source lines of a fault.
 
-What is typed goes to the board, a line at a time. When the board is unplugged, it is waited for. Ctrl-C ends.
+A typed line goes to the board. When the board is unplugged, it is waited for. Ctrl-C ends.
 """
 
 from __future__ import annotations

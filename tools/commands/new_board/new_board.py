@@ -124,7 +124,7 @@ def _workspace(folder: Path) -> Path | None:
 
 
 def _prefix(workspace: Path | None, external: bool) -> str:
-    """The repository of Torch Fusion's labels, as a workspace names it."""
+    """Returns the repository of Torch Fusion's labels, as a workspace names it."""
     if external or workspace is None:
         return "@torch_fusion" if external else ""
     module = workspace / "MODULE.bazel"
@@ -133,7 +133,7 @@ def _prefix(workspace: Path | None, external: bool) -> str:
 
 
 def files(arguments: argparse.Namespace, prefix: str) -> dict[str, str]:
-    """The files of a board's folder: name -> contents.
+    """Returns the files of a board's folder: name -> contents.
 
     Args:
         arguments: the command line's.
@@ -177,7 +177,7 @@ def files(arguments: argparse.Namespace, prefix: str) -> dict[str, str]:
 
 
 def listed(text: str, name: str) -> str:
-    """boards.bzl with a line for a board, behind those that are there; unchanged if it has one.
+    """Returns boards.bzl with a line for a board, behind those that are there; unchanged if it has one.
 
     Raises:
         UserError: the file has no such list.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import contextlib
 import json
 import os
 import re
@@ -16,19 +17,24 @@ import shutil
 import sys
 import tempfile
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tools.commands.new_model.no_model_file import advice
+from tools.commands.new_model.no_model_file import model_file_text
 from tools.pipeline.compile.names import name_problem
 from tools.quiet.console import Console, UserError, run_quietly, system_error, user_path
 
 _ROOT = Path(__file__).parents[3]
 _TEMPLATES = Path(__file__).parent / "template"
-# Targets in the workspace's BUILD file, besides the model's.
-_TARGETS = ("nucleo_wb55rg", "pico2_w")
-
+_BOARDS = ("nucleo_wb55rg", "pico2_w")
+_FIRMWARE = """
+torch_firmware(
+    name = "{board}",
+    board = BOARDS + "{board}",
+    model = ":{name}",
+)
+"""
 
 _BESIDE = "A relative path is the current folder's, or else beside the model file: there is no {file!r} in either"
 
@@ -50,28 +56,26 @@ class Model:
     beside: tuple[Path, ...]
 
 
-def program_name(path: Path) -> str:
-    """The name of a model file's program, a C identifier in lower case.
-
-    Raises:
-        UserError: it is no Python file.
-    """
-    if path.suffix != ".py":
-        raise UserError(f"{path}: {advice(path)}")
+def program_name(path: Path, boards: Sequence[str] = _BOARDS) -> str:
+    """Returns the name of a model file's program, a C identifier in lower case that no board's firmware has."""
     letters = unicodedata.normalize("NFKD", path.stem).encode("ascii", "ignore").decode()
     name = re.sub(r"[^a-z0-9]+", "_", letters.lower()).strip("_") or "model"
     if name[0].isdigit():
         return f"_{name}"
-    return f"{name}_model" if name in _TARGETS or name_problem(name) else name
+    return f"{name}_model" if name in boards or name_problem(name) else name
 
 
-def check_model(path: Path) -> Model:
+def check_model(path: Path, boards: Sequence[str] = _BOARDS) -> Model:
     """Loads a model file and runs its model once.
+
+    Args:
+        path: the file.
+        boards: names that the program can't have.
 
     Raises:
         UserError: the file, one of its functions or the model does not work.
     """
-    name = program_name(path)
+    name = program_name(path, boards)
     # Costs seconds, and checking the arguments comes first.
     import torch
 
@@ -115,7 +119,7 @@ def _may_be_a_file(name: str) -> bool:
 
 
 def _files_read() -> list[str]:
-    """A list that gets the names of the files that Python opens to read, from now on."""
+    """Returns a list that gets the names of the files that Python opens to read, from now on."""
     names: list[str] = []
 
     def note(event: str, arguments: tuple[object, ...]) -> None:
@@ -144,15 +148,19 @@ def _beside(path: Path, read: Sequence[str]) -> tuple[Path, ...]:
     )
 
 
-def workspace_files(model: Model, checkout: Path) -> dict[str, str]:
+def workspace_files(
+    model: Model, checkout: Path, boards: Sequence[str] = _BOARDS, int8: bool = False
+) -> dict[str, str]:
     """Names and texts of the workspace's own files.
 
     Args:
         model: the model.
         checkout: this project's folder, which the workspace refers to.
+        boards: the boards to make firmware for.
+        int8: whether the program is quantized.
     """
     # In buildifier's format.
-    options = ""
+    options = '    backend = "cortex_m",\n' if int8 else ""
     if model.beside:
         folder = model.path.parent.resolve()
         names = [json.dumps(str(file.relative_to(folder)), ensure_ascii=False) for file in model.beside]
@@ -164,7 +172,13 @@ def workspace_files(model: Model, checkout: Path) -> dict[str, str]:
     def fill(name: str) -> str:
         text = (_TEMPLATES / f"{name}.in").read_text(encoding="utf-8")
         # Starlark's strings of one line are JSON's.
-        return text.format(name=model.name, options=options, checkout=json.dumps(str(checkout), ensure_ascii=False))
+        return text.format(
+            name=model.name,
+            options=options,
+            firmware="".join(_FIRMWARE.format(board=board, name=model.name) for board in boards),
+            boards="".join(f'        BOARDS + "{board}",\n' for board in boards),
+            checkout=json.dumps(str(checkout), ensure_ascii=False),
+        )
 
     return {
         ".bazelrc": (_TEMPLATES / "bazelrc").read_text(encoding="utf-8"),
@@ -174,13 +188,17 @@ def workspace_files(model: Model, checkout: Path) -> dict[str, str]:
     }
 
 
-def write_workspace(model: Model, output: Path, checkout: Path) -> None:
+def write_workspace(
+    model: Model, output: Path, checkout: Path, boards: Sequence[str] = _BOARDS, int8: bool = False
+) -> None:
     """Writes the workspace.
 
     Args:
         model: the checked model file.
         output: the folder, which must not exist or be empty.
         checkout: this project's folder, which the workspace refers to.
+        boards: the boards to make firmware for.
+        int8: whether the program is quantized.
 
     Raises:
         UserError: there is something in the folder, or it cannot be written.
@@ -191,7 +209,7 @@ def write_workspace(model: Model, output: Path, checkout: Path) -> None:
             raise UserError(f"{output} is not empty: name another folder with --output, or remove it")
         output.mkdir(parents=True, exist_ok=True)
         is_ours = True
-        for name, text in workspace_files(model, checkout).items():
+        for name, text in workspace_files(model, checkout, boards, int8).items():
             (output / name).write_text(text, encoding="utf-8")
         folder = model.path.parent.resolve()
         copies = {output / file.relative_to(folder): file for file in model.beside}
@@ -208,10 +226,70 @@ def write_workspace(model: Model, output: Path, checkout: Path) -> None:
         raise
 
 
+@contextlib.contextmanager
+def _model_file(path: Path, module: str | None, shapes: Sequence[str]) -> Iterator[Path]:
+    """Gives the model file: the one that was named, or a new one beside a file of weights, a module or a program.
+
+    A new one is removed again if the workspace can't be made.
+
+    Raises:
+        UserError: the file can't be made, or there is one of that name.
+    """
+    if path.suffix == ".py":
+        if module or shapes:
+            raise UserError(
+                f"{path}: --module and --shape are for files of weights; model() and example_inputs() say it here"
+            )
+        yield path
+        return
+    text = model_file_text(path, module, shapes)
+    file = path.parent / f"{path.stem}.py"
+    try:
+        with file.open("x", encoding="utf-8") as opened:
+            opened.write(text)
+    except FileExistsError:
+        raise UserError(f"{file} exists already: give that, or another name to {path.name}") from None
+    except OSError as error:
+        raise UserError(system_error(error, file)) from error
+    try:
+        yield file
+    except BaseException:
+        file.unlink()
+        raise
+
+
+def _boards(text: str) -> list[str]:
+    return list(dict.fromkeys(filter(None, re.split(r"[\s,]+", text))))
+
+
 def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="new_model", description=__doc__)
     parser.add_argument(
-        "model", type=user_path, help="the model file: model() and example_inputs(), see docs/models.md"
+        "model",
+        type=user_path,
+        nargs="?",
+        help="the model file: model() and example_inputs(), see docs/models.md; or a .pt2, a pickled module, or "
+        "weights, around which a model file is written. A terminal is asked for it and the rest if it is left out",
+    )
+    parser.add_argument("--module", metavar="PACKAGE.CLASS", help="class of the module that weights are for")
+    parser.add_argument(
+        "--shape",
+        action="append",
+        default=[],
+        metavar="[DTYPE:]SIZES",
+        help="an input of a pickled module or of weights, such as 1,3,32,32; once for each input",
+    )
+    parser.add_argument("--known", type=_boards, default=list(_BOARDS), help=argparse.SUPPRESS)
+    parser.add_argument(
+        "--boards",
+        type=_boards,
+        default=list(_BOARDS),
+        help=f"names of the boards to make firmware for, with commas; default: {','.join(_BOARDS)}",
+    )
+    parser.add_argument(
+        "--int8",
+        action="store_true",
+        help="quantize the program to int8, for which calibration_inputs() gives the ranges",
     )
     parser.add_argument(
         "--output", type=user_path, help="folder to write; default: one with the model's name beside the model file"
@@ -222,29 +300,58 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
         default=Path(os.environ.get("BUILD_WORKSPACE_DIRECTORY", ".")).resolve(),
         help="Torch Fusion's folder, as the workspace is to name it; default: the one that this command runs from",
     )
-    return parser.parse_args(argv)
+    arguments = parser.parse_args(argv)
+    if arguments.model is None:
+        if not sys.stdin.isatty():
+            parser.error("give the model file")
+        _ask(arguments)
+    for board in arguments.boards:
+        if board not in arguments.known:
+            parser.error(f"--boards: there is no board {board}; it can be {', '.join(sorted(arguments.known))}")
+    if not arguments.boards:
+        parser.error("--boards: name one board at least")
+    return arguments
+
+
+def _ask(arguments: argparse.Namespace) -> None:
+    """Asks the user at the terminal for what the command line leaves out."""
+    arguments.model = user_path(input("Model file, or weights (.py, .pt2, .pt, .pth, .ckpt, .safetensors): ").strip())
+    if arguments.model.suffix not in (".py", ".pt2"):
+        arguments.module = (
+            input("Class of the module, as package.module.Class (empty if the file has it): ").strip() or None
+        )
+        arguments.shape = input("Shape of each input, such as 1,3,96,96: ").split()
+    print(f"Boards: {', '.join(sorted(arguments.known))}")
+    arguments.boards = _boards(input(f"Which? [{' '.join(arguments.boards)}] ")) or arguments.boards
+    arguments.int8 = input("Quantize to int8? [y/N] ").strip().lower().startswith("y")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    arguments = _parse(argv)
+    try:
+        arguments = _parse(argv)
+    except (EOFError, KeyboardInterrupt):
+        print("\nnew_model: nothing was written", file=sys.stderr)
+        return 130
 
     def step(console: Console) -> None:
-        output = arguments.output or arguments.model.parent.resolve() / program_name(arguments.model)
-        here = os.environ.get("BUILD_WORKSPACE_DIRECTORY")
-        if arguments.output is None and here is not None and output.is_relative_to(here):
-            raise UserError(
-                f"{arguments.model} lies in {here}, and a workspace in a workspace confuses Bazel: name a folder "
-                "outside with --output"
-            )
-        model = check_model(arguments.model)
-        write_workspace(model, output, arguments.checkout)
+        with _model_file(arguments.model, arguments.module, arguments.shape) as path:
+            output = arguments.output or path.parent.resolve() / program_name(path, arguments.boards)
+            here = os.environ.get("BUILD_WORKSPACE_DIRECTORY")
+            if arguments.output is None and here is not None and output.is_relative_to(here):
+                raise UserError(
+                    f"{path} lies in {here}, and a workspace in a workspace confuses Bazel: name a folder outside with "
+                    "--output"
+                )
+            model = check_model(path, arguments.boards)
+            write_workspace(model, output, arguments.checkout, arguments.boards, arguments.int8)
         bazelw = shlex.quote(f"{arguments.checkout}/bazelw")
         copied = "" if model.path.stem == model.name else f", in which {model.path.name} is {model.name}.py"
+        written = "" if path == arguments.model else f"{path} is a model file for {arguments.model.name}.\n"
         console.say(
-            f"{output} is a workspace for {model.name}{copied}:\n"
+            f"{written}{output} is a workspace for {model.name}{copied}:\n"
             f"  cd {shlex.quote(str(output))}\n"
             f"  {bazelw} test //...                    # against PyTorch, on simulated boards\n"
-            f"  {bazelw} run //:nucleo_wb55rg.flash    # onto a connected board"
+            f"  {bazelw} run {f'//:{arguments.boards[0]}.flash':<25} # onto a connected board"
         )
 
     # A name that nobody can know before, and a file that only this user can read: the folder is everybody's.

@@ -4,6 +4,7 @@ import ast
 import re
 import resource
 import shutil
+import sys
 import tempfile
 from pathlib import Path
 
@@ -253,28 +254,96 @@ def test_weights_beside_the_model_file(tmp_path: Path, capfd: pytest.CaptureFixt
     assert (tmp_path / "new" / "vib.pt").is_file()
 
 
+def _save_all(folder: Path) -> None:
+    net = torch.nn.Sequential(torch.nn.Linear(4, 2)).eval()
+    weights = net[0].state_dict()
+    torch.save(weights, folder / "weights.pt")
+    torch.save({"epoch": 3, "model": weights, "optimizer": {"state": {}}}, folder / "checkpoint.ckpt")
+    torch.save({f"module.{name}": value for name, value in weights.items()}, folder / "parallel.pth")
+    torch.save(net, folder / "whole.pth")
+    torch.export.save(torch.export.export(net, (torch.ones(1, 4),)), folder / "program.pt2")
+    torch.jit.save(torch.jit.trace(net[0], torch.ones(1, 4)), folder / "script.pt")
+    (folder / "net.onnx").write_bytes(b"onnx")
+    _write(
+        folder,
+        "import torch\n\nclass Net(torch.nn.Linear):\n    def __init__(self):\n        super().__init__(4, 2)\n",
+        "net/a.py",
+    )
+
+
 def test_what_is_no_model_file_says_what_it_is_and_what_to_write(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    net = torch.nn.Sequential(torch.nn.Linear(4, 2)).eval()
-    torch.save(net.state_dict(), tmp_path / "weights.pt")
-    torch.save({"epoch": 3, "model": net.state_dict()}, tmp_path / "checkpoint.ckpt")
-    torch.save(net, tmp_path / "whole.pth")
-    torch.export.save(torch.export.export(net, (torch.ones(1, 4),)), tmp_path / "program.pt2")
-    torch.jit.save(torch.jit.trace(net, torch.ones(1, 4)), tmp_path / "script.pt")
-    (tmp_path / "net.onnx").write_bytes(b"onnx")
+    _save_all(tmp_path)
     for name, kind, line in (
         ("weights.pt", "a state dict", "module.load_state_dict(torch.load('weights.pt'))"),
-        ("checkpoint.ckpt", "a state dict", "module.load_state_dict(torch.load('checkpoint.ckpt'))"),
+        ("checkpoint.ckpt", "a state dict", "module.load_state_dict(torch.load('checkpoint.ckpt')['model'])"),
         ("whole.pth", "a pickled module, of torch.nn.modules.container.Sequential", "weights_only=False).eval()"),
-        ("program.pt2", "a program that torch.export.save() wrote", "torch.export.load('program.pt2').module()"),
-        ("script.pt", "a TorchScript module", "of which the script was made"),
+        ("script.pt", "a TorchScript module", "TorchScript can't be captured"),
         ("net.onnx", "a model of ONNX", "bring the PyTorch module"),
         ("none.pt", "no file", "named *.py"),
     ):
         assert main([str(tmp_path / name)]) == 1
         shown = capfd.readouterr().err
         assert f"and this is {kind}" in shown and line in shown and "torch printed" not in shown
+        assert not list(tmp_path.glob("*.py"))
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("weights.pt", ["--module", "net.a.Net", "--shape", "1,4"]),
+        ("checkpoint.ckpt", ["--module", "net.a.Net", "--shape", "1,4"]),
+        ("parallel.pth", ["--module", "net.a.Net", "--shape", "1,4"]),
+        ("script.pt", ["--module", "net.a.Net", "--shape", "1,4"]),
+        ("whole.pth", ["--shape", "1,4"]),
+        ("program.pt2", []),
+    ],
+)
+def test_a_model_file_is_written_around_what_was_saved(tmp_path: Path, name: str, arguments: list[str]) -> None:
+    _save_all(tmp_path)
+    path = tmp_path / name
+    assert main([str(path), "--output", str(tmp_path / "new"), "--int8", *arguments]) == 0
+    assert 'backend = "cortex_m",' in (tmp_path / "new" / "BUILD.bazel").read_text(encoding="utf-8")
+    # A second one does not replace it.
+    text = path.with_suffix(".py").read_text(encoding="utf-8")
+    assert main([str(path), "--output", str(tmp_path / "other"), *arguments]) == 1
+    assert (
+        path.with_suffix(".py").read_text(encoding="utf-8")
+        == text
+        == (tmp_path / "new" / f"{path.stem}.py").read_text()
+    )
+    assert (tmp_path / "new" / name).is_file() or name == "script.pt"
+
+
+@pytest.mark.parametrize("shape", ["1,5", "4x4", "quaternion:1,4", ""])
+def test_a_shape_that_does_not_fit_leaves_nothing(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], shape: str
+) -> None:
+    _save_all(tmp_path)
+    assert main([str(tmp_path / "whole.pth"), "--shape", shape]) == 1
+    assert "internal error" not in capfd.readouterr().err
+    assert not [*tmp_path.glob("whole*/"), *tmp_path.glob("*.py")]
+
+
+def test_a_terminal_is_asked_for_what_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _save_all(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    known = ["--known", "nucleo_wb55rg,pico2_w,pico", "--output", str(tmp_path / "new")]
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: False, raising=False)
+    with pytest.raises(SystemExit):
+        main(known)
+    answers = [str(tmp_path / "weights.pt"), "net.a.Net", "1,4", "pico", "y"]
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
+    monkeypatch.setattr("builtins.input", lambda _: answers.pop(0))
+    assert main(known) == 0
+    build = (tmp_path / "new" / "BUILD.bazel").read_text(encoding="utf-8")
+    assert 'name = "pico"' in build and "nucleo" not in build and 'backend = "cortex_m"' in build
+    with pytest.raises(SystemExit):
+        main([*known, "--boards", "picoo", str(tmp_path / "weights.py")])
+    assert "there is no board picoo; it can be nucleo_wb55rg, pico, pico2_w" in capsys.readouterr().err
 
 
 def test_the_log_is_private_and_kept_only_for_an_error(

@@ -1,10 +1,14 @@
-"""Identifies files that are mistaken for model files, and explains what to write instead, without loading them."""
+"""Writes model files around weights, modules and programs that were saved, without running code of theirs."""
 
 from __future__ import annotations
 
 import pickletools
+import re
 import zipfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+
+from tools.quiet.console import UserError
 
 # All names in a state dict's pickle.
 _OF_TENSORS = (
@@ -21,20 +25,57 @@ _OTHERS = {".onnx": "ONNX", ".tflite": "LiteRT", ".h5": "Keras", ".keras": "Kera
 _PICKLES = (".pt", ".pth", ".bin", ".ckpt", ".pkl", ".pickle", ".tar")
 
 
-def advice(path: Path) -> str:
-    """Explains what a file is that isn't a Python file, and what to write."""
-    wanted = f"a model file must be a Python file, named *.py, and this is {_kind(path)}"
+_SHAPE = re.compile(r"(?:(?P<dtype>[a-z]+\d*):)?(?P<sizes>\d+(?:,\d+)*)")
+
+
+def model_file_text(path: Path, module: str | None, shapes: Sequence[str]) -> str:
+    """Returns the text of a model file around a file that isn't a Python file.
+
+    Args:
+        path: a program of torch.export.save(), a pickled module, or a state dict.
+        module: the class of the module, as `package.module.Class`; None if it wasn't given.
+        shapes: for each input its sizes and, before a colon, its dtype: `1,3,32,32`, `int64:1,16`.
+
+    Raises:
+        UserError: the file is of another kind, or needs a module or shapes that weren't given; says what to write.
+    """
+    kind = _kind(path)
+    wanted = f"{path}: a model file must be a Python file, named *.py, and this is {kind}"
     if path.suffix in _OTHERS:
-        return f"{wanted}: bring the PyTorch module that it was made of: docs/models.md"
-    line = _line(path)
-    if line is None:
-        return f"{wanted}; docs/models.md says what to write into one" if path.is_file() else wanted
-    return (
-        f"{wanted}. Write {path.stem}.py beside it, with\n"
-        f"  import torch\n  def model():\n{line}"
-        "  def example_inputs():\n      return (torch.randn(1, 3, 32, 32),)  # what one call takes\n"
-        "and give that: docs/models.md"
+        raise UserError(f"{wanted}: bring the PyTorch module that it was made of: docs/models.md")
+    body, needs_module = _body(path, module)
+    if body is None:
+        raise UserError(f"{wanted}; docs/models.md says what to write into one" if path.is_file() else wanted)
+    if _is_exported(path):
+        inputs = (
+            f"arguments, keywords = torch.export.load({path.name!r}).example_inputs\n    return arguments or keywords"
+        )
+    else:
+        tensors = ", ".join(_input(shape) for shape in shapes or ["1,3,32,32"])
+        inputs = f"return ({tensors},)" + ("" if shapes else "  # what one call takes")
+    missing = ["--module PACKAGE.CLASS"] * needs_module + ["--shape SIZES"] * (not shapes and not _is_exported(path))
+    indented = inputs.replace("\n", "\n  ")
+    text = f"import torch\n\n\ndef model():\n{body}\n\n\ndef example_inputs():\n    {inputs}\n"
+    if not missing:
+        return text
+    shown = (
+        f"  import torch\n  def model():\n{body.replace('    ', '      ')}\n  def example_inputs():\n      {indented}\n"
     )
+    given = f"Give {' and '.join(missing)} for a model file around it, or write {path.stem}.py beside it, with\n"
+    raise UserError(f"{wanted}. {given}{shown}and give that: docs/models.md")
+
+
+def _input(shape: str) -> str:
+    # Costs seconds, and Python files don't need it.
+    import torch
+
+    match = _SHAPE.fullmatch(shape)
+    if match is None or not isinstance(getattr(torch, match["dtype"] or "float32", None), torch.dtype):
+        raise UserError(
+            f"--shape {shape}: give sizes such as 1,3,32,32, with a dtype before it if it isn't float32: int64:1,16"
+        )
+    sizes, dtype = match["sizes"].replace(",", ", "), match["dtype"] or "float32"
+    return f"torch.randn({sizes})" if dtype == "float32" else f"torch.zeros({sizes}, dtype=torch.{dtype})"
 
 
 def _kind(path: Path) -> str:
@@ -52,25 +93,64 @@ def _kind(path: Path) -> str:
     return f"a pickled module, of {foreign}" if foreign else "a state dict, the weights of a module alone"
 
 
-def _line(path: Path) -> str | None:
-    """Returns the body of model() for a file; None if none is known."""
+def _body(path: Path, module: str | None) -> tuple[str | None, bool]:
+    """Returns the lines of model() for a file, None if none are known, and whether they lack the module's class."""
     name = repr(path.name)
     if _is_exported(path):
-        return f"      return torch.export.load({name}).module()\n"
+        return f"    return torch.export.load({name}).module()", False
+    package, _, kind = (module or "").rpartition(".")
+    origin = f"    from {package} import {kind}\n\n" if package else ""
+    made = f"{kind}()" if module else "Net()"
+    yours = "" if module else "  # your class" + ", TorchScript can't be captured" * _is_script(path)
     if _is_script(path):
-        return "      return Net().eval()  # your class, of which the script was made: TorchScript can't be captured\n"
-    if path.suffix == ".safetensors" and path.is_file():
+        load = f"torch.jit.load({name}).state_dict()"
+    elif path.suffix == ".safetensors" and path.is_file():
         load = f"safetensors.torch.load_file({name})"
+        origin = f"    import safetensors.torch\n{origin}" if origin else "    import safetensors.torch\n\n"
     else:
         foreign = _foreign(path)
         if foreign is None:
-            return None
-        load = f"torch.load({name})"
+            return None, True
         if foreign:
             package, _, kind = foreign.rpartition(".")
-            origin = f"from {package} import {kind}  # noqa: F401" if package != "__main__" else f"the class {kind}"
-            return f"      # with {origin}\n      return torch.load({name}, weights_only=False).eval()\n"
-    return f"      module = Net()  # your class\n      module.load_state_dict({load})\n      return module.eval()\n"
+            imported = (
+                f"from {package} import {kind}  # noqa: F401" if package != "__main__" else f"# with the class {kind}"
+            )
+            return f"    {imported}\n\n    return torch.load({name}, weights_only=False).eval()", package == "__main__"
+        load = _weights(path)
+    return (
+        f"{origin}    module = {made}{yours}\n    module.load_state_dict({load})\n    return module.eval()",
+        not module,
+    )
+
+
+def _weights(path: Path) -> str:
+    """Returns the expression that loads the state dict of a checkpoint, which may be stored with an optimizer's."""
+    # Costs seconds, and Python files don't need it.
+    import torch
+
+    load = f"torch.load({path.name!r})"
+
+    def is_state_dict(value: object) -> bool:
+        return (
+            isinstance(value, Mapping)
+            and bool(value)
+            and all(isinstance(each, torch.Tensor) for each in value.values())
+        )
+
+    try:
+        found = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception:
+        # A message about a damaged file is the model file's, which names its line.
+        return load
+    if isinstance(found, Mapping) and not is_state_dict(found):
+        key = next((key for key, value in found.items() if is_state_dict(value)), None)
+        if key is not None:
+            load, found = f"{load}[{key!r}]", found[key]
+    if is_state_dict(found) and all(str(name).startswith("module.") for name in found):
+        # DataParallel adds it.
+        return f'{{name.removeprefix("module."): value for name, value in {load}.items()}}'
+    return load
 
 
 def _members(path: Path) -> list[str]:

@@ -59,14 +59,16 @@ class Curves:
     reference: tuple[str, np.ndarray] | None = None
 
     def lines(self) -> Iterator[tuple[str, list[float]]]:
-        """Name and values of each curve of outputs."""
+        """Yields name and values of each curve of outputs."""
         for i in range(min(_CURVES, self.outputs[0].size)):
             name = "prediction" if self.outputs[0].size == 1 else f"output[{i}]"
             yield name, [float(values[i]) for values in self.outputs]
 
 
 def text_plot(curves: Curves, width: int, height: int) -> str:
-    """The plot in characters, with ANSI colours. Points that are infinite or no number are left out, and counted."""
+    """Returns the plot in characters, with ANSI colours. Points that are infinite or no number are left out, and
+    counted.
+    """
     import plotext
 
     figure = plotext.figure.clear()
@@ -90,7 +92,7 @@ def text_plot(curves: Curves, width: int, height: int) -> str:
 
 
 def _figure(curves: Curves) -> Figure:
-    """The plot as matplotlib has it."""
+    """Returns the plot as matplotlib has it."""
     import matplotlib
     from matplotlib.figure import Figure
 
@@ -127,7 +129,7 @@ def save_plot(curves: Curves, path: Path) -> None:
 
 
 def svg_plot(curves: Curves) -> bytes:
-    """The plot as SVG."""
+    """Returns the plot as SVG."""
     with io.BytesIO() as file:
         _figure(curves).savefig(file, format="svg", metadata={"Date": None})
         return file.getvalue()

@@ -71,7 +71,7 @@ class Window:
                 window._answer(self)
 
             def log_message(self, *_: object) -> None:
-                """The terminal is the program's."""
+                """Writes nothing: the terminal is the program's."""
 
         try:
             self._server = ThreadingHTTPServer(("127.0.0.1", port), Handler)

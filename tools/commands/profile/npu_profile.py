@@ -116,7 +116,7 @@ def operations_by_layer(delegate: Delegate, operations: Sequence[Operation]) -> 
 
 
 def npu_table(rows: Sequence[NpuRow]) -> str:
-    """A line per row, and the total."""
+    """Returns a line per row, and the total."""
     total = NpuRow("total", "", sum(row.cycles or 0 for row in rows), sum(row.macs or 0 for row in rows))
     for row in rows:
         total.operations = (total.operations or 0) + (row.operations or 0)
@@ -154,5 +154,5 @@ def npu_picture(report: NpuReport, board: str, rows: Sequence[NpuRow], path: Pat
 
 
 def npu_json(rows: Sequence[NpuRow]) -> list[dict[str, Any]]:
-    """The rows as a list of objects."""
+    """Returns the rows as a list of objects."""
     return [vars(row) for row in rows]

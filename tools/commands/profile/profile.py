@@ -61,7 +61,7 @@ class Profile:
 
     @property
     def cycles(self) -> int | None:
-        """Estimated cycles of all."""
+        """Returns none| Estimated cycles of all."""
         cycles = [row.cycles for row in self.rows if row.cycles is not None]
         return sum(cycles) if cycles else None
 
@@ -92,7 +92,7 @@ def parse(console: str, manifest: Path, board: str) -> Profile:
 
 
 def table(profile: Profile) -> str:
-    """A line per operator call, and the total."""
+    """Returns a line per operator call, and the total."""
     unit = profile.unit
     lines = [["#", "operator", "module", unit, "share", "MACs", f"{unit}/MAC"]]
     macs = sum(row.macs for row in profile.rows)

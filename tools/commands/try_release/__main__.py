@@ -65,7 +65,7 @@ def lost_headers(sources: Path, headers: Path) -> list[Finding]:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Command line entry point."""
+    """Runs the command line."""
     parser = argparse.ArgumentParser(prog="try_release", description=__doc__)
     parser.add_argument("release", help="version of ExecuTorch, or `newest`")
     parser.add_argument("packages", nargs="*", metavar="NAME==VERSION", help="further packages, such as torchao")
@@ -81,7 +81,7 @@ def _run(wanted: list[str]) -> int:
         install(packages, folder)
         findings = lost_headers(sources, folder / "executorch/include")
         path = os.pathsep.join([str(folder), str(sources), *sys.path])
-        # In another process: this one may have imported the workspace's release.
+        # This runs in another process: the present one may have imported the workspace's release.
         result = subprocess.run(
             [sys.executable, "-m", "tools.commands.try_release.checks"],
             check=False,

@@ -1,4 +1,4 @@
-"""What a release breaks is named by its symbol; what is no release is one message."""
+"""Tests that a symbol that a release breaks is named, and that one message tells that a release is none."""
 
 from pathlib import Path
 from types import SimpleNamespace

@@ -32,13 +32,14 @@ _functionalize = Pass(
 _propagate_constants = Pass("rewrite.constant_propagation:propagate_constants")
 _reshape_views = Pass("rewrite.views:reshape_views", gives=_RESHAPED)
 _order_for_kernels = Pass("ir.dim_orders:order_for_kernels", needs=_EDGE)
+_drop_pool_places = Pass("rewrite.maxima:drop_pool_places")
 _compute_attention_constants = Pass("backends.arm.constants:compute_constants", needs=_BATCH_NORM | _DECOMPOSED)
 _write_layers = (
     Pass("backends.arm.forms:compose_layers"),
-    Pass("backends.arm.forms:drop_pool_places"),
+    _drop_pool_places,
     Pass("backends.arm.forms:part_extremes"),
     Pass("rewrite.products:write_products"),
-    Pass("backends.arm.forms:add_batches"),
+    Pass("rewrite.unbatched:add_batch"),
     Pass("backends.arm.forms:pad_outside"),
     Pass("rewrite.rows:write_rows_as_images"),
     Pass("rewrite.pool_padding:take_ignored_padding"),
@@ -108,6 +109,7 @@ CORTEX_M = Pipeline(
             gives=_FUNCTIONAL | _DECOMPOSED,
             breaks=_RESHAPED,
         ),
+        _drop_pool_places,
         Pass("rewrite.no_ops:drop_no_ops", needs=_FUNCTIONAL),
         _assemble,
         Pass("rewrite.numbers:write_numbers", needs=_FUNCTIONAL),

@@ -18,7 +18,7 @@ from typing import Any
 from tools.pipeline.report.image import Piece
 
 _CREATED = "1980-01-01T00:00:00Z"
-_IMAGE = "SPDXRef-Image"
+_WHOLE = "SPDXRef-Whole"
 _RUNTIME_LIBRARY = "GPL-3.0-or-later WITH GCC-exception-3.1"
 _NEWLIB = "LicenseRef-newlib"
 
@@ -36,6 +36,7 @@ class Component:
       files: what of it is in the image, for the reader.
       version: empty if it has none.
       sha256: of what it was taken from, empty if it is source.
+      comment: for the reader, in place of the files.
     """
 
     name: str
@@ -43,6 +44,7 @@ class Component:
     files: tuple[str, ...] = ()
     version: str = ""
     sha256: str = ""
+    comment: str = ""
 
 
 # Archives, start files and headers of the toolchain's libraries, by the library's name, licence and Debian package.
@@ -53,6 +55,8 @@ _TOOLCHAIN = {
         r"lib(stdc|supc)\+\+(_nano)?\.a$|arm_gnu_\w+/.*/c\+\+/"
     ),
 }
+# From a Debian package to the licence of what images have of it.
+TOOLCHAIN_LICENCES = {package: licence for _, licence, package in _TOOLCHAIN}
 _EXECUTORCH = re.compile(r"third_party[~+]executorch/")
 _OTHERS = re.compile(r"(?:^|/)external/(?P<repository>[^/]+)/")
 _OURS = re.compile(r"(?:^|/)external/[^/]*torch_fusion[^/]*/")
@@ -104,16 +108,28 @@ def _names(paths: Iterable[str]) -> tuple[str, ...]:
 def sbom_json(elf: Path, found: Sequence[Component]) -> str:
     """Returns the text of NAME.spdx.json."""
     digest = hashlib.sha256(elf.read_bytes()).hexdigest()
-    packages = [_package(_IMAGE, Component(elf.name, "NOASSERTION", sha256=digest))]
-    relationships = [_relationship("SPDXRef-DOCUMENT", "DESCRIBES", _IMAGE)]
-    for index, component in enumerate(found):
+    return spdx_json(Component(elf.name, "NOASSERTION", sha256=digest), digest, found, "CONTAINS")
+
+
+def spdx_json(whole: Component, digest: str, parts: Sequence[Component], relationship: str) -> str:
+    """Returns the text of an SPDX document.
+
+    Args:
+      whole: what it is about.
+      digest: SHA-256 that tells it from documents of other content.
+      parts: what the whole has or needs.
+      relationship: of the whole to its parts, in SPDX's terms.
+    """
+    packages = [_package(_WHOLE, whole)]
+    relationships = [_relationship("SPDXRef-DOCUMENT", "DESCRIBES", _WHOLE)]
+    for index, component in enumerate(parts):
         packages.append(_package(f"SPDXRef-Component-{index}", component))
-        relationships.append(_relationship(_IMAGE, "CONTAINS", f"SPDXRef-Component-{index}"))
+        relationships.append(_relationship(_WHOLE, relationship, f"SPDXRef-Component-{index}"))
     document = {
         "spdxVersion": "SPDX-2.3",
         "dataLicense": "CC0-1.0",
         "SPDXID": "SPDXRef-DOCUMENT",
-        "name": elf.stem,
+        "name": PurePosixPath(whole.name).stem,
         "documentNamespace": f"urn:sha256:{digest}",
         "creationInfo": {"created": _CREATED, "creators": ["Tool: torch_fusion"]},
         "packages": packages,
@@ -143,8 +159,8 @@ def _package(identifier: str, component: Component) -> dict[str, Any]:
         package["versionInfo"] = component.version
     if component.sha256:
         package["checksums"] = [{"algorithm": "SHA256", "checksumValue": component.sha256}]
-    if component.files:
-        package["comment"] = "In the image: " + ", ".join(component.files)
+    if component.files or component.comment:
+        package["comment"] = component.comment or "In the image: " + ", ".join(component.files)
     return package
 
 

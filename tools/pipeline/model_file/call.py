@@ -120,6 +120,10 @@ def called(module: torch.nn.Module, call: Call, names: Sequence[str], method: st
     # Each has its own class, because copies of the module call the module that they hold.
     result: torch.nn.Module = type("Called", (torch.nn.Module,), {"forward": forward})()
     setattr(result, CALLED, module)
+    if isinstance(module, torch.fx.GraphModule):
+        # A graph from torch.export refuses train().
+        result.training = module.training
+        return result
     return result.train(module.training)
 
 

@@ -162,9 +162,18 @@ class ModelFile:
         """Returns `file:line` of the innermost line of the user's code in `error`'s traceback, or the model file."""
         return _place(self.path, error)
 
-    def _hint(self) -> str:
-        """Advises on a function that is missing because the file describes several models."""
+    def _hint(self, function: str) -> str:
+        """Advises on a missing function where the file describes several models, or has a module alone."""
         if not callable(getattr(self.module, "entries", None)):
+            # An entry of several models is no module.
+            kinds = [
+                name
+                for name, value in getattr(self.module, "__dict__", {}).items()
+                if isinstance(value, type)
+                if issubclass(value, torch.nn.Module) and value.__module__ == getattr(self.module, "__name__", "")
+            ]
+            if kinds and function == "model":
+                return f" For the class {kinds[-1]} it is `def model(): return {kinds[-1]}().eval()`: docs/models.md."
             return ""
         return f" It describes several models: set entry to one of {', '.join(sorted(self._call('entries')[0]))}."
 
@@ -221,7 +230,7 @@ class ModelFile:
         callee: Callable[[], Any] | None = getattr(self.module, function, None)
         if not callable(callee):
             raise UserError(
-                f"{self.path}: there is no function {function}(); a model file must define it.{self._hint()}"
+                f"{self.path}: there is no function {function}(); a model file must define it.{self._hint(function)}"
             )
         code = getattr(inspect.unwrap(callee), "__code__", None)
         place = f"{self.path}:{code.co_firstlineno}" if code and code.co_filename == str(self.path) else str(self.path)

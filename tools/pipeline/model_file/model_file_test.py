@@ -59,6 +59,11 @@ def test_an_entry_that_is_not_there(tmp_path: Path, text: str, entry: str, messa
         model_file(tmp_path, text, entry)
 
 
+def test_a_file_with_a_module_alone_gets_the_function_that_returns_it(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"class Net it is `def model\(\): return Net\(\).eval\(\)`"):
+        model_file(tmp_path, "import torch\nfrom torch.nn import Linear\nclass Net(Linear): pass").model()
+
+
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("norm", ["weight_norm", "spectral_norm", "parametrizations.weight_norm"])
 def test_a_model_whose_weights_are_computed_can_be_copied(norm: str, tmp_path: Path) -> None:

@@ -23,13 +23,13 @@ _FORMAT, _VERSION = "budget baseline", 1
 
 _UNITS = {"flash": "bytes of flash", "ram": "bytes of RAM", "instructions": "instructions", "ms": "ms", "accuracy": ""}
 
-# As many parts or layers are named of what grew.
+# So many parts or layers of the growth are named.
 _MOST = 5
 
 
 @dataclass(frozen=True)
 class Measures:
-    """What an image takes: totals by the names of limits, and of these the parts or layers."""
+    """The sizes of an image: totals by the names of limits, and the parts or layers of each."""
 
     totals: dict[str, float]
     parts: dict[str, dict[str, float]] = field(default_factory=dict)
@@ -44,7 +44,7 @@ def number_of(name: str, text: str) -> float | None:
 
 
 def parse_limit(text: str) -> tuple[str, float]:
-    """The name and the number of a limit such as `flash=64K`.
+    """Returns the name and the number of a limit such as `flash=64K`.
 
     Raises:
         UserError: it has another form.
@@ -57,7 +57,7 @@ def parse_limit(text: str) -> tuple[str, float]:
 
 
 def baseline_json(measures: Measures) -> str:
-    """The text of a baseline."""
+    """Returns the text of a baseline."""
     return to_json(_FORMAT, _VERSION, asdict(measures))
 
 
@@ -87,7 +87,7 @@ def _text(name: str, number: float) -> str:
 
 
 def grown(name: str, now: Measures, before: Measures) -> list[str]:
-    """What of a total became more since the baseline, most first: `weights +1,200`."""
+    """Returns what of a total became more since the baseline, most first: `weights +1,200`."""
     old = before.parts.get(name, {})
     changes = {part: number - old.get(part, 0) for part, number in now.parts.get(name, {}).items()}
     more = sorted((part for part in changes if changes[part] > 0), key=lambda part: -changes[part])
@@ -95,7 +95,7 @@ def grown(name: str, now: Measures, before: Measures) -> list[str]:
 
 
 def over(limits: Mapping[str, float], now: Measures, before: Measures | None, update: str) -> list[str]:
-    """A message for each limit that is not kept."""
+    """Returns a message for each limit that is not kept."""
     messages = []
     for name, limit in limits.items():
         number = now.totals[name]
@@ -117,7 +117,7 @@ def over(limits: Mapping[str, float], now: Measures, before: Measures | None, up
 
 
 def markdown(title: str, limits: Mapping[str, float], now: Measures, before: Measures | None) -> str:
-    """A table for a pull request."""
+    """Returns a table for a pull request."""
     lines = [f"### {title}", "", "| | now | baseline | change | limit | grew |", "|---|--:|--:|--:|--:|---|"]
     for name, number in now.totals.items():
         old = before.totals.get(name) if before else None

@@ -62,7 +62,7 @@ class QemuWithCycles(Qemu):
     _parts: list[_Part] = field(default_factory=list, compare=False, repr=False)
 
     def run(self, image: Path, inputs: bytes | None = None, timeout: float = 120, model: str = "") -> Result:
-        """See Hosted.run()."""
+        """Runs an image, see Hosted.run()."""
         with tempfile.TemporaryDirectory(prefix="executed-") as folder, ThreadPoolExecutor(1) as threads:
             log = Path(folder) / "log"
             os.mkfifo(log)
@@ -110,6 +110,8 @@ class QemuWithCycles(Qemu):
 
 
 def qemu_with_cycles(board: Board, qemu: Path, objdump: Path | None) -> Qemu:
-    """The emulated machine of a board: a QemuWithCycles, if objdump is given and the cycles of its core are known."""
+    """Returns the emulated machine of a board: a QemuWithCycles, if objdump is given and the cycles of its core are
+    known.
+    """
     timing = timing_of(board.core)
     return QemuWithCycles(board, qemu, objdump, timing) if objdump and timing else Qemu(board, qemu)

@@ -43,7 +43,7 @@ class Instruction:
 
     @cached_property
     def registers(self) -> tuple[str, ...]:
-        """The registers that its operands name, in order; those of a list one by one."""
+        """Returns the registers that its operands name, in order; those of a list one by one."""
 
         def expand(found: re.Match[str]) -> str:
             return ",".join(f"{found[1]}{index}" for index in range(int(found[2]), int(found[3]) + 1))
@@ -52,21 +52,21 @@ class Instruction:
 
     @cached_property
     def address_registers(self) -> frozenset[str]:
-        """The registers that the address of a load or store is made of."""
+        """Returns the registers that the address of a load or store is made of."""
         if "[" in self.text:
             return frozenset(_REGISTER.findall(self.text[self.text.index("[") :]))
         return frozenset(self.registers[:1] if "{" in self.text and not self.text.startswith("{") else ("sp",))
 
     @cached_property
     def listed(self) -> int:
-        """The words that a load or store of several registers moves."""
+        """Returns the words that a load or store of several registers moves."""
         listed = self.text[self.text.index("{") :] if "{" in self.text else ""
         registers = Instruction(0, 0, "", listed).registers
         return sum(2 if register.startswith("d") else 1 for register in registers)
 
 
 def parse_instruction(address: int, size: int, mnemonic: str, operands: str) -> Instruction:
-    """An instruction by its mnemonic and operands, as objdump writes them."""
+    """Returns an instruction by its mnemonic and operands, as objdump writes them."""
     name = mnemonic.partition(".")[0]
     conditional = _CONDITIONAL.fullmatch(name)
     return Instruction(
@@ -75,7 +75,7 @@ def parse_instruction(address: int, size: int, mnemonic: str, operands: str) -> 
 
 
 def disassemble(elf: Path, objdump: Path) -> dict[int, Instruction]:
-    """The instructions of an image by their addresses.
+    """Returns the instructions of an image by their addresses.
 
     Raises:
         UserError: objdump doesn't run, or not on this file.

@@ -37,7 +37,7 @@ class Executed:
 
 
 def _addresses(trace: bytes, translated: list[int]) -> tuple[int, ...]:
-    """The addresses of a block's instructions, of which QEMU may log those within a page of memory."""
+    """Returns the addresses of a block's instructions, of which QEMU may log those within a page of memory."""
     start = int(trace.split(b"/")[1], 16)
     steps = ((here - before) % _SMALLEST_PAGE for before, here in pairwise(translated))
     return tuple(accumulate(steps, initial=start))

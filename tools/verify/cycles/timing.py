@@ -56,7 +56,7 @@ def _consumed(name: str, registers: Sequence[str]) -> Sequence[str]:
 
 
 def _armv7_m(slow: dict[str, int]) -> Cycles:
-    """Cortex-M3 and M4: three stages, without branch prediction.
+    """Returns the cycles of Cortex-M3 and M4: three stages, without branch prediction.
 
     Args:
         slow: cycles of integer instructions that take more than one.
@@ -115,7 +115,7 @@ def _armv7_m(slow: dict[str, int]) -> Cycles:
 
 
 def _armv6_m(branch: int, call: int, returns: int) -> Cycles:
-    """Cortex-M0 and M0+, with the multiplier that takes one cycle.
+    """Returns the cycles of Cortex-M0 and M0+, with the multiplier that takes one cycle.
 
     Args:
         branch: cycles of a branch that is taken.

@@ -81,7 +81,7 @@ class HostedImage:
     kind: str = "emulated"
 
     def run_example(self) -> Run:
-        """See Environment.run_example()."""
+        """Runs the example, see Environment.run_example()."""
         result = self.environment.run(self.elf, timeout=self.timeout, model=self.model)
         # Without an embedded example there are no measurements.
         if not result.report.samples:
@@ -89,7 +89,7 @@ class HostedImage:
         return Run(result.console, tuple(_measurements(result)), self._problems(result))
 
     def run_samples(self, golden: Golden, most: int | None) -> SampleRun:
-        """See Environment.run_samples(); without a limit it runs all."""
+        """Runs samples, see Environment.run_samples(); without a limit it runs all."""
         samples = spread(golden.samples, most)
         result, outputs = run_golden(self.environment, self.elf, golden.part(samples), self.timeout, self.model)
         return SampleRun(tuple(samples), tuple(outputs), tuple(_measurements(result)), self._problems(result))

@@ -13,7 +13,7 @@ _ROWS = 12
 
 
 def differences(actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
-    """Absolute differences in float64; 0 where both are the same infinity or NaN, inf where only one is NaN."""
+    """Returns absolute differences in float64; 0 where both are the same infinity or NaN, inf where only one is NaN."""
     a, b = actual.astype(np.float64), expected.astype(np.float64)
     with np.errstate(invalid="ignore"):
         result = np.where((a == b) | (np.isnan(a) & np.isnan(b)), 0.0, np.abs(a - b))

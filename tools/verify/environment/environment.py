@@ -62,7 +62,7 @@ class Environment(Protocol):
 
     @property
     def kind(self) -> str:
-        """How the board runs there: `emulated`, `simulated`."""
+        """Returns how the board runs there: `emulated`, `simulated`."""
 
     def run_example(self) -> Run:
         """Runs the image on its embedded example: it compares the results itself, and prints its output.
@@ -96,12 +96,12 @@ def spread(samples: int, most: int | None) -> list[int]:
 
 
 def boards() -> dict[str, Path]:
-    """The boards of this workspace, by name: BOARDS of the environment names their board.json files."""
+    """Returns the boards of this workspace, by name: BOARDS of the environment names their board.json files."""
     return {path.parent.name: path for path in map(Path, os.environ.get("BOARDS", "").split())}
 
 
 def find_board(text: str) -> Board:
-    """A board by its name, or by the path of its board.json.
+    """Returns a board by its name, or by the path of its board.json.
 
     Raises:
         UserError: there is no such board.
@@ -116,7 +116,7 @@ def find_board(text: str) -> Board:
 
 
 def _add_options(parser: argparse.ArgumentParser) -> None:
-    """The options of all environments."""
+    """Adds the options of all environments."""
     image = parser.add_mutually_exclusive_group(required=True)
     image.add_argument("image", nargs="?", type=user_path, metavar="ELF", help="the image")
     image.add_argument("--elf", type=user_path, help="the same")
@@ -222,7 +222,7 @@ def verify_main(
     make: MakeEnvironment,
     argv: Sequence[str] | None,
 ) -> int:
-    """The command line of an environment.
+    """Runs the command line of an environment.
 
     Args:
         prog: the command's name.

@@ -67,7 +67,7 @@ class GdbRemote:
         self._acknowledge = b""
 
     def _receive(self) -> str:
-        """The next packet; empty if the other side has gone."""
+        """Returns the next packet; empty if the other side has gone."""
         while True:
             start = self._received.find(b"$")
             end = self._received.find(b"#", start)
@@ -128,7 +128,7 @@ class GdbRemote:
                 return False
 
     def register(self, index: int) -> int:
-        """A register: r0 to r12, sp, lr, pc."""
+        """Returns a register: r0 to r12, sp, lr, pc."""
         return int.from_bytes(self._bytes(f"p{index:x}"), "little")
 
     def set_register(self, index: int, value: int) -> None:

@@ -11,7 +11,7 @@ class Host:
     """The build machine."""
 
     def run(self, image: Path, inputs: bytes | None = None, timeout: float = 120, model: str = "") -> Result:
-        """See Hosted.run()."""
+        """Runs an image, see Hosted.run()."""
         return run_hosted(self, image, lambda options: [str(image.absolute()), *options[1:]], inputs, timeout, model)
 
     def instructions(self, ticks: int) -> None:

@@ -71,7 +71,7 @@ class Hosted(Protocol):
         """
 
     def instructions(self, ticks: int) -> int | None:
-        """Instructions in a number of the image's ticks; None where they are not counted."""
+        """Returns the instructions in a number of the image's ticks; None if they are not counted."""
 
 
 class EmulationError(UserError):
@@ -93,7 +93,7 @@ class EmulationError(UserError):
 
 
 def error_name(code: int) -> str:
-    """The name of an executorch::runtime::Error that is not Ok."""
+    """Returns the name of an executorch::runtime::Error that is not Ok."""
     return ERRORS.get(code, f"Error {code:#x}")
 
 
@@ -117,7 +117,7 @@ def run_hosted(
     timeout: float,
     model: str,
 ) -> Result:
-    """Hosted.run() of an environment that starts its images by a command line.
+    """Runs Hosted.run() of an environment that starts its images by a command line.
 
     Args:
         environment: the environment.
@@ -237,11 +237,11 @@ def split_outputs(data: bytes, like: Sequence[np.ndarray]) -> list[np.ndarray]:
 
 
 def join_inputs(inputs: Sequence[np.ndarray]) -> bytes:
-    """The raw bytes of inputs with a leading axis of samples, sample by sample, each padded."""
+    """Returns the raw bytes of inputs with a leading axis of samples, sample by sample, each padded."""
     samples = inputs[0].shape[0] if inputs else 0
     return b"".join(pad(np.ascontiguousarray(array[i]).tobytes()) for i in range(samples) for array in inputs)
 
 
 def pad(data: bytes) -> bytes:
-    """Data with zeros up to the next multiple of 16 bytes, as firmware/host.h wants inputs."""
+    """Returns data with zeros up to the next multiple of 16 bytes, as firmware/host.h wants inputs."""
     return data + bytes(-len(data) % 16)

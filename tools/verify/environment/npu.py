@@ -162,7 +162,7 @@ class _Attached(threading.Thread):
 
 @contextmanager
 def attached_npu(image: Path, board: Board, counts: bool = False) -> Iterator[tuple[_Attached, list[str]]]:
-    """A model of a board's NPU, and the options by which QEMU, started with them, runs an image with it.
+    """Yields a model of a board's NPU, and the options by which QEMU, started with them, runs an image with it.
 
     Args:
         counts: see QemuWithNpu.
@@ -189,7 +189,7 @@ class QemuWithNpu(Qemu):
     runs: list[list[Operation]] = field(default_factory=list, compare=False)
 
     def run(self, image: Path, inputs: bytes | None = None, timeout: float = 120, model: str = "") -> Result:
-        """See Hosted.run(); the NPU's errors are part of the error."""
+        """Runs an image, see Hosted.run(); the NPU's errors are part of the error."""
         with attached_npu(image, self.board, self.counts) as (attached, debugger):
 
             def command(options: Sequence[str]) -> list[str]:

@@ -17,7 +17,7 @@ _NANOSECONDS_PER_INSTRUCTION = 1 << _ICOUNT_SHIFT
 
 
 def command_line(elf: Path, board: Board, qemu: Path, options: Sequence[str]) -> list[str]:
-    """The command line that runs an image on its board's machine.
+    """Returns the command line that runs an image on its board's machine.
 
     Args:
         elf: the image.
@@ -58,7 +58,7 @@ class Qemu:
     qemu: Path
 
     def run(self, image: Path, inputs: bytes | None = None, timeout: float = 120, model: str = "") -> Result:
-        """See Hosted.run()."""
+        """Runs an image, see Hosted.run()."""
         return run_hosted(
             self, image, lambda options: command_line(image, self.board, self.qemu, options), inputs, timeout, model
         )

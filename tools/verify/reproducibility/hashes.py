@@ -21,7 +21,7 @@ def compute(programs: list[str]) -> dict[tuple[str, str], str]:
 
 
 def write(hashes: dict[tuple[str, str], str], command: str) -> str:
-    """The text of the file; `command` writes it."""
+    """Returns the text of the file; `command` writes it."""
     lines = [f"{digest} {core} {target}\n" for (target, core), digest in sorted(hashes.items())]
     return _HEADER.format(command) + "".join(lines)
 
@@ -33,7 +33,7 @@ def read(text: str) -> dict[tuple[str, str], str]:
 
 
 def differences(recorded: dict[tuple[str, str], str], computed: dict[tuple[str, str], str]) -> list[str]:
-    """A line per program that is not as recorded."""
+    """Returns a line per program that is not as recorded."""
     lines = []
     for key in sorted(recorded.keys() | computed.keys()):
         target, core = key

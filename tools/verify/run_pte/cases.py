@@ -52,13 +52,13 @@ class Case:
 
 @dataclass(frozen=True)
 class CaseResult:
-    """What a case gave.
+    """The result of a case.
 
     Attributes:
       error: `Ok`, the name of ExecuTorch's error, or how the case ended the image: `Crash`, `Fault`, `Abort`,
         `Timeout`, ...
-      step: what the runner did then: load, input, execute or output.
-      messages: what was logged, and what the error means.
+      step: the runner's step then: load, input, execute or output.
+      messages: the log, and the meaning of the error.
       outputs: empty if there was an error.
       load, execute: instructions; None where they are not counted, on this machine.
       method, planned, temp: bytes of the arenas.
@@ -75,7 +75,7 @@ class CaseResult:
     temp: int = 0
 
     def text(self) -> str:
-        """The error's name and what is known about it, in one line."""
+        """Returns the error's name and what is known about it, in one line."""
         return ": ".join([self.error, "; ".join(self.messages)]) if self.messages else self.error
 
 
@@ -151,7 +151,7 @@ def _batches(encoded: Sequence[bytes], is_emulated: bool) -> Iterator[list[int]]
 
 
 def _sections(console: str) -> list[str]:
-    """What was printed during each case."""
+    """Returns what was printed during each case."""
     return re.split(r"^CASE \d+\n", console, flags=re.MULTILINE)[1:]
 
 
@@ -162,7 +162,7 @@ def _messages(section: str) -> tuple[str, ...]:
 
 
 def _crash_text(error: EmulationError) -> str:
-    """What a sanitizer says, or how the image ended."""
+    """Returns what a sanitizer says, or how the image ended."""
     found = re.search(r"runtime error: .*|(?<=ERROR: )AddressSanitizer: [^\n(]*", error.reason)
     place = re.search(r"#\d+ 0x\w+ in ((?:torch|executorch)\S*)", error.reason)
     return (found[0] if found else error.reason.splitlines()[0]) + (f" in {place[1]}" if place else "")
@@ -171,7 +171,7 @@ def _crash_text(error: EmulationError) -> str:
 def _decode(
     data: bytes, environment: Hosted
 ) -> Iterator[tuple[int, int, tuple[Value, ...], int | None, int | None, int, int, int]]:
-    """Per case its error and step, outputs, and the counts in CaseResult's order."""
+    """Yields error and step, outputs, and the counts in CaseResult's order, of each case."""
     position = 0
     while position < len(data):
         error, step, count, load, execute, method, planned, temp = _RESULT.unpack_from(data, position)

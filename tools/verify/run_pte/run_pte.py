@@ -43,13 +43,13 @@ class RunError(UserError):
 
 @dataclass(frozen=True)
 class Runners:
-    """What //tools/verify/run_pte:runners or :daily_runners lists: per board its runner, `host` for this machine's."""
+    """The list of //tools/verify/run_pte:runners or :daily_runners: per board its runner, `host` for this machine's."""
 
     boards: dict[str, Runner]
 
 
 def read_runners() -> Runners:
-    """Reads the index of the runner images from the runfiles that this file lies in; run_pte_vgf has none there."""
+    """Reads the index of the runner images from the runfiles that hold this file; run_pte_vgf has none there."""
     root = Path(__file__).parents[len(Path(_FOLDER).parts)]
     found = [root / _FOLDER / name for name in _INDEXES if (root / _FOLDER / name).exists()]
     if not found:
@@ -76,7 +76,7 @@ def _load_input(path: Path) -> np.ndarray:
 
 
 def _array(index: int, tensor: Tensor, given: np.ndarray | None) -> np.ndarray:
-    """The array that was given for an input if it fits, else ones."""
+    """Returns the array that was given for an input if it fits, else ones."""
     scalar_type, shape = int(tensor.scalar_type), tuple(tensor.sizes or ())
     kind = numpy_dtype(scalar_type)
     if kind is None:
@@ -105,7 +105,7 @@ def _encode_tensor(index: int, tensor: Tensor, given: np.ndarray | None) -> byte
 
 
 def _wanted(plan: Any, inputs: Sequence[np.ndarray]) -> list[int]:
-    """The places of the plan's inputs among its values, if as many are given or none."""
+    """Returns the places of the plan's inputs among its values, if as many are given or none."""
     wanted = list(plan.inputs or [])
     if inputs and len(inputs) != len(wanted):
         raise RunError(
@@ -116,7 +116,7 @@ def _wanted(plan: Any, inputs: Sequence[np.ndarray]) -> list[int]:
 
 
 def _exported_number(value: Any, one: Any) -> Any:
-    """The number that a program was exported with, the only one that it takes; else one."""
+    """Returns the number that a program was exported with, the only one that it takes; else one."""
     number = next(iter(vars(value).values()), None)
     return one if number is None else number
 
@@ -130,7 +130,7 @@ def check_outputs(plan: Any) -> None:
 
 
 def find_plan(program: Path, method: str | None) -> Any:
-    """A method of a program, the first one if none is named.
+    """Returns a method of a program, the first one if none is named.
 
     Raises:
         RunError: there is no such method.
@@ -145,7 +145,8 @@ def find_plan(program: Path, method: str | None) -> Any:
 
 
 def encode_inputs(program: Path, inputs: Sequence[np.ndarray], method: str | None = None) -> tuple[bytes, ...]:
-    """The inputs of a program's method, the first one if none is named, as the runner takes them: those given, or ones.
+    """Returns the inputs of a program's method, the first one if none is named, as the runner takes them: those given,
+    or ones.
 
     Raises:
         RunError: they do not fit the program.
@@ -222,7 +223,9 @@ def run(
 
 
 def for_this_command(message: str) -> str:
-    """What the runtime says of images that were built for a program, as it is here: every kernel and no backend."""
+    """Rewrites a message of the runtime, which is about images built for a program, for this tool, which has every
+    kernel and no backend.
+    """
     missing = re.match(r"no kernel for operator (\S+?): the image was built", message)
     if missing:
         return (
@@ -239,7 +242,7 @@ def for_this_command(message: str) -> str:
 
 
 def has_vgf(program: Path) -> bool:
-    """Whether a program has parts for Vulkan; no if it is none, which its run tells."""
+    """Returns whether a program has parts for Vulkan; no if it is none, which its run tells."""
     try:
         plans = read(program).execution_plan
     except (ProgramError, OSError):
@@ -293,7 +296,7 @@ def save_outputs(outputs: Sequence[Value], folder: Path) -> list[Path]:
 
 
 def as_json(run_: CaseResult, files: Sequence[Path]) -> dict[str, Any]:
-    """The documented JSON of a run that worked."""
+    """Returns the documented JSON of a run that worked."""
     return {
         "outputs": [
             {"dtype": value.dtype, "shape": list(value.array.shape), "file": str(path)}
@@ -306,7 +309,7 @@ def as_json(run_: CaseResult, files: Sequence[Path]) -> dict[str, Any]:
 
 
 def error_json(error: RunError) -> dict[str, Any]:
-    """The documented JSON of a run that failed."""
+    """Returns the documented JSON of a run that failed."""
     return {
         "outputs": [],
         "instructions": {"load": None, "execute": None},
@@ -316,7 +319,7 @@ def error_json(error: RunError) -> dict[str, Any]:
 
 
 def note_of_methods(program: Path, method: str | None) -> list[str]:
-    """A line that says which method of a program with several ones is run."""
+    """Returns a line that says which method of a program with several ones is run."""
     names = [str(plan.name) for plan in read(program).execution_plan]
     if len(names) < 2:
         return []
@@ -338,7 +341,7 @@ def _text(run_: CaseResult, files: Sequence[Path], lines: list[str]) -> str:
 
 
 def _default_board(runners: Runners) -> str:
-    """The first that is emulated, which counts instructions."""
+    """Returns the first that is emulated, which counts instructions."""
     return next(board for board in runners.boards if board != "host")
 
 
@@ -373,7 +376,7 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
 
 
 def _words(arguments: argparse.Namespace) -> list[str]:
-    """The arguments, with paths that are valid in any directory."""
+    """Returns the arguments, with paths that are valid in any directory."""
     words = [str(arguments.program.absolute()), "--timeout", str(arguments.timeout)]
     words += [word for path in arguments.input for word in ("--input", str(path.absolute()))]
     words += ["--method", arguments.method] if arguments.method else []

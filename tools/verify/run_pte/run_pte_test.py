@@ -16,7 +16,7 @@ BOARDS = sorted(read_runners().boards)
 
 
 def _files(model: str) -> dict[str, Path]:
-    """A model's program and golden file, by suffix."""
+    """Returns a model's program and golden file, by suffix."""
     return {
         Path(name).suffix: Path(name).absolute() for name in os.environ[model].split() if not name.endswith(".json")
     }
@@ -201,7 +201,7 @@ def test_relative_paths_are_the_users(
 
 
 def _through_the_runner(array: np.ndarray, scalar_type: int, order: tuple[int, ...]) -> Value:
-    """What a runner returns that gives an input back: header and bytes without the padding of inputs."""
+    """Returns what a runner returns that gives an input back: header and bytes without the padding of inputs."""
     data = encode(array, scalar_type, order)
     header = 96
     nbytes = array.size * (2 if scalar_type == 15 else array.itemsize)
@@ -231,7 +231,7 @@ def test_every_dtype_and_dim_order_survives(scalar_type: int, dtype: str) -> Non
 
 
 def test_bfloat16_is_rounded_to_nearest_even() -> None:
-    # Spacing 2**-7 at 1: 1 + 2**-8 and 1 + 3 * 2**-8 lie halfway.
+    # The spacing at 1 is 2**-7: 1 + 2**-8 and 1 + 3 * 2**-8 are halfway.
     array = np.array([1.0, 1 + 2**-8, 1 + 3 * 2**-8, 1 + 2**-8 + 2**-20, -2.5], np.float32)
     value = _through_the_runner(array, 15, (0,))
     assert value.dtype == "BFloat16"

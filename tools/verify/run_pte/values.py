@@ -40,24 +40,24 @@ class Value:
 
 
 def dtype_name(scalar_type: int) -> str:
-    """ExecuTorch's name of a ScalarType."""
+    """Returns ExecuTorch's name of a ScalarType."""
     return _DTYPES[scalar_type][0] if scalar_type in _DTYPES else f"dtype {scalar_type}"
 
 
 def name_of(dtype: np.dtype) -> str:
-    """ExecuTorch's name of the dtype of an array."""
+    """Returns ExecuTorch's name of the dtype of an array."""
     return next(name for name, kind in _DTYPES.values() if dtype == kind)
 
 
 def numpy_dtype(scalar_type: int) -> np.dtype | None:
-    """NumPy's dtype of an array of a ScalarType; None if there is none. For BFloat16, float32."""
+    """Returns NumPy's dtype of an array of a ScalarType; None if there is none. For BFloat16, float32."""
     if scalar_type == _BFLOAT16:
         return np.dtype(np.float32)
     return np.dtype(_DTYPES[scalar_type][1]) if scalar_type in _DTYPES else None
 
 
 def elements(array: np.ndarray, scalar_type: int, dim_order: Sequence[int]) -> bytes:
-    """The bytes of one input in memory order.
+    """Returns the bytes of one input in memory order.
 
     Args:
         array: the elements, of numpy_dtype(scalar_type).
@@ -72,7 +72,7 @@ def elements(array: np.ndarray, scalar_type: int, dim_order: Sequence[int]) -> b
 
 
 def encode(array: np.ndarray, scalar_type: int, dim_order: Sequence[int]) -> bytes:
-    """The header and bytes of one input, of what elements() takes."""
+    """Returns the header and bytes of one input, of what elements() takes."""
     data = elements(array, scalar_type, dim_order)
     sizes = [*array.shape, *[0] * (RUNNER_MAX_DIM - array.ndim)]
     order = [*dim_order, *[0] * (RUNNER_MAX_DIM - array.ndim)]
@@ -80,7 +80,7 @@ def encode(array: np.ndarray, scalar_type: int, dim_order: Sequence[int]) -> byt
 
 
 def read_value(data: bytes, position: int) -> tuple[Value, int]:
-    """The value at a position of the runner's outputs, and the position after it."""
+    """Returns the value at a position of the runner's outputs, and the position after it."""
     scalar_type, dim, *rest, nbytes = _HEADER.unpack_from(data, position)
     sizes, order = rest[:dim], rest[RUNNER_MAX_DIM : RUNNER_MAX_DIM + dim]
     position += _HEADER.size

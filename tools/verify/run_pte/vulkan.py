@@ -31,7 +31,7 @@ def start(arguments: Sequence[str]) -> int | None:
         "--show_result=0",
         "--ui_event_filters=-info",
     ]
-    # Also where this module is another workspace's dependency.
+    # This also holds if this module is another workspace's dependency.
     return subprocess.run(
         [*command, f"@torch_fusion//{_TOOL}", "--", *arguments], cwd=directory, check=False
     ).returncode

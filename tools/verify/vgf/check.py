@@ -61,7 +61,7 @@ def check(program: Path, golden_file: Path, atol: float, rtol: float, timeout: f
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Command line entry point."""
+    """Runs the command line."""
     parser = argparse.ArgumentParser(prog="vgf_test", description=__doc__)
     parser.add_argument("--program", type=Path, required=True, help="the .pte")
     parser.add_argument("--golden", type=Path, required=True, help="its .golden.npz")

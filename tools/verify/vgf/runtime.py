@@ -1,7 +1,7 @@
 """Runs a program with the runtime in ExecuTorch's wheel: `runtime.py FILE.pte INPUTS.npz OUTPUTS.npz`.
 
 Both files have arrays `<sample>_<index>` in the shapes of the program. INPUTS.npz also has `samples`, how many there
-are, and `order_<index>`, in which order the dimensions of an input lie in memory.
+are, and `order_<index>`, the order of an input's dimensions in memory.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ import sys
 import numpy as np
 import torch
 
-# What executorch.runtime wraps, without the exporter, whose import takes seconds; and kernels of quantized operators.
-from executorch.extension.pybindings import _portable_lib
+# executorch.runtime wraps this, without the exporter, whose import takes seconds; and kernels of quantized operators.
+from executorch.extension.pybindings.portable_lib import _load_for_executorch
 from executorch.kernels import quantized as _quantized  # noqa: F401
 
 
 def _tensor(array: np.ndarray, order: list[int]) -> torch.Tensor:
-    """The array as a tensor that lies in memory in this order."""
+    """Returns the array as a tensor with this order in memory."""
     return torch.from_numpy(np.asarray(array.transpose(order), order="C")).permute(np.argsort(order).tolist())
 
 
 def main(program: str, inputs: str, outputs: str) -> None:
-    module = _portable_lib._load_for_executorch(program)
+    module = _load_for_executorch(program)
     results: dict[str, np.ndarray] = {}
     with np.load(inputs) as arrays:
         orders = [arrays[name].tolist() for name in arrays if name.startswith("order_")]

@@ -23,10 +23,10 @@ import numpy as np
 from tools.artifacts.program.program import Tensor, read
 from tools.quiet.console import UserError
 
-# As Vulkan calls the layers, the one that is on top first.
+# Vulkan's names of the layers, the topmost first.
 _LAYERS = {"VkLayer_Graph.json": "VK_LAYER_ML_Graph_Emulation", "VkLayer_Tensor.json": "VK_LAYER_ML_Tensor_Emulation"}
 
-# What the runtime logs of its way, which says nothing about an error.
+# The runtime logs these steps, which say nothing about an error.
 _PROGRESS = ("[VGFSetup.cpp", "[VGFBackend.cpp")
 
 
@@ -35,7 +35,8 @@ class VulkanError(UserError):
 
 
 def _environment(folder: Path) -> dict[str, str]:
-    """The variables with which Vulkan's loader finds the layers and the driver, and nothing that the machine has.
+    """Returns the variables with which Vulkan's loader finds the layers and the driver, and nothing that the machine
+    has.
 
     Args:
       folder: a temporary one.
@@ -62,7 +63,7 @@ def _environment(folder: Path) -> dict[str, str]:
 
 
 def run(program: Path, samples: Sequence[Sequence[np.ndarray]], timeout: float) -> list[list[np.ndarray]]:
-    """The outputs of a program for each of the samples.
+    """Returns the outputs of a program for each of the samples.
 
     Args:
       program: the .pte.
@@ -112,12 +113,17 @@ def run(program: Path, samples: Sequence[Sequence[np.ndarray]], timeout: float) 
 
 
 def _explain(result: subprocess.CompletedProcess[str]) -> str:
-    """What the runtime said last, and how it ended."""
+    """Returns what the runtime said last, and how it ended."""
     missing = re.findall(r"Missing operator: \[\d+\] (\S+)", result.stderr)
     if missing:
         return f"ExecuTorch's runtime has no kernels of {', '.join(missing)}; write the layers another way."
+    if "VgfBackend is not registered" in result.stderr:
+        return (
+            "the runtime in this release's wheel of ExecuTorch has no VGF backend; it exports such programs, and the "
+            "default release runs them: docs/build.md"
+        )
     lines = [line for line in result.stderr.splitlines() if line.strip() and not line.startswith(_PROGRESS)]
-    # Of a traceback only the error.
+    # Keeps only the error of a traceback.
     said = [line for line in lines if line.startswith("[") or not line.startswith((" ", "Traceback"))][-5:]
     if result.returncode < 0:
         said.append(f"the runtime ended by {signal.Signals(-result.returncode).name}")

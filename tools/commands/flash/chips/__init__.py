@@ -11,11 +11,11 @@ from tools.commands.flash.chip import Chip
 
 @cache
 def chips() -> tuple[Chip, ...]:
-    """All chips, by the names of their modules."""
+    """Returns all chips, by the names of their modules."""
     names = sorted(module.name for module in pkgutil.iter_modules(__path__))
     return tuple(importlib.import_module(f"{__name__}.{name}").CHIP for name in names)
 
 
 def chip_of_target(target: str) -> Chip | None:
-    """The chip of a target of pyOCD; None if it is not known here."""
+    """Returns the chip of a target of pyOCD; None if it is not known here."""
     return next((chip for chip in chips() if chip.target == target), None)

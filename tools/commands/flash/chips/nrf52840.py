@@ -15,5 +15,7 @@ CHIP = Chip(
     register=0x10000100,
     mask=0xFFFFFFFF,
     identity=0x52840,
+    # INFO.VARIANT, in ASCII.
+    revision=0x10000104,
     debug_port=cortex_m4_port(0x008, ap_words=_CONTROL, designer=NORDIC),
 )

@@ -15,8 +15,8 @@ from tools.commands.flash.debug_port import (
 
 
 def _debug_port() -> DebugPort:
-    """The debug port of core 0, of three on the wire, with the AHB-AP, SCS, DWT and breakpoint unit of a Cortex-M0+
-    (DDI 0484, table of debug components).
+    """Returns the debug port of core 0, of three on the wire, with the AHB-AP, SCS, DWT and breakpoint unit of a
+    Cortex-M0+ (DDI 0484, table of debug components).
     """
     parts = {0xE000E000: 0x008, 0xE0001000: 0x00A, 0xE0002000: 0x00B}
     words = component(ROM_TABLE, 0x4C0, ARM, ROM_CLASS) | entries(ROM_TABLE, parts)

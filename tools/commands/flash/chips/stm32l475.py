@@ -1,4 +1,4 @@
-"""STM32L475: RM0351, "Debug support" and FLASH, "Flash option register"."""
+"""Describes the STM32L475: RM0351, "Debug support" and FLASH, "Flash option register"."""
 
 from __future__ import annotations
 

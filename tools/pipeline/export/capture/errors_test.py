@@ -8,9 +8,16 @@ from pathlib import Path
 import pytest
 
 from tools.pipeline.export.capture.diagnosis import in_floating_point
-from tools.pipeline.export.capture.words import in_words
+from tools.pipeline.export.capture.words import WordedConsole, in_words
 from tools.pipeline.export.options import Options, read_options
-from tools.pipeline.export.testing import export_file, export_source, model_source, options_file, run_tool
+from tools.pipeline.export.testing import (
+    SilentConsole,
+    export_file,
+    export_source,
+    model_source,
+    options_file,
+    run_tool,
+)
 from tools.quiet.console import UserError
 
 _X = "(torch.ones(2, 4),)"
@@ -302,6 +309,14 @@ def test_who_computes_in_other_dtypes_of_floating_point_is_told_what_to_call(tmp
 )  # fmt: skip
 def test_messages_have_no_names_of_pytorchs_inside(said: str, meaning: str) -> None:
     assert in_words(said) == meaning.format(unwritten="an operator that no line of the model has written")
+
+
+def test_operators_with_the_same_words_are_said_once() -> None:
+    console = SilentConsole()
+    worded = WordedConsole(console)
+    for number in range(2):
+        worded.say(f"on the core: aten_copy_default_{number}")
+    assert console.said == ["on the core: an operator that no line of the model has written"]
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,8 @@ def in_words(text: str) -> str:
 
 
 class WordedConsole(Console):
-    """A console that rewords all messages in terms of the model.
+    """A console that rewords all messages in terms of the model, and says none twice: several operators may have the
+    same words.
 
     Args:
       console: prints the messages.
@@ -42,9 +43,13 @@ class WordedConsole(Console):
 
     def __init__(self, console: Console) -> None:
         self._console = console
+        self._said: set[str] = set()
 
     def say(self, text: str) -> None:
-        self._console.say(in_words(text))
+        text = in_words(text)
+        if text not in self._said:
+            self._said.add(text)
+            self._console.say(text)
 
     @contextlib.contextmanager
     def shown(self) -> Iterator[None]:

@@ -140,21 +140,22 @@ def _convolution(out: tuple[int, ...], given: dict[str, Any]) -> Work:
     if dims == 1:
         image, out, weight = ((*shape[:2], 1, shape[2]) for shape in (image, out, weight))
         stride, padding, dilation = [1, *stride], [0, *padding], [1, *dilation]
-    if given.get("transposed"):
-        plane = Geometry(image, out, weight, stride, padding, dilation, groups)
-        return Work("transposed", transposed_in_float(plane))
-    # In depth, a plane of the weights over a plane of the image is a convolution of images. All but the first one over
-    # a plane add to its results.
-    depth = (each[-3] for each in (image, out, weight, stride, padding, dilation))
-    over = parts(*depth) if dims > 2 else [(1, 1)]
-    first, added = sum(count for count, _ in over), sum(count * (taps - 1) for count, taps in over if taps)
-    outputs = math.prod(out)
+    transposed = bool(given.get("transposed"))
+    outputs, deep = math.prod(out), [each[-3:] for each in (image, out, weight, stride, padding, dilation)]
     image, out, weight = ((*shape[:2], *shape[-2:]) for shape in (image, out, weight))
     plane = Geometry(image, out, weight, stride[-2:], padding[-2:], dilation[-2:], groups)
-    amounts = convolution_in_float(plane)
+    amounts_of = transposed_in_float if transposed else convolution_in_float
+    amounts = amounts_of(plane)
     if dims > 2:
-        pairs = zip(amounts[2:], convolution_in_float(plane, is_added=True)[2:], strict=True)
+        # In depth, a plane of the weights over a plane of the image is a convolution of images. All but the first one
+        # over a plane add to its results.
+        depth = [each[0] for each in deep]
+        over = [part for phase in _phases(*depth) for part in phase] if transposed else parts(*depth)
+        first, added = sum(count for count, _ in over), sum(count * (taps - 1) for count, taps in over if taps)
+        pairs = zip(amounts[2:], amounts_of(plane, is_added=True)[2:], strict=True)
         amounts = (1, outputs, *(first * one + added * other for one, other in pairs), added * math.prod(out))
+    if transposed:
+        return Work("transposed", amounts)
     if groups == 1:
         return Work("convolution3d" if dims > 2 else "convolution", amounts)
     if weight[1] > 1 or image[1] < WORD or dims > 2:
@@ -218,11 +219,14 @@ def convolution_in_float(of: Geometry, is_added: bool = False) -> tuple[int, ...
     return (1, math.prod(of.out), *(passes * count for count in counts))
 
 
-def transposed_in_float(of: Geometry) -> tuple[int, ...]:
+def transposed_in_float(of: Geometry, is_added: bool = False) -> tuple[int, ...]:
     """Returns the amounts that determine the cost of a transposed convolution in floating point.
 
     It is one convolution for each distance of results from the first one of a stride: see phase_of() in
     kernels/portable/convolution.cpp.
+
+    Args:
+      is_added: whether it adds to results, which it must not do twice.
 
     Returns:
       those of convolution_in_float().
@@ -231,7 +235,7 @@ def transposed_in_float(of: Geometry) -> tuple[int, ...]:
     down, across = (_phases(*axis) for axis in sizes)
     channels, passes = _passes(of, of.weight[1])
     inner = of.weight[0] // of.groups
-    found = [_blocks(rows, columns, channels * inner, True, True) for rows in down for columns in across]
+    found = [_blocks(rows, columns, channels * inner, not is_added, True) for rows in down for columns in across]
     return (1, math.prod(of.out), *(passes * sum(counts) for counts in zip(*found, strict=True)))
 
 

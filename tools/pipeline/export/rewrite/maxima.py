@@ -6,10 +6,19 @@ import operator
 from collections.abc import Mapping
 from typing import Any
 
+import torch
 from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
 
 from tools.pipeline.export.ir.rewriting import emit, named_arguments, rename_output
+
+_aten = torch.ops.aten
+
+
+def drop_pool_places(program: ExportedProgram) -> None:
+    """Drops the indices of poolings that nothing reads, in place."""
+    alone = {_aten.max_pool2d_with_indices.default: _aten.max_pool2d.default}
+    drop_unused_argmax(program.graph_module, alone, program)
 
 
 def drop_unused_argmax(module: GraphModule, alone: Mapping[Any, Any], program: ExportedProgram | None = None) -> None:

@@ -19,42 +19,40 @@ from tools.pipeline.export.rewrite.added_dimension import AddedDimension, Call
 
 _aten = torch.ops.aten
 
-# Layers with weights, and the number of dimensions of an operand without a batch.
+# Layers and poolings, and the number of dimensions of an operand without a batch.
 _LAYERS: dict[Any, int] = {
     _aten.linear.default: 1,
-    **dict.fromkeys((_aten.conv1d.default, _aten.conv1d.padding, _aten.conv_transpose1d.default), 2),
-    **dict.fromkeys((_aten.conv2d.default, _aten.conv2d.padding, _aten.conv_transpose2d.input), 3),
-    **dict.fromkeys((_aten.conv3d.default, _aten.conv3d.padding), 4),
-}
-
-# Poolings, which keep a batch but don't begin one: sums over channels are written as poolings of other tensors.
-_POOLINGS: dict[Any, int] = {
-    **dict.fromkeys((_aten.max_pool1d.default, _aten.avg_pool1d.default, _aten.adaptive_avg_pool1d.default), 2),
     **dict.fromkeys(
         (
-            _aten.max_pool2d.default, _aten.avg_pool2d.default, _aten.adaptive_avg_pool2d.default,
-            _aten.pixel_shuffle.default,
+            _aten.conv1d.default, _aten.conv1d.padding, _aten.conv_transpose1d.default, _aten.max_pool1d.default,
+            _aten.avg_pool1d.default, _aten.adaptive_avg_pool1d.default,
+        ),
+        2,
+    ),
+    **dict.fromkeys(
+        (
+            _aten.conv2d.default, _aten.conv2d.padding, _aten.conv_transpose2d.input, _aten.max_pool2d.default,
+            _aten.avg_pool2d.default, _aten.adaptive_avg_pool2d.default, _aten.pixel_shuffle.default,
         ),
         3,
     ),
+    **dict.fromkeys((_aten.conv3d.default, _aten.conv3d.padding), 4),
 }  # fmt: skip
 
 # Operators that work on the last dimensions of their operand.
 _UNCHANGED = (_aten.linear.default, _aten.layer_norm.default, _aten.rms_norm.default)
 
 
-def add_batch(program: ExportedProgram, begins_with_poolings: bool = False) -> None:
+def add_batch(program: ExportedProgram) -> None:
     """Rewrites layers without a batch, and the operators that follow them, in place.
 
     Args:
       program: functional; nodes without known shapes stay unchanged.
-      begins_with_poolings: whether poolings begin a batch, too.
     """
-    layers = {**_LAYERS, **_POOLINGS} if begins_with_poolings else _LAYERS
     AddedDimension(
         place=0,
-        begins=lambda node: layers.get(node.target) == _dims(node),
-        goes_on=lambda node: node.target in _UNCHANGED or _POOLINGS.get(node.target) == _dims(node),
+        begins=lambda node: _LAYERS.get(node.target) == _dims(node),
+        goes_on=lambda node: node.target in _UNCHANGED,
         writes=_WRITES,
     ).add(program)
 

@@ -32,8 +32,6 @@ from tools.pipeline.export.ir.operators import (
     QUANTIZE,
 )
 from tools.pipeline.export.ir.rewriting import emit, named_arguments, replace_node, run_decompositions
-from tools.pipeline.export.rewrite.maxima import drop_unused_argmax
-from tools.pipeline.export.rewrite.unbatched import add_batch
 from tools.pipeline.export.upstream.gaps import is_open
 from tools.pipeline.export.upstream.replaced import replaced
 
@@ -58,19 +56,6 @@ def compose_layers(program: ExportedProgram) -> ExportedProgram:
     """
     called = {node.target for node in program.graph.nodes if node.op == "call_function"}
     return run_decompositions(program, dict(_COMPOSED)) if called & _COMPOSED.keys() else program
-
-
-def drop_pool_places(program: ExportedProgram) -> None:
-    """Drops the indices of poolings that nothing reads, in place."""
-    alone = {_aten.max_pool2d_with_indices.default: _aten.max_pool2d.default}
-    drop_unused_argmax(program.graph_module, alone, program)
-
-
-def add_batches(program: ExportedProgram) -> None:
-    """Gives layers, including poolings, without a batch a batch of one, in place. Volume poolings are made of such
-    poolings.
-    """
-    add_batch(program, begins_with_poolings=True)
 
 
 def pad_outside(program: ExportedProgram) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -156,8 +157,8 @@ def in_a_line(error: BaseException) -> str:
     """Returns the message of an exception's root cause in one line."""
     while error.__cause__ is not None:
         error = error.__cause__
-    # torch's graph follows an empty line.
-    return " ".join(str(error).split("\n\n")[0].split()).rstrip(".") or type(error).__name__
+    # torch's graph follows, at times after an empty line.
+    return " ".join(re.split(r"\n\n|\ngraph\(", str(error))[0].split()).rstrip(".") or type(error).__name__
 
 
 @contextlib.contextmanager

@@ -61,7 +61,7 @@ def lower_model(asked: LoweringRequest) -> LoweredModel:
             source = dataclasses.replace(source, weights=dataclasses.replace(source.weights, in_int8=in_int8))
             (quantized, edge), in_float = where_possible(lowered, in_float, source, path, console)
     floating = functools.cache(lambda: lower_method(asked.file, asked.eager, None))
-    without_int8 = _without_int8(asked, floating, quantized, edge, target)
+    without_int8, note = _without_int8(asked, floating, quantized, edge, target)
     if without_int8 is not None:
         return without_int8
     before = in_float
@@ -71,10 +71,12 @@ def lower_model(asked: LoweringRequest) -> LoweredModel:
     if in_float != before:
         (quantized, edge), in_float = where_possible(lowered, in_float, source, path, console)
         # More locations may be in floating point now than int8 is worth.
-        without_int8 = _without_int8(asked, floating, quantized, edge, target)
+        without_int8, note = _without_int8(asked, floating, quantized, edge, target)
         if without_int8 is not None:
             return without_int8
         quantized = dataclasses.replace(quantized, accurate=in_float - before)
+    if note:
+        console.say(f"export: note: {path}: {note}")
     unquantized = quantize.unquantized(edge, path)
     # The report lists all of them.
     places = [place for _, place in unquantized]
@@ -137,37 +139,36 @@ def _without_int8(
     quantized: Quantized,
     edge: ExportedProgram,
     target: CortexMTargetConfig,
-) -> LoweredModel | None:
+) -> tuple[LoweredModel | None, str]:
     """Returns the model all in floating point if nothing is int8, or if that takes far fewer instructions and no more
-    bytes.
+    bytes; and None if the program is int8, with a note if that is slower.
 
-    Prints the choice, the estimates of the other form, and the attribute that selects it if int8 is slower.
+    The note has the estimates of the other form and the attribute that selects it. It is printed here for a model in
+    floating point.
 
     Args:
       floating: makes the program in floating point.
       edge: the int8 program.
-
-    Returns None if the program is int8.
     """
 
     in_int8, in_float = quantized.instructions or (0, 0)
     has_int8 = quantize.is_quantized(quantized.module)
     if quantized.floating is None or quantized.instructions is None or (has_int8 and in_int8 <= in_float):
-        return None
+        return None, ""
     if asked.options.weight_dtype != "int8" or any(dtype == "int4" for _, dtype in asked.options.weight_dtypes):
         # A user who asks for small weights doesn't want large ones.
-        return None
+        return None, ""
     path, options = asked.file.path, asked.options
     try:
         emitted = floating()
     except UserError:
         # The model can only be exported in int8.
-        return None
+        return None, ""
     nodes, *floating_bytes = optimized(emitted, options)
     in_float = costs.instructions(nodes, costs.Costs(options.core))
     if has_int8:
         if in_int8 <= in_float:
-            return None
+            return None, ""
         int8 = copy.deepcopy(edge)
         if options.io == "int8":
             lower.BORDER.remove(int8, path)
@@ -180,11 +181,10 @@ def _without_int8(
         is_worth_it = options.io == "float32" and in_float <= _WORTH * in_int8
         if not is_worth_it or growth > options.float_growth:
             chooses = f"float_growth = {growth}" if is_worth_it else 'backend = "portable"'
-            asked.console.say(
-                f"export: note: {path}: the program is int8, for about {takes[0]}; floating point would take about "
-                f"{takes[1]}, and {chooses} chooses it."
+            return None, (
+                f"the program is int8, for about {takes[0]}; floating point would take about {takes[1]}, and {chooses} "
+                "chooses it."
             )
-            return None
         note = (
             f"everything stays in floating point, for about {takes[1]}; int8 would take about {takes[0]}, and "
             "float_where_faster = False chooses it."
@@ -197,4 +197,4 @@ def _without_int8(
     made = report.make_float_report(asked.name, asked.options.core, quantized.floating, accuracy, note, path)
     inputs, results = asked.eager.names
     quantization = Quantization(asked.options.io, [None for _ in inputs], [None for _ in results])
-    return LoweredModel(emitted, asked.eager.samples, outputs, quantization, made)
+    return LoweredModel(emitted, asked.eager.samples, outputs, quantization, made), note

@@ -224,6 +224,11 @@ _LAYERS = {
         "return self.f(self.pool(self.a(x)).flatten(1))",
         "(torch.randn(1, 3, 10, 10),)",
     ),
+    "pooled without a batch": (
+        "self.a = nn.Conv2d(3, 8, 3); self.f = nn.Linear(16, 3)",
+        "y = F.max_pool3d(self.a(x).view(1, 4, 2, 8, 8), 2)\nreturn self.f(F.avg_pool2d(y.view(4, 4, 4), 2).flatten())",
+        "(torch.randn(1, 3, 10, 10),)",
+    ),
     "output padding": (
         "self.a = nn.Conv2d(3, 8, 3, 2, 1); self.b = nn.ConvTranspose2d(8, 3, 3, 2, 1, output_padding=1)",
         "return self.b(self.a(x).relu())",

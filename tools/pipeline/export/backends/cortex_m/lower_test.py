@@ -589,6 +589,12 @@ def test_who_asks_for_int8_gets_it_where_floating_point_is_hardly_faster(tmp_pat
     ("forward", "inputs", "init", "operators"),
     [
         ("return self.c(x)", "(torch.randn(1, 1, 4, 6, 6),)", "self.c = nn.Conv3d(1, 4, 3)", {"convolution"}),
+        (
+            "return self.c(x)",
+            "(torch.randn(1, 1, 4, 6, 6),)",
+            "self.c = nn.ConvTranspose3d(1, 4, 3, 2)",
+            {"convolution"},
+        ),
         ("return x.cumsum(1)", "(torch.randn(2, 12),)", "pass", {"cumsum"}),
     ],
 )

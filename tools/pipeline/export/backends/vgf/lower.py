@@ -21,7 +21,7 @@ from executorch.exir.backend.backend_details import PreprocessResult
 from executorch.exir.backend.compile_spec_schema import CompileSpec
 from executorch.exir.dialects._ops import ops as exir_ops
 from executorch.exir.schema import Program
-from executorch.extension.pybindings import _portable_lib
+from executorch.extension.pybindings.portable_lib import _get_operator_names
 from executorch.kernels import quantized as _quantized  # noqa: F401
 from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
@@ -213,7 +213,7 @@ def _checking_borders() -> Iterator[None]:
 def without_kernel(program: Program) -> list[str]:
     """Lists the operators of an emitted program that the runtime in ExecuTorch's wheel lacks kernels for."""
     names = {f"{each.name}.{each.overload}".rstrip(".") for each in program.execution_plan[0].operators}
-    return sorted(names.difference(_portable_lib._get_operator_names()))
+    return sorted(names.difference(_get_operator_names()))
 
 
 def on_portable_kernels(rejected: Iterable[tuple[str, str, str]]) -> list[tuple[str, str, str]]:

@@ -67,6 +67,9 @@ def real_graph(node: Node, operands: Mapping[Node, Sequence[Tensor]]) -> GraphMo
     except (AssertionError, NotImplementedError, RuntimeError, TypeError):
         return None
     for each in list(module.graph.nodes):
+        value = getattr(module, each.target) if each.op == "get_attr" else each.meta.get("val")
+        if isinstance(value, Tensor) and value.is_complex():
+            return None
         if each.target in COPIES:
             each.replace_all_uses_with(each.args[0])
             module.graph.erase_node(each)

@@ -53,6 +53,7 @@ _ON_DIMS: dict[Any, tuple[int, ...]] = {
     _aten.transpose.int: (1, 2),
     _aten.unsqueeze.default: (1,),
 }
+_POWERS = (_aten.pow.Tensor_Scalar, _aten.pow.Tensor_Tensor)
 SPECTRA = (_own.stft.default, _own.spectrogram.default, _own.filtered_spectrogram.default)
 
 
@@ -419,6 +420,8 @@ class _RealNumbers:
             return self._product(first, first)
         if target == _aten.div.Tensor and not _is_complex(args[1]) and not node.kwargs:
             return self._emit(target, self._pair(first), self._beside_pairs(args[1]))
+        if target in _POWERS and not _is_complex(args[1]):
+            return self._raised(target, *args)
         if target in SUMS and all(isinstance(each, Node) and _is_complex(each) for each in args):
             one, other = map(self._pair, args)
             if one.meta["val"].dim() == other.meta["val"].dim():
@@ -520,6 +523,14 @@ class _RealNumbers:
             c, d = (self._part(self._pair(other), index) for index in (0, 1))
         ac, bd, ad, bc = (self._emit(_aten.mul.Tensor, *factors) for factors in ((a, c), (b, d), (a, d), (b, c)))
         return self._joined(self._emit(_aten.sub.Tensor, ac, bd), self._emit(_aten.add.Tensor, ad, bc))
+
+    def _raised(self, target: Any, base: Node, exponent: Any) -> Node:
+        """Computes a power with a real exponent."""
+        real, imaginary = (self._part(self._pair(base), index) for index in (0, 1))
+        size = self._emit(target, self._emit(_aten.hypot.default, real, imaginary), exponent)
+        angle = self._emit(_aten.mul.Tensor, self._emit(_aten.atan2.default, imaginary, real), exponent)
+        parts = [self._emit(function, angle) for function in (_aten.cos.default, _aten.sin.default)]
+        return self._joined(*(self._emit(_aten.mul.Tensor, size, part) for part in parts))
 
     # Absolute values, and sums of them.
 

@@ -1,0 +1,42 @@
+"""The `firmware_prove` rule: proves an image on a board."""
+
+load("//rules/private:transitions.bzl", "profile_transition")
+load(":firmware_flash.bzl", "flash_arguments")
+load(":launcher.bzl", "create_launcher")
+load(":providers.bzl", "FirmwareInfo")
+
+def _firmware_prove_impl(ctx):
+    (target,) = ctx.attr.firmware
+    firmware = target[FirmwareInfo]
+    if firmware.models:
+        fail("%s: the image has several models; prove an image of each" % ctx.label)
+    (spdx,) = [file for file in target[DefaultInfo].files.to_list() if file.basename.endswith(".spdx.json")]
+    program = firmware.program
+    arguments = flash_arguments(firmware) + [
+        "--golden",
+        program.golden,
+        "--manifest",
+        program.manifest,
+        "--program",
+        program.program,
+        "--spdx",
+        spdx,
+    ]
+    return [create_launcher(ctx, ctx.attr._prove, arguments, [])]
+
+firmware_prove = rule(
+    implementation = _firmware_prove_impl,
+    doc = """`bazel run` programs a board, runs the model's golden inputs over the console, compares with PyTorch, and writes
+`board_report.json` where it is started. Options after `--`: those of `<name>.flash`, `--simulate`, `--report FILE`; `--help` lists them.""",
+    attrs = {
+        "firmware": attr.label(
+            mandatory = True,
+            cfg = profile_transition,
+            providers = [FirmwareInfo],
+            doc = "The torch_firmware with the usual application; it is built with //firmware:profiling=on.",
+        ),
+        "_allowlist_function_transition": attr.label(default = "@bazel_tools//tools/allowlists/function_transition_allowlist"),
+        "_prove": attr.label(default = "//tools/commands/prove", executable = True, cfg = "exec"),
+    },
+    executable = True,
+)

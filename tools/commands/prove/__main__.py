@@ -1,0 +1,5 @@
+import sys
+
+from tools.commands.prove.prove import main
+
+sys.exit(main())

@@ -1,0 +1,146 @@
+"""Proofs on simulated boards, as a user starts them, and boards that fail on the way."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tools.artifacts.board_report.board_report import read_board_report
+from tools.commands.console.channel import ChannelClosed, MachineChannel
+from tools.commands.flash import simulated_probe
+from tools.commands.flash.testing import BoardUnderTest, discovery, nucleo
+from tools.commands.prove import prove
+
+_PROOFS = {Path(path).name.partition(".")[0]: Path(path).absolute() for path in os.environ["PROOFS"].split()}
+
+
+def _file(variable: str, suffix: str) -> str:
+    (path,) = [path for path in os.environ[variable].split() if path.endswith(suffix)]
+    return path
+
+
+@pytest.mark.parametrize("board", _PROOFS)
+def test_a_simulated_board_is_proven(board: str, tmp_path: Path) -> None:
+    command = [_PROOFS[board], "--simulate", "--samples", "5"]
+    done = subprocess.run(
+        command,
+        cwd=tmp_path,
+        env=os.environ | {"BUILD_WORKING_DIRECTORY": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    report = read_board_report(tmp_path / "board_report.json")
+    assert (report.board, report.place, report.model, report.passed) == (board, "simulator", "digits_int8", True)
+    found = {item.name: item.found for item in report.items}
+    assert found["golden inputs"] == "5 of 5 samples equal PyTorch to the bit"
+    assert 0 < report.stack_used < report.stack_size
+    assert sum(layer.measured for layer in report.layers) == pytest.approx(report.inference, rel=0.01)
+    # A cycle is an instruction on the simulator, however the image came into flash.
+    counted = [layer.instructions for layer in report.layers]
+    assert [layer.measured for layer in report.layers] == pytest.approx(counted, abs=2)
+
+
+@pytest.fixture(autouse=True)
+def _own_probes(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Hides the machine's own probes, which are none of a test's business."""
+    from pyocd.core.helpers import ConnectHelper
+
+    find = simulated_probe.SimulatedProbe.get_all_connected_probes
+    monkeypatch.setattr(ConnectHelper, "get_all_connected_probes", lambda **_: find())
+    yield
+    simulated_probe.disconnect_all()
+
+
+def _prove(tmp_path: Path, *more: str) -> int:
+    options = {
+        "--elf": _file("IMAGES", ".elf"),
+        "--hex": _file("IMAGES", ".hex"),
+        "--spdx": _file("IMAGES", ".spdx.json"),
+        "--algorithm": _file("ALGORITHM", ".elf"),
+        "--board": _file("BOARDS", "nucleo_wb55rg/board.json"),
+        "--golden": _file("MODEL", ".golden.npz"),
+        "--manifest": _file("MODEL", ".manifest.json"),
+        "--program": _file("MODEL", ".pte"),
+        "--report": str(tmp_path / "board_report.json"),
+        "--samples": "3",
+        "--patience": "1",
+    }
+    return prove.main([word for option in options.items() for word in option] + list(more))
+
+
+def _plug(*boards: BoardUnderTest) -> Callable[[pytest.MonkeyPatch], list[str]]:
+    def plug(_: pytest.MonkeyPatch) -> list[str]:
+        for number, board in enumerate(boards):
+            simulated_probe.connect(board.machine(), f"SIM{number}")
+        _, port = pty.openpty()
+        return ["--port", os.ttyname(port)]
+
+    return plug
+
+
+class _Lost(MachineChannel):
+    """The console of a board that falls silent, or is unplugged: while it starts, or at some request."""
+
+    request = 0
+    error: Exception | None = None
+    requests = 0
+    has_started = False
+
+    def write(self, data: bytes) -> None:
+        self.requests += 1
+        super().write(data)
+
+    def read(self, timeout: float) -> bytes:
+        if self.has_started and self.requests >= self.request:
+            if self.error is not None:
+                raise self.error
+            return b""
+        data = super().read(timeout)
+        self.has_started = bool(data)
+        return data
+
+
+# The frames are hello, a description of the input and of the output, then input and execution of each sample.
+_SECOND_SAMPLE = 6
+
+
+def _lose(request: int, error: Exception | None = None) -> Callable[[pytest.MonkeyPatch], list[str]]:
+    def lose(patch: pytest.MonkeyPatch) -> list[str]:
+        patch.setattr(_Lost, "request", request)
+        patch.setattr(_Lost, "error", error)
+        patch.setattr("tools.commands.flash.flash.MachineChannel", _Lost)
+        return ["--simulate"]
+
+    return lose
+
+
+@pytest.mark.parametrize(
+    ("prepare", "says"),
+    [
+        (_plug(), "no debug probe found: connect the board's debug USB port"),
+        (_plug(nucleo(), nucleo()), "several debug probes: SIM0 (Torch Fusion simulated nucleo_wb55rg), SIM1"),
+        (_plug(discovery()), "the probe is connected to another chip (device id 0x415, an STM32WB55 has 0x495)"),
+        (_lose(0), "printed nothing for 1 s and doesn't ask for input; its last line is: "),
+        (_lose(0, ChannelClosed("unplugged")), "the board was lost before its image asked for input: unplugged"),
+        (_lose(_SECOND_SAMPLE, ChannelClosed("unplugged")), "the board was lost at sample 2 of 3: unplugged"),
+        (_lose(_SECOND_SAMPLE), "the board was lost at sample 2 of 3: no answer from the simulated nucleo_wb55rg"),
+    ],
+)
+def test_a_board_that_fails_leaves_no_report(
+    prepare: Callable[[pytest.MonkeyPatch], list[str]],
+    says: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert _prove(tmp_path, *prepare(monkeypatch)) == 1
+    error = capsys.readouterr().err
+    assert error.startswith("prove: error: ") and says in error and error.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
