@@ -169,50 +169,38 @@ void copy_rows(
 /// Rows up to this long, as those of an image's pixels, are copied without a call.
 constexpr size_t kShortBytes = 64;
 
-/// Copies rows, at least one, of at least a byte.
-__attribute__((noinline)) void copy_short(
-    const char* from,
-    int32_t from_row,
-    char* to,
-    int32_t to_row,
-    size_t bytes,
-    size_t rows) {
-  if (bytes == sizeof(uint32_t)) {
-    // As the pixels of an image of four channels.
-    for (; rows > 0; --rows) {
-      uint32_t word;
-      std::memcpy(&word, from, sizeof(word));
-      std::memcpy(to, &word, sizeof(word));
-      from += from_row;
-      to += to_row;
-    }
-    return;
+ET_INLINE void copy_short(const char* from, char* to, size_t bytes) {
+  const char* const end = from + bytes;
+  const char* const words_end = end - bytes % sizeof(uint32_t);
+  while (from != words_end) {
+    uint32_t word;
+    std::memcpy(&word, from, sizeof(word));
+    std::memcpy(to, &word, sizeof(word));
+    from += sizeof(word);
+    to += sizeof(word);
   }
-  const size_t words = bytes / sizeof(uint32_t);
-  const size_t rest = bytes % sizeof(uint32_t);
-  from_row -= static_cast<int32_t>(bytes);
-  to_row -= static_cast<int32_t>(bytes);
-  do {
-    for (size_t i = words; i > 0; --i) {
-      uint32_t word;
-      std::memcpy(&word, from, sizeof(word));
-      std::memcpy(to, &word, sizeof(word));
-      from += sizeof(word);
-      to += sizeof(word);
-    }
-    for (size_t i = rest; i > 0; --i) {
-      *to++ = *from++;
-    }
+  while (from != end) {
+    *to++ = *from++;
+  }
+}
+
+/// Copies rows of one word, as pixels of four channels are.
+__attribute__((noinline)) void
+copy_words(const char* from, int32_t from_row, char* to, int32_t to_row, size_t rows) {
+  for (; rows > 0; --rows) {
+    uint32_t word;
+    std::memcpy(&word, from, sizeof(word));
+    std::memcpy(to, &word, sizeof(word));
     from += from_row;
     to += to_row;
-  } while (--rows > 0);
+  }
 }
 
 } // namespace
 
 void copy_bytes(const char* from, char* to, size_t bytes) {
   if (bytes <= kShortBytes) {
-    copy_short(from, 0, to, 0, bytes, 1);
+    copy_short(from, to, bytes);
   } else {
     std::memmove(to, from, bytes);
   }
@@ -272,12 +260,16 @@ void copy_view(const View& from, const View& to, CopyOrder order) {
       copy_rows(first, source, out, target, nest.size(), nest.rows(), size);
       continue;
     }
-    if (bytes <= kShortBytes) {
-      copy_short(first, source.row, out, target.row, bytes, nest.rows());
+    if (bytes == sizeof(uint32_t)) {
+      copy_words(first, source.row, out, target.row, nest.rows());
       continue;
     }
     for (size_t row = nest.rows(); row > 0; --row, first += source.row, out += target.row) {
-      std::memmove(out, first, bytes);
+      if (bytes <= kShortBytes) {
+        copy_short(first, out, bytes);
+      } else {
+        std::memmove(out, first, bytes);
+      }
     }
   } while (nest.next_rows());
 }
