@@ -1,7 +1,5 @@
 """Calls of operators with real tensors: what a program's instruction does, and what eager PyTorch makes of it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Calls of operators that PyTorch's database of samples does not show, by the arguments of the functional operators."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

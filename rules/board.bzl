@@ -104,6 +104,8 @@ Other regions are reserved, for `ethos_u()` if it names them, or only documented
 def board(name, core, npu = None, **kwargs):
     """Defines a board, its platform, `<name>.platform`, whose parent is the core's, and `<name>.npu`.
 
+    `<name>.proofs` are the reports of real boards in the folder `proofs`.
+
     Args:
       name: the board's name.
       core: the core, a value of //platforms:core.
@@ -122,6 +124,11 @@ def board(name, core, npu = None, **kwargs):
         description = json.encode(npu) if npu else "",
         clock_hz = kwargs.get("clock_hz"),
         memory = kwargs.get("memory"),
+        visibility = ["//visibility:public"],
+    )
+    native.filegroup(
+        name = name + ".proofs",
+        srcs = native.glob(["proofs/*.json"], allow_empty = True),
         visibility = ["//visibility:public"],
     )
     board_rule(

@@ -1,5 +1,7 @@
 """The `firmware_prove` rule: proves an image on a board."""
 
+load("//rules/private:page.bzl", "PAGE_ATTRS", "describe_graph")
+load("//rules/private:toolchain_files.bzl", "tools_of")
 load("//rules/private:transitions.bzl", "profile_transition")
 load(":firmware_flash.bzl", "flash_arguments")
 load(":launcher.bzl", "create_launcher")
@@ -12,6 +14,7 @@ def _firmware_prove_impl(ctx):
         fail("%s: the image has several models; prove an image of each" % ctx.label)
     (spdx,) = [file for file in target[DefaultInfo].files.to_list() if file.basename.endswith(".spdx.json")]
     program = firmware.program
+    toolchain = ctx.files._arm_gnu_toolchain
     arguments = flash_arguments(firmware) + [
         "--golden",
         program.golden,
@@ -21,14 +24,24 @@ def _firmware_prove_impl(ctx):
         program.program,
         "--spdx",
         spdx,
+        "--objdump",
+        tools_of(toolchain)["objdump"],
+        "--sizes",
+        firmware.report_json,
+        "--graph",
+        describe_graph(ctx, firmware, ctx.label.name + ".data"),
     ]
-    return [create_launcher(ctx, ctx.attr._prove, arguments, [])]
+    arguments += ["--quantization", program.report] if program.report else []
+    for option, files in {"--library": ctx.files._libraries, "--licence": ctx.files._licences}.items():
+        for file in files:
+            arguments += [option, file]
+    return [create_launcher(ctx, ctx.attr._prove, arguments, toolchain)]
 
 firmware_prove = rule(
     implementation = _firmware_prove_impl,
     doc = """`bazel run` programs a board, runs the model's golden inputs over the console, compares with PyTorch, and writes
-`board_report.json` where it is started. Options after `--`: those of `<name>.flash`, `--simulate`, `--report FILE`; `--help` lists them.""",
-    attrs = {
+`board_report.json` and `board_report.html` where it is started. Options after `--`: those of `<name>.flash`, `--simulate`, `--report FILE`; `--help` lists them.""",
+    attrs = PAGE_ATTRS | {
         "firmware": attr.label(
             mandatory = True,
             cfg = profile_transition,
@@ -36,6 +49,7 @@ firmware_prove = rule(
             doc = "The torch_firmware with the usual application; it is built with //firmware:profiling=on.",
         ),
         "_allowlist_function_transition": attr.label(default = "@bazel_tools//tools/allowlists/function_transition_allowlist"),
+        "_arm_gnu_toolchain": attr.label(default = "@arm_gnu_toolchain//:compiler_files", cfg = "exec"),
         "_prove": attr.label(default = "//tools/commands/prove", executable = True, cfg = "exec"),
     },
     executable = True,

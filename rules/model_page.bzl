@@ -1,27 +1,10 @@
 """The `model_page` rule and macro: one HTML file that shows models on boards."""
 
+load("//rules/private:page.bzl", "PAGE_ATTRS", "describe_graph")
 load("//rules/private:profile.bzl", "PROFILE_ATTRS", "profile_image")
 load("//rules/private:transitions.bzl", "profile_transition")
 load(":firmware_image.bzl", "firmware_image")
 load(":providers.bzl", "FirmwareInfo")
-
-def _graph(ctx, firmware, folder):
-    """Describes an image's program as a graph; returns the File."""
-    graph = ctx.actions.declare_file(folder + "/graph.json")
-    arguments = ctx.actions.args()
-    arguments.add("--program", firmware.program.program)
-    arguments.add("--method", firmware.program.method)
-    arguments.add("--manifest", firmware.program.manifest)
-    arguments.add("--output", graph)
-    ctx.actions.run(
-        executable = ctx.executable._graph,
-        arguments = [arguments],
-        inputs = [firmware.program.program, firmware.program.manifest],
-        outputs = [graph],
-        mnemonic = "ModelGraph",
-        progress_message = "Describing the graph of %s for %%{label}" % firmware.program.name,
-    )
-    return graph
 
 def _model_page_impl(ctx):
     arguments = ctx.actions.args()
@@ -29,7 +12,7 @@ def _model_page_impl(ctx):
     for target, profiled in zip(ctx.attr.firmware, ctx.attr.profiled):
         firmware = target[FirmwareInfo]
         folder = "%s.data/%s" % (ctx.label.name, firmware.name)
-        files = [firmware.report_json, firmware.board.description, _graph(ctx, firmware, folder)]
+        files = [firmware.report_json, firmware.board.description, describe_graph(ctx, firmware, folder)]
         profile = [profile_image(ctx, profiled[FirmwareInfo], folder)] if firmware.board.emulated and not firmware.board.npu else []
         optional = [[firmware.program.report] if firmware.program.report else [], profile]
         arguments.add("--image")
@@ -55,7 +38,7 @@ def _model_page_impl(ctx):
 model_page_rule = rule(
     implementation = _model_page_impl,
     doc = "Writes `<name>.html` about images, see the macro.",
-    attrs = PROFILE_ATTRS | {
+    attrs = PROFILE_ATTRS | PAGE_ATTRS | {
         "firmware": attr.label_list(mandatory = True, allow_empty = False, providers = [FirmwareInfo], doc = "The images."),
         "profiled": attr.label_list(
             mandatory = True,
@@ -64,15 +47,6 @@ model_page_rule = rule(
             doc = "The same images, which are built with //firmware:profiling=on. Set by the macro.",
         ),
         "title": attr.string(doc = "The page's title; the target's name by default."),
-        "_graph": attr.label(default = "//tools/pipeline/graph", executable = True, cfg = "exec"),
-        "_libraries": attr.label_list(
-            default = ["@npm_d3//:dist/d3.min.js", "@npm_plot//:dist/plot.umd.min.js", "@npm_dagre//:dist/dagre.min.js"],
-            allow_files = True,
-        ),
-        "_licences": attr.label_list(
-            default = ["@npm_d3//:LICENSE", "@npm_plot//:LICENSE", "@npm_dagre//:LICENSE"],
-            allow_files = True,
-        ),
         "_page": attr.label(default = "//tools/pipeline/page", executable = True, cfg = "exec"),
     },
 )

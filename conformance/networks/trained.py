@@ -4,8 +4,6 @@ A model file for the exporter: those of networks.py, with random weights, and ot
 digits first, as training is what makes channels and layers differ in size.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """Cases of softmax, normalization and distances."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Iterator
 from typing import Any

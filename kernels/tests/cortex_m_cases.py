@@ -1,7 +1,5 @@
 """Random calls of the int8 operators, with the exact results of the dialect's Python implementation."""
 
-from __future__ import annotations
-
 import itertools
 import random
 from collections.abc import Iterable, Iterator

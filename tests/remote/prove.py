@@ -11,8 +11,6 @@ cache. Without targets an image is built by one worker and by two, and the model
 in the middle, each from an empty cache. Needs some 6 GB, which are free again at the end.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import importlib.util

@@ -4,8 +4,6 @@ It writes what it found, with the cycles of each operator call and the deepest s
 does the same with the board simulator. The report is written when all has run; its status is 1 if anything is wrong.
 """
 
-from __future__ import annotations
-
 import argparse
 import binascii
 import hashlib
@@ -13,11 +11,13 @@ import importlib.metadata
 import json
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from itertools import repeat
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -30,9 +30,13 @@ from tools.commands.console.channel import Channel, MachineChannel
 from tools.commands.flash.flash import add_arguments, program_with_console, refuse_when_simulated
 from tools.commands.infer.protocol import Client
 from tools.commands.profile.profile import parse
+from tools.pipeline.page.page import page_data, read_image, write_page
 from tools.quiet.console import UserError, user_path
-from tools.quiet.files import reading, replace_text
+from tools.quiet.files import reading, replacing
 from tools.quiet.tool import run_tool
+from tools.verify.cycles.cycles import estimate_stretches
+from tools.verify.cycles.disassembly import disassemble
+from tools.verify.cycles.timing import timing_of
 from tools.verify.environment.comparison import compare, differences
 from tools.verify.environment.environment import spread
 
@@ -42,6 +46,8 @@ _INFERENCE = re.compile(r"^execute: (\d+) (\w+),", re.MULTILINE)
 _STACK = re.compile(r"^stack: (\d+) of (\d+)$", re.MULTILINE)
 # The tolerance of firmware_test, for programs that compute in floating point.
 _TOLERANCE = 1e-5
+# The instructions of recorded blocks may differ from a count by so many.
+_TOLERATED_INSTRUCTIONS = 1
 # firmware/application.h reads at most so much from the console (kMaxConsoleInput).
 _MOST_INPUT = 32768
 
@@ -134,14 +140,37 @@ def _read_versions(spdx: Path) -> dict[str, str]:
     return versions | {"pyocd": importlib.metadata.version("pyocd")}
 
 
-def _count(arguments: argparse.Namespace, board: Board) -> Sequence[int | None]:
-    """Counts the instructions of each operator call on the simulator, of whose counter a cycle is an instruction."""
+def _count(arguments: argparse.Namespace, board: Board) -> Iterator[tuple[int | None, int | None]]:
+    """Yields instructions and estimated cycles of each operator call on the simulator, as far as they are known."""
     if board.simulator is None:
-        return ()
+        yield from repeat((None, None))
     from boardsim.boardsim import Simulation
+    from boardsim.executed import Recorder
 
-    console = Simulation(ElfImage(arguments.elf), board).run().console.replace("\r", "")
-    return [row.count for row in parse(console, arguments.manifest, board.name).rows]
+    simulation = Simulation(ElfImage(arguments.elf), board)
+    timing = timing_of(board.core)
+    recorder = Recorder(simulation.machine) if timing else None
+    console = simulation.run().console.replace("\r", "")
+    # A cycle of the simulator's counter is an instruction.
+    counts = [row.count for row in parse(console, arguments.manifest, board.name).rows]
+    estimate = None
+    if timing and recorder:
+        parts = recorder.parts(disassemble(arguments.elf, arguments.objdump), timing)
+        estimate = estimate_stretches(parts, counts, _TOLERATED_INSTRUCTIONS)
+    yield from zip(counts, estimate or repeat(None), strict=False)
+
+
+def page_of(report: BoardReport, files: Sequence[str]) -> dict[str, Any]:
+    """The data of a page about a report, as the page's script reads it: a model's page with a proof.
+
+    Args:
+        report: the report.
+        files: the image's, as read_image() of the page takes them.
+    """
+    data = page_data(f"{report.model} on {report.board}", [read_image(files)])
+    rows = [[layer.instructions, layer.estimate, layer.measured] for layer in report.layers]
+    data["images"][0] |= {"rows": rows, "measured_on": report.board}
+    return data | {"proof": asdict(replace(report, layers=()))}
 
 
 def _find(pattern: re.Pattern[str], text: str) -> re.Match[str]:
@@ -206,8 +235,8 @@ def prove(arguments: argparse.Namespace, board: Board) -> BoardReport:
         stack_size=available,
         items=tuple(items),
         layers=tuple(
-            Layer(row.operator, row.origin, row.macs, row.count, instructions)
-            for row, instructions in zip(rows, _count(arguments, board) or repeat(None), strict=False)
+            Layer(row.operator, row.origin, row.macs, row.count, *counted)
+            for row, counted in zip(rows, _count(arguments, board), strict=False)
         ),
     )
 
@@ -221,11 +250,17 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     image.add_argument("--manifest", type=Path, required=True, help="manifest.json of the model's program")
     image.add_argument("--program", type=Path, required=True, help="the .pte in the image")
     image.add_argument("--spdx", type=Path, required=True, help="what the image consists of")
+    image.add_argument("--objdump", type=Path, required=True, help="the Arm GNU toolchain's objdump")
+    image.add_argument("--sizes", required=True, help="size report of the image")
+    image.add_argument("--graph", required=True, help="graph.json of the program")
+    image.add_argument("--quantization", default="", help="quantization report of the program, if there is one")
+    image.add_argument("--library", type=Path, action="append", default=[], help="a script of the page; repeatable")
+    image.add_argument("--licence", type=Path, action="append", default=[], help="a library's licence; repeatable")
     parser.add_argument(
         "--report",
         type=user_path,
         default=user_path("board_report.json"),
-        help="the report to write, .json (default: %(default)s)",
+        help="the report to write, .json; the page is beside it, .html (default: %(default)s)",
     )
     parser.add_argument("--samples", type=int, default=100, help="the most golden inputs (default: %(default)s)")
     parser.add_argument("--patience", type=float, default=30.0, help="seconds without an answer until giving up")
@@ -241,10 +276,14 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.simulate:
         refuse_when_simulated(arguments, "probe", "tool", "pack", "port")
     report = prove(arguments, read_board(arguments.board))
-    replace_text(arguments.report, board_report_json(report))
+    files = [arguments.sizes, str(arguments.board), arguments.graph, arguments.quantization, ""]
+    page = arguments.report.with_suffix(".html")
+    with replacing(arguments.report) as written, replacing(page) as html:
+        written.write_text(board_report_json(report), encoding="utf-8")
+        write_page(html, page_of(report, files), arguments.library, arguments.licence)
     for item in report.items:
         print(f"{'PASS' if item.passed else 'FAIL'}  {item.name}: {item.found}")
-    print(f"report: {arguments.report}")
+    print(f"report: {arguments.report}, page: {page}")
     return 0 if report.passed else 1
 
 

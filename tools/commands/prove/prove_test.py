@@ -1,9 +1,9 @@
 """Proofs on simulated boards, as a user starts them, and boards that fail on the way."""
 
-from __future__ import annotations
-
+import json
 import os
 import pty
+import re
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -37,14 +37,25 @@ def test_a_simulated_board_is_proven(board: str, tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     report = read_board_report(tmp_path / "board_report.json")
+    page = (tmp_path / "board_report.html").read_text(encoding="utf-8")
+    data = json.loads(page.partition('id="data">')[2].partition("</script>")[0])
     assert (report.board, report.place, report.model, report.passed) == (board, "simulator", "digits_int8", True)
     found = {item.name: item.found for item in report.items}
     assert found["golden inputs"] == "5 of 5 samples equal PyTorch to the bit"
     assert 0 < report.stack_used < report.stack_size
     assert sum(layer.measured for layer in report.layers) == pytest.approx(report.inference, rel=0.01)
+    assert data["proof"]["image"] == report.image and data["proof"]["place"] == "simulator"
+    rows = [[layer.instructions, layer.estimate, layer.measured] for layer in report.layers]
+    assert data["images"][0]["rows"] == rows
     # A cycle is an instruction on the simulator, however the image came into flash.
     counted = [layer.instructions for layer in report.layers]
     assert [layer.measured for layer in report.layers] == pytest.approx(counted, abs=2)
+    # The manuals of Cortex-M33 and M7 have no cycles.
+    is_estimated = not re.search("Cortex-M(33|7)", report.description)
+    assert [layer.estimate is not None for layer in report.layers] == [is_estimated] * len(counted)
+    assert not is_estimated or all(
+        layer.instructions < layer.estimate < 4 * layer.instructions for layer in report.layers
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -68,6 +79,10 @@ def _prove(tmp_path: Path, *more: str) -> int:
         "--golden": _file("MODEL", ".golden.npz"),
         "--manifest": _file("MODEL", ".manifest.json"),
         "--program": _file("MODEL", ".pte"),
+        # These are only read when all has run.
+        "--objdump": "objdump",
+        "--sizes": "sizes",
+        "--graph": "graph",
         "--report": str(tmp_path / "board_report.json"),
         "--samples": "3",
         "--patience": "1",

@@ -23,7 +23,7 @@ function element(name, attributes = {}, ...children) {
 /** A program's steps, with what the views show of them on one image. */
 function stepsOf(program, image) {
   return program.steps.map((step, index) => {
-    const [instructions, cycles] = (step.row !== null && image.rows[step.row]) || [null, null];
+    const [instructions, cycles, measured = null] = (step.row !== null && image.rows[step.row]) || [null, null];
     const result = program.tensors[step.writes[0]];
     const dtype = result?.dtype ?? "";
     return {
@@ -31,7 +31,8 @@ function stepsOf(program, image) {
       index,
       instructions,
       cycles,
-      ms: cycles === null ? null : (1e3 * cycles) / image.clock_hz,
+      measured,
+      ms: (measured ?? cycles) === null ? null : (1e3 * (measured ?? cycles)) / image.clock_hz,
       dtype,
       shape: result ? result.shape.join("×") : "",
       nbytes: sum(step.writes.map((tensor) => program.tensors[tensor].nbytes)),
@@ -43,7 +44,8 @@ function stepsOf(program, image) {
 }
 
 const METRICS = {
-  ms: { label: "milliseconds, estimated", short: "ms", text: (value) => value.toFixed(value < 1 ? 3 : 2) },
+  measured: { label: `cycles, measured on the ${data.proof?.place}`, short: "measured cycles", text: number },
+  ms: { label: `milliseconds, ${data.proof ? "measured" : "estimated"}`, short: "ms", text: (value) => value.toFixed(value < 1 ? 3 : 2) },
   cycles: { label: "cycles, estimated", short: "cycles", text: number },
   instructions: { label: "instructions, counted", short: "instructions", text: number },
   macs: { label: "multiply-accumulates", short: "MACs", text: number },
@@ -51,7 +53,7 @@ const METRICS = {
 };
 
 // What is shown, and what is marked in it.
-const state = { image: data.images[0], metric: "ms", sort: "index", descending: false, selected: new Set(), unfolded: new Set() };
+const state = { image: data.images[0], metric: data.proof ? "measured" : "ms", sort: "index", descending: false, selected: new Set(), unfolded: new Set() };
 let program, steps, tree;
 
 // ---------------------------------------------------------------- selection
@@ -94,7 +96,8 @@ function showDetails() {
     ["Scratch", one && one.scratch.length ? bytes(sum(one.scratch.map((index) => program.tensors[index].nbytes))) : ""],
     ["Weights", total("weights") ? bytes(total("weights")) + (one ? parameters(one) : "") : ""],
     ["Instructions", total("instructions") ? number(total("instructions")) : ""],
-    ["Cycles", total("cycles") ? `${number(total("cycles"))} (${METRICS.ms.text(total("ms"))} ms)` : ""],
+    ["Measured cycles", total("measured") ? `${number(total("measured"))} (${METRICS.ms.text(total("ms"))} ms)` : ""],
+    ["Estimated cycles", total("cycles") ? number(total("cycles")) + (data.proof ? "" : ` (${METRICS.ms.text(total("ms"))} ms)`) : ""],
     ["MACs", total("macs") ? number(total("macs")) : ""],
     ["Cycles per MAC", total("macs") && total("cycles") ? (total("cycles") / total("macs")).toFixed(2) : ""],
     [`Share of ${METRICS[state.metric].short}`, percent(share)],
@@ -443,14 +446,15 @@ const COLUMNS = [
   ["short", "Operator", (step) => step.short],
   ["dtype", "Result", (step) => `${step.dtype} ${step.shape}`],
   ["ms", "ms", (step) => METRICS.ms.text(step.ms)],
-  ["cycles", "Cycles", (step) => number(step.cycles)],
+  ["measured", "Measured", (step) => number(step.measured)],
+  ["cycles", data.proof ? "Estimated" : "Cycles", (step) => number(step.cycles)],
   ["instructions", "Instructions", (step) => number(step.instructions)],
   ["macs", "MACs", (step) => (step.macs ? number(step.macs) : "")],
   ["weights", "Weights", (step) => (step.weights ? number(step.weights) : "")],
   ["snr", "SNR", (step) => ratio(step.snr)],
   ["line", "Source", (step) => step.line],
 ];
-const NUMBERS = ["index", "ms", "cycles", "instructions", "macs", "weights", "snr"];
+const NUMBERS = ["index", "ms", "measured", "cycles", "instructions", "macs", "weights", "snr"];
 
 function drawTable() {
   const columns = COLUMNS.filter(([key]) => steps.some((step) => step[key] !== null && step[key] !== ""));
@@ -472,7 +476,7 @@ function drawTable() {
     const cells = columns.map(([key, , text]) => {
       const isNumber = NUMBERS.includes(key);
       const cell = element("td", { class: isNumber ? "number" : key === "title" ? "name" : "" }, step[key] === null ? "" : text(step));
-      if (["ms", "cycles", "instructions", "macs", "weights"].includes(key) && step[key]) {
+      if (["ms", "measured", "cycles", "instructions", "macs", "weights"].includes(key) && step[key]) {
         cell.append(element("i", { class: "share", style: `width:${(100 * step[key]) / largest[key]}%` }));
       }
       return cell;
@@ -582,7 +586,12 @@ function drawCards() {
     const cycles = sum(state.image.rows.map(([, count]) => count));
     cards.push(card("An inference, estimated", `${ms.toFixed(2)} ms`, `${number(cycles)} cycles at ${state.image.clock_hz / 1e6} MHz`));
   }
-  if (state.image.rows.length) cards.push(card("Instructions", number(sum(state.image.rows.map(([count]) => count))), "per inference, counted"));
+  if (data.proof) {
+    const { inference, unit, clock_hz: hertz, place } = data.proof;
+    cards.push(card(`An inference on the ${place}`, `${((1e3 * inference) / hertz).toFixed(2)} ms`, `${number(inference)} ${unit} at ${hertz / 1e6} MHz`));
+  }
+  const counted = sum(state.image.rows.map(([count]) => count ?? 0));
+  if (counted) cards.push(card("Instructions", number(counted), "per inference, counted"));
   cards.push(card("Multiply-accumulates", number(sum(steps.map((step) => step.macs))), `${steps.length} operators`));
   const worst = d3.min(program.layers.filter((layer) => typeof layer.snr === "number"), (layer) => layer.snr);
   if (program.accuracy) {
@@ -590,6 +599,24 @@ function drawCards() {
     cards.push(card("Accuracy in int8", percent(int8), `${percent(float32)} in float32, ${samples} samples`));
   } else if (worst !== undefined) cards.push(card("Lowest signal-to-noise", ratio(worst), "of a layer, int8 against float"));
   byId("cards").replaceChildren(...cards);
+}
+
+function drawProof() {
+  const proof = data.proof;
+  byId("proof").hidden = !proof;
+  if (!proof) return;
+  byId("proof-title").replaceChildren(proof.place === "board" ? "Proof on the board" : "Proof on the simulator: no board took part");
+  const facts = [
+    ["Chip", proof.chip],
+    ["Revision", proof.revision],
+    ["Date", proof.date],
+    ["Stack", `${bytes(proof.stack_used)} of ${bytes(proof.stack_size)}`],
+    ["Image", `SHA-256 ${proof.image}`],
+    ...Object.entries(proof.versions),
+  ].filter(([, value]) => value);
+  byId("proof-facts").replaceChildren(...facts.map(([name, value]) => element("div", {}, element("dt", {}, name), element("dd", {}, value))));
+  byId("proof-items").replaceChildren(element("tbody", {}, ...proof.items.map(({ name, passed, found }) =>
+    element("tr", {}, element("td", { class: passed ? "" : "failed" }, passed ? "pass" : "FAIL"), element("td", {}, name), element("td", { class: "name" }, found)))));
 }
 
 function drawQuantization() {
@@ -627,7 +654,8 @@ function show(image) {
   byId("subtitle").replaceChildren(`${program.name} on ${image.description}`);
   const estimate = "Cycles are estimated for memory without wait states, no caches and no interrupts.";
   byId("time-note").replaceChildren(
-    !image.measured_on ? "No board of this page with this core is emulated, so that there are no times: add one to its boards."
+    data.proof ? `Cycles are what the ${data.proof.place}'s counter measured; instructions are counted on the simulator.`
+      : !image.measured_on ? "No board of this page with this core is emulated, so that there are no times: add one to its boards."
       : steps.every((step) => step.cycles === null) ? "Instructions are counted in the emulator; this core's manual has no cycle counts to estimate from."
         : image.measured_on === image.board ? estimate : `${estimate} Counted on ${image.measured_on}, which has the same core.`,
   );
@@ -638,6 +666,7 @@ function show(image) {
   redraw();
   drawTable();
   drawQuantization();
+  drawProof();
   select([]);
 }
 

@@ -1,10 +1,9 @@
 """QEMU as an environment that estimates cycles: of the blocks that it executed, by the tables of timing.py."""
 
-from __future__ import annotations
-
 import os
 import tempfile
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,26 +25,57 @@ _READS = 3
 _TICKS = 2
 
 
+# Instructions that were executed one after the other, by their addresses; the address of what was executed next, None
+# if it is not known; and how often that was.
+Block = tuple[Sequence[int], int | None, int]
+
+
 @dataclass(frozen=True)
-class _Part:
+class Part:
+    """Instructions and estimated cycles between two reads of the time."""
+
     instructions: int
     cycles: int
 
 
-def _sum(executed: Executed, image: dict[int, Instruction], timing: Timing) -> list[_Part]:
-    """Returns instructions and cycles of each executed part."""
-    parts = []
-    for part in executed.parts:
-        instructions = cycles = 0
-        for (name, next_name), count in part.items():
-            addresses, target = executed.blocks[name], executed.blocks[next_name][:1]
-            if count and addresses:
-                block = [image.get(address) or Instruction(address, 2, "nop") for address in addresses]
-                taken = target != () and target[0] != block[-1].end
-                instructions += count * len(block)
-                cycles += count * timing.cycles(block, taken, image.get(target[0]) if taken else None)
-        parts.append(_Part(instructions, cycles))
-    return parts
+def sum_blocks(blocks: Iterable[Block], image: Mapping[int, Instruction], timing: Timing) -> Part:
+    """Returns instructions and cycles of executed blocks, by the instructions of an image."""
+    instructions = cycles = 0
+    for addresses, following, count in blocks:
+        if count and addresses:
+            block = [image.get(address) or Instruction(address, 2, "nop") for address in addresses]
+            taken = following is not None and following != block[-1].end
+            instructions += count * len(block)
+            cycles += count * timing.cycles(block, taken, image.get(following) if taken and following else None)
+    return Part(instructions, cycles)
+
+
+def _blocks(executed: Executed, part: Counter[tuple[bytes, bytes]]) -> Iterator[Block]:
+    for (name, following), count in part.items():
+        yield executed.blocks[name], next(iter(executed.blocks[following]), None), count
+
+
+def estimate_stretches(parts: Sequence[Part], counts: Sequence[int], tolerance: int) -> list[int] | None:
+    """Estimates the cycles of the last measured stretches that were executed.
+
+    Args:
+        parts: what was executed between reads of the time.
+        counts: the instructions of each stretch as the image measured it, in order.
+        tolerance: instructions that a count may differ by.
+
+    Returns:
+        The cycles of each stretch; None if the last parts are not those stretches.
+    """
+    # Applications read the time again behind the last stretch, some once, some as of one stretch more.
+    for end in range(len(parts), _READS * len(counts), -1):
+        starts = range(end - _READS * len(counts), end, _READS)
+        stretches = [(parts[start], parts[start + 1]) for start in starts]
+        if all(
+            abs(run.instructions - reading.instructions - count) <= tolerance
+            for count, (run, reading) in zip(counts, stretches, strict=True)
+        ):
+            return [run.cycles - reading.cycles for run, reading in stretches]
+    return None
 
 
 @dataclass(frozen=True)
@@ -59,7 +89,7 @@ class QemuWithCycles(Qemu):
 
     objdump: Path
     timing: Timing
-    _parts: list[_Part] = field(default_factory=list, compare=False, repr=False)
+    _parts: list[Part] = field(default_factory=list, compare=False, repr=False)
 
     def run(self, image: Path, inputs: bytes | None = None, timeout: float = 120, model: str = "") -> Result:
         """Runs an image, see Hosted.run()."""
@@ -78,7 +108,10 @@ class QemuWithCycles(Qemu):
                     result = run_hosted(self, image, command, inputs, timeout, model)
                 finally:
                     os.close(writer)
-                self._parts[:] = _sum(executed.result(), disassemble(image, self.objdump), self.timing)
+                content, log_content = disassemble(image, self.objdump), executed.result()
+                self._parts[:] = [
+                    sum_blocks(_blocks(log_content, part), content, self.timing) for part in log_content.parts
+                ]
         return result
 
     def estimate(self, counts: Sequence[int]) -> list[int]:
@@ -90,23 +123,13 @@ class QemuWithCycles(Qemu):
         Raises:
             UserError: QEMU's log has other instructions.
         """
-        # Applications read the time again behind the last stretch, some once, some as of one stretch more.
-        for end in range(len(self._parts), _READS * len(counts), -1):
-            starts = range(end - _READS * len(counts), end, _READS)
-            stretches = [(self._parts[start], self._parts[start + 1]) for start in starts]
-            if all(
-                abs(run.instructions - reading.instructions - count) <= self._tolerance
-                for count, (run, reading) in zip(counts, stretches, strict=True)
-            ):
-                return [run.cycles - reading.cycles for run, reading in stretches]
+        estimate = estimate_stretches(self._parts, counts, 1 + (self.instructions(_TICKS) or 0))
+        if estimate is not None:
+            return estimate
         raise UserError(
             f"the log of {self.qemu} does not have the {', '.join(f'{count:,}' for count in counts)} instructions that "
             "the image counted, so its cycles are unknown; use QEMU 7.2, or the one that the build fetches"
         )
-
-    @property
-    def _tolerance(self) -> int:
-        return 1 + (self.instructions(_TICKS) or 0)
 
 
 def qemu_with_cycles(board: Board, qemu: Path, objdump: Path | None) -> Qemu:

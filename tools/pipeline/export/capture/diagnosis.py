@@ -1,7 +1,5 @@
 """Explains in the user's terms why torch refuses a model."""
 
-from __future__ import annotations
-
 import re
 import traceback
 from collections import Counter
@@ -12,6 +10,7 @@ from typing import Any
 import torch
 from executorch.exir.dialects.edge._ops import EdgeOpOverload
 from executorch.exir.schema import Program
+from executorch.extension.pybindings.portable_lib import _get_operator_names
 from torch.export import ExportedProgram
 from torch.fx import Node
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, free_unbacked_symbols
@@ -155,14 +154,20 @@ def explain_lowering(program: ExportedProgram, path: Path, error: Exception) -> 
 
 
 def check_out_variants(program: ExportedProgram, path: Path) -> None:
-    """Raises UserError for operators without a variant that writes into given memory."""
+    """Raises UserError for operators without a variant that writes into given memory, and for those of PyTorch's that
+    ExecuTorch has no kernel of, and that are not made of others: there are kernels here of some that are.
+    """
     missing = []
+    known, made_of_others = set(_get_operator_names()), torch.export.default_decompositions()
     for node in program.graph.nodes:
         if not isinstance(node.target, EdgeOpOverload):
             continue
         try:
-            node.target.to_out_variant()
+            out = node.target.to_out_variant()
         except RuntimeError:
+            missing.append(node)
+            continue
+        if out.namespace == "aten" and out.name() not in known and node.target._op not in made_of_others:
             missing.append(node)
     if missing:
         raise _unsupported(missing, path)
