@@ -5,8 +5,6 @@ pooling of each plane, and then one of the volume viewed as an image, [1, channe
 such layers changes its layout only at its ends: a volume's pixels lie in the order [depth, height, width, channels].
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
