@@ -100,6 +100,7 @@ CORTEX_M = Pipeline(
     "cortex_m, captured",
     (
         *_FOLD_LAYERS,
+        Pass("backends.cortex_m.volumes:write_volumes", needs=_BATCH_NORM),
         Pass(
             "rewrite.decompositions.decompositions:decompose_all",
             needs=_BATCH_NORM,
