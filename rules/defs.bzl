@@ -9,6 +9,7 @@ load(":board_support.bzl", _board_support = "board_support")
 load(":cmake_firmware.bzl", _cmake_firmware = "cmake_firmware")
 load(":cmake_firmware_test.bzl", _cmake_firmware_test = "cmake_firmware_test")
 load(":ethos_u.bzl", _ethos_u = "ethos_u", _npu_port = "npu_port")
+load(":exploration_test.bzl", _exploration_test = "exploration_test")
 load(":firmware_benchmark.bzl", _firmware_benchmark = "firmware_benchmark")
 load(":firmware_budget_test.bzl", _firmware_budget_test = "firmware_budget_test")
 load(":firmware_emulate.bzl", _firmware_emulate = "firmware_emulate")
@@ -55,6 +56,7 @@ board_support = _board_support
 cmake_firmware = _cmake_firmware
 cmake_firmware_test = _cmake_firmware_test
 ethos_u = _ethos_u
+exploration_test = _exploration_test
 firmware_benchmark = _firmware_benchmark
 firmware_budget_test = _firmware_budget_test
 firmware_emulate = _firmware_emulate

@@ -4,7 +4,7 @@ load("@bazel_skylib//lib:unittest.bzl", "analysistest", "asserts", "unittest")
 load("@bazel_skylib//rules:write_file.bzl", "write_file")
 load("//platforms:cores.bzl", "float_abi_constraints", "float_abi_error", "float_abi_flags")
 load("//rules:board_npu.bzl", "board_npu")
-load("//rules:defs.bzl", "BoardInfo", "FirmwareInfo", "KernelRegistryInfo", "MemoryPlanInfo", "ProgramDataInfo", "TorchProgramInfo", "board", "cmake_firmware", "firmware_benchmark", "firmware_budget_test", "firmware_emulate", "firmware_test", "kernel_registry", "pte_program", "quantization", "quantization_report", "torch_cpp_library", "torch_firmware", "torch_operator", "torch_package", "torch_program")
+load("//rules:defs.bzl", "BoardInfo", "FirmwareInfo", "KernelRegistryInfo", "MemoryPlanInfo", "ProgramDataInfo", "TorchProgramInfo", "board", "cmake_firmware", "exploration_test", "firmware_benchmark", "firmware_budget_test", "firmware_emulate", "firmware_test", "kernel_registry", "pte_program", "quantization", "quantization_report", "torch_cpp_library", "torch_firmware", "torch_operator", "torch_package", "torch_program")
 load("//rules:ethos_u.bzl", "ethos_u", "npu_port")
 load("//rules/private:npu_errors.bzl", "npu_error", "port_error")
 load("//rules/private:transitions.bzl", "no_board")
@@ -460,6 +460,17 @@ def rules_test_suite(name):
         firmware = {":sine_mps2_an386": "sine"},
         tags = ["manual"],
     )
+    exploration_test(
+        name = "exploration_without_limit",
+        page = ":sine_mps2_an386",
+        tags = ["manual"],
+    )
+    exploration_test(
+        name = "exploration_of_no_page",
+        flash = "64K",
+        page = ":sine_mps2_an386",
+        tags = ["manual"],
+    )
     firmware_budget_test(
         name = "budget_not_emulated",
         firmware = ":not_emulated",
@@ -633,6 +644,8 @@ def rules_test_suite(name):
         "budget_of_float": ["accuracy is known of quantized models, and sine is not; leave it out"],
         "budget_of_nothing": ["it has no limit; give at least one of flash, ram, instructions, ms and accuracy"],
         "engine_of_several_by_default.prove": ["the image has several models; prove an image of each"],
+        "exploration_of_no_page": ["//rules/tests:sine_mps2_an386 is not a model_page"],
+        "exploration_without_limit": ["it has no limit; give at least one of flash, ram, ms and accuracy"],
         "emulate_not_emulated": ["board nucleo_wb55rg of", "has no emulator; use one with emulator_machine set"],
         "firmware_of_none": ["give either model or models"],
         "several_loaded": ["without srcs, several models run compiled only, and engine = \"loaded\" asks for the runtime"],

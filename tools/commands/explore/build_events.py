@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlparse
 
+NOT_FOR_BOARD = "this variant is not for this board"
+
 
 @dataclass(frozen=True)
 class Built:
@@ -17,7 +19,7 @@ class Built:
 
 
 def read_build_events(path: Path) -> dict[str, Built]:
-    """Returns what became of each target, by its name without package."""
+    """Returns what became of each target, by its label."""
     events = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
     sets: dict[str, Any] = {}
     actions: dict[str, str] = {}
@@ -31,18 +33,20 @@ def read_build_events(path: Path) -> dict[str, Built]:
         target = event["id"].get("targetCompleted")
         if not target:
             continue
-        name = target["label"].rpartition(":")[2]
         completed = event.get("completed", {})
         if completed.get("success"):
             ids = [entry["id"] for group in completed.get("outputGroup", []) for entry in group.get("fileSets", [])]
-            found[name] = Built(tuple(dict.fromkeys(file for number in ids for file in _files(sets, number))))
+            found[target["label"]] = Built(
+                tuple(dict.fromkeys(file for number in ids for file in _files(sets, number)))
+            )
         else:
             children = [child["actionCompleted"] for child in event.get("children", []) if "actionCompleted" in child]
             reasons = [actions[key] for child in children if (key := _action_key(child)) in actions]
-            message = event.get("aborted", {}).get("description") or completed.get("failureDetail", {}).get(
-                "message", ""
-            )
-            found[name] = Built(reason=reasons[0] if reasons else _line(message))
+            aborted = event.get("aborted", {})
+            message = aborted.get("description") or completed.get("failureDetail", {}).get("message", "")
+            if aborted.get("reason") == "SKIPPED":
+                message = NOT_FOR_BOARD
+            found[target["label"]] = Built(reason=reasons[0] if reasons else _line(message))
     return found
 
 

@@ -3,105 +3,68 @@ from pathlib import Path
 
 import pytest
 
-from tools.artifacts.board.board import Board, Region
-from tools.artifacts.graph.graph import Graph, Step
-from tools.artifacts.profile.profile import Row as Measured
-from tools.artifacts.quantization_report.quantization_report import Accuracy, QuantizationReport
-from tools.artifacts.size_report.size_report import Memory, SizeReport
 from tools.commands.explore.build_events import Built, read_build_events
-from tools.commands.explore.explore import (
-    Result,
-    best,
-    build_file,
-    main,
-    parse_budget,
-    rows_of,
-    table,
-    target_name,
-    write_package,
-)
-from tools.commands.new_model.new_model import Model
-from tools.pipeline.page.page import Image
+from tools.commands.explore.explore import build_file, main, target_name, write_package
+from tools.commands.new_model.new_model import Model, check_models
 from tools.quiet.console import UserError
 
 
-def _image(board: str, flash: int, cycles: int | None, accuracy: float | None = None, clock: int = 1_000_000) -> Image:
-    region = Region("x", 0, 1 << 20)
-    graph = Graph("net", "cortex-m4", 0, (), (), {}, (Step("aten::relu", "", 0, 0, (), ()),))
-    report = None
-    if accuracy is not None:
-        report = QuantizationReport("net", "cortex-m4", 8, (), Accuracy(100, 0.9, accuracy))
-    return Image(
-        SizeReport("x", "net", board, "cortex-m4", Memory(flash, 1 << 20, {}), Memory(500, 1 << 20, {})),
-        Board(board, board, "cortex-m4", region, region, (), clock, stack_size=64),
-        graph,
-        report,
-        () if cycles is None else (Measured(cycles, cycles),),
-    )
-
-
-def test_budget() -> None:
-    assert parse_budget("flash=256K,ram=1M,ms=2.5,accuracy=0.95") == {
-        "flash": 262144,
-        "ram": 1048576,
-        "ms": 2.5,
-        "accuracy": 0.95,
-    }
-    assert parse_budget("") == {}
-    for text in ("flash", "ms=20K", "speed=1", "ram=-1"):
-        with pytest.raises(UserError, match=r"give flash, ram, ms, accuracy as in flash=256K"):
-            parse_budget(text)
-
-
-def test_table_says_what_fits_why_not_and_what_is_best() -> None:
-    rows = rows_of(
-        [
-            Result("int8", "slow", _image("slow", 1000, 4000, accuracy=0.8)),
-            Result("int8", "quick", _image("quick", 2000, None, accuracy=0.8, clock=4_000_000)),
-            Result("float32", "slow", _image("slow", 3000, 8000)),
-            Result("float32", "small", reason="flash is 3 bytes too small"),
-        ]
-    )
-    assert table(rows, parse_budget("flash=2K,ms=2")).splitlines() == [
-        "variant  board  flash  RAM    ms  accuracy  fits",
-        "int8     slow   1,000  500  4.00     80.0%  no: ms",
-        # It has the times of the other board with its core, at its own clock.
-        "int8     quick  2,000  500  1.00     80.0%  yes",
-        "float32  slow   3,000  500  8.00     90.0%  no: flash, ms",
-        "float32  small                              no: flash is 3 bytes too small",
-    ]
-    assert best(rows, {}) == [
-        "fastest: int8 on quick",
-        "least flash: int8 on slow",
-        "least RAM: int8 on slow",
-        "most accurate: float32 on slow",
-    ]
-    assert best(rows, {"ms": 0.1}) == ["nothing fits"]
-
-
 def test_package(tmp_path: Path) -> None:
-    path = tmp_path / "Net.py"
+    path = tmp_path / "Net 2.py"
     path.write_text("x = 1\n")
     (tmp_path / "data").mkdir()
     (tmp_path / 'data/a"b.txt').write_text("y")
-    model = Model(path, "net", trains=True, beside=(tmp_path / 'data/a"b.txt',))
-    text = build_file(model, ["int8", "int4"], ["pico", "//my:board"], "@torch_fusion")
+    model = Model(path, "net_2", trains=True, beside=(tmp_path / 'data/a"b.txt',))
+    text = build_file([model], ["int8", "int4"], ["pico", "//my:board"], "@torch_fusion")
     assert 'load("@torch_fusion//rules:defs.bzl", "model_page", "quantization", "torch_program")' in text
     assert '    quantization = quantization(weight_dtype = "int4"),\n' in text
     # It is trained once, whatever variants there are.
     assert text.count("train = True") == 1
-    assert 'weights = ":net_float32"' in text
+    assert 'weights = ":net_2_float32"' in text
     assert 'data = ["data/a\\"b.txt"]' in text
     assert 'boards = ["@torch_fusion//firmware/boards/pico"]' in text
-    assert f'name = "{target_name("int8", "//my:board")}",\n    boards = ["//my:board"]' in text
+    assert f'name = "{target_name(model, "int8", "//my:board")}",\n    boards = ["//my:board"]' in text
     folder = tmp_path / "explore/net"
-    write_package(folder, model, text)
-    write_package(folder, model, text)
-    assert (folder / "net.py").read_text() == "x = 1\n"
+    write_package(folder, [model], text)
+    write_package(folder, [model], text)
+    assert (folder / "Net 2.py").read_text() == "x = 1\n"
     assert (folder / 'data/a"b.txt').read_text() == "y"
     (folder / "BUILD.bazel").write_text("mine()\n")
     with pytest.raises(UserError, match="has other files"):
-        write_package(folder, model, text)
+        write_package(folder, [model], text)
+
+
+_SEVERAL = """
+import torch
+from sizes import SIZES
+
+
+class Width:
+    def __init__(self, width):
+        self.width = width
+
+    def model(self):
+        return torch.nn.Linear(self.width, 2).eval()
+
+    def example_inputs(self):
+        return (torch.zeros(1, self.width),)
+
+
+def entries():
+    return {f"width {size}": Width(size) for size in SIZES}
+"""
+
+
+def test_each_entry_is_a_model(tmp_path: Path) -> None:
+    (tmp_path / "sizes.py").write_text("SIZES = 3, 4\n")
+    (tmp_path / "net.py").write_text(_SEVERAL)
+    models = check_models(tmp_path / "net.py")
+    assert [(model.name, model.entry) for model in models] == [("net_width_3", "width 3"), ("net_width_4", "width 4")]
+    assert all([file.name for file in model.beside] == ["sizes.py"] for model in models)
+    text = build_file(models, ["int8"], ["pico"], "")
+    assert '    name = "net_width_4_int8",\n    src = "net.py",\n' in text
+    assert '    entry = "width 4",\n    data = ["sizes.py"],\n' in text
+    assert '    name = "net_width_4_int8_on_pico",' in text
 
 
 def test_build_events(tmp_path: Path) -> None:
@@ -127,13 +90,18 @@ def test_build_events(tmp_path: Path) -> None:
             "completed": {"failureDetail": {"message": "failed"}},
         },
         {"id": {"targetCompleted": {"label": "//explore/net:odd"}}, "aborted": {"description": "analysis failed"}},
+        {
+            "id": {"targetCompleted": {"label": "//explore/net:npu"}},
+            "aborted": {"reason": "SKIPPED", "description": "Target //explore/net:npu build was skipped"},
+        },
     ]
     path = tmp_path / "events.json"
     path.write_text("\n".join(map(json.dumps, events)))
     assert read_build_events(path) == {
-        "good": Built(("file:///a.json", "file:///b.json")),
-        "large": Built(reason="image_files: error: flash of pico is 5 bytes too small"),
-        "odd": Built(reason="analysis failed"),
+        "//explore/net:good": Built(("file:///a.json", "file:///b.json")),
+        "//explore/net:large": Built(reason="image_files: error: flash of pico is 5 bytes too small"),
+        "//explore/net:odd": Built(reason="analysis failed"),
+        "//explore/net:npu": Built(reason="this variant is not for this board"),
     }
 
 

@@ -18,10 +18,14 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tools.commands.new_model.no_model_file import model_file_text
 from tools.pipeline.compile.names import name_problem
 from tools.quiet.console import Console, UserError, run_quietly, system_error, user_path
+
+if TYPE_CHECKING:
+    from tools.pipeline.model_file.model_file import ModelFile
 
 _ROOT = Path(__file__).parents[3]
 _TEMPLATES = Path(__file__).parent / "template"
@@ -46,17 +50,19 @@ class Model:
         name: the program's.
         trains: whether it has train().
         beside: the files in its folder, or below it, that it imports and reads.
+        entry: its key in entries(), if the file describes several models.
     """
 
     path: Path
     name: str
     trains: bool
     beside: tuple[Path, ...]
+    entry: str = ""
 
 
-def program_name(path: Path, boards: Sequence[str] = _BOARDS) -> str:
+def program_name(path: Path, boards: Sequence[str] = _BOARDS, entry: str = "") -> str:
     """Returns the name of a model file's program, a C identifier in lower case that no board's firmware has."""
-    letters = unicodedata.normalize("NFKD", path.stem).encode("ascii", "ignore").decode()
+    letters = unicodedata.normalize("NFKD", f"{path.stem} {entry}").encode("ascii", "ignore").decode()
     name = re.sub(r"[^a-z0-9]+", "_", letters.lower()).strip("_") or "model"
     if name[0].isdigit():
         return f"_{name}"
@@ -73,16 +79,21 @@ def check_model(path: Path, boards: Sequence[str] = _BOARDS) -> Model:
     Raises:
         UserError: the file, one of its functions or the model does not work.
     """
-    name = program_name(path, boards)
-    # Costs seconds, and checking the arguments comes first.
-    import torch
+    return _checked_model(path, boards, "", _files_read())
 
-    from tools.pipeline.model_file.call import called
-    from tools.pipeline.model_file.model_file import ModelFile, brief
 
+def check_models(path: Path) -> list[Model]:
+    """Loads a model file and runs each model that it describes once, as check_model() does."""
     read = _files_read()
+    return [_checked_model(path, (), entry, read) for entry in _load(path, "").entries()]
+
+
+def _load(path: Path, entry: str) -> "ModelFile":
+    # torch costs seconds, and checking the arguments comes first.
+    from tools.pipeline.model_file.model_file import ModelFile
+
     try:
-        file = ModelFile(path, advice=_BESIDE)
+        return ModelFile(path, entry=entry, advice=_BESIDE)
     except UserError as error:
         if isinstance(error.__cause__, ImportError):
             raise UserError(
@@ -90,6 +101,15 @@ def check_model(path: Path, boards: Sequence[str] = _BOARDS) -> Model:
                 'other, and add yours in its workspace: docs/models.md, "Python packages"'
             ) from error
         raise
+
+
+def _checked_model(path: Path, boards: Sequence[str], entry: str, read: Sequence[str]) -> Model:
+    import torch
+
+    from tools.pipeline.model_file.call import called
+    from tools.pipeline.model_file.model_file import brief
+
+    file = _load(path, entry)
     model = file.model()
     call = file.example_call()
     try:
@@ -101,7 +121,8 @@ def check_model(path: Path, boards: Sequence[str] = _BOARDS) -> Model:
         file.calibration_inputs()
     if file.has("evaluation_set"):
         file.evaluation_set()
-    return Model(path, name, file.has("train"), _beside(path, [*read, *_named(path)]))
+    name = program_name(path, boards, entry)
+    return Model(path, name, file.has("train"), _beside(path, [*read, *_named(path)]), entry)
 
 
 def _named(path: Path) -> list[str]:

@@ -2,8 +2,8 @@
 simulator.
 
 A program with one number as input is run over a range of it; others on the samples of --dataset. For the model `sine`,
-sin(x) is drawn beside the outputs. --window draws in a window of the browser. --save writes the finished plot as a
-picture.
+sin(x) is drawn beside the outputs. --window draws in a window of the browser, with the time of each inference. --save
+writes the finished plot as a picture, --record inputs and outputs as a data set, which --dataset and .infer take again.
 """
 
 from __future__ import annotations
@@ -49,6 +49,7 @@ class Curves:
         label: the label of the x axis.
         x: inputs, or numbers of samples.
         outputs: the first output's elements for each point.
+        milliseconds: the time of each point on the device.
         reference: name and values of the expected output; None if it is unknown.
     """
 
@@ -56,6 +57,7 @@ class Curves:
     label: str
     x: list[float] = field(default_factory=list)
     outputs: list[np.ndarray] = field(default_factory=list)
+    milliseconds: list[float] = field(default_factory=list)
     reference: tuple[str, np.ndarray] | None = None
 
     def lines(self) -> Iterator[tuple[str, list[float]]]:
@@ -91,22 +93,27 @@ def text_plot(curves: Curves, width: int, height: int) -> str:
     return f"{figure.build()}{note}"
 
 
-def _figure(curves: Curves) -> Figure:
-    """Returns the plot as matplotlib has it."""
+def _figure(curves: Curves, with_times: bool = False) -> Figure:
+    """Returns the plot as matplotlib has it; with_times: above a plot of the time of each point."""
     import matplotlib
     from matplotlib.figure import Figure
 
     # The same curves give the same bytes.
     matplotlib.rcParams["svg.hashsalt"] = "torch_fusion"
     figure = Figure(figsize=(7, 4), dpi=120)
-    axes = figure.subplots()
+    axes, *below = figure.subplots(1 + with_times, sharex=True, squeeze=False, height_ratios=[4, 1][: 1 + with_times])[
+        :, 0
+    ]
+    for times in below:
+        times.plot(curves.x, curves.milliseconds, linewidth=1.2)
+        times.set(ylabel="ms", ylim=(0, None))
     if curves.reference:
         name, values = curves.reference
         axes.plot(curves.x, values[: len(curves.x)], label=name, color="0.6", linewidth=3)
     for name, values in curves.lines():
         axes.plot(curves.x, values, label=name, linewidth=1.2)
     axes.set_title(curves.title)
-    axes.set_xlabel(curves.label)
+    (below or [axes])[-1].set_xlabel(curves.label)
     axes.grid(alpha=0.3)
     axes.legend()
     figure.tight_layout()
@@ -131,7 +138,7 @@ def save_plot(curves: Curves, path: Path) -> None:
 def svg_plot(curves: Curves) -> bytes:
     """Returns the plot as SVG."""
     with io.BytesIO() as file:
-        _figure(curves).savefig(file, format="svg", metadata={"Date": None})
+        _figure(curves, with_times=True).savefig(file, format="svg", metadata={"Date": None})
         return file.getvalue()
 
 
@@ -163,6 +170,17 @@ def points(device: Device, arguments: argparse.Namespace) -> tuple[str, list[flo
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
+def save_record(path: Path, inputs: Sequence[Sequence[np.ndarray]], outputs: Sequence[Sequence[np.ndarray]]) -> None:
+    """Writes inputs and outputs of all points as a data set: input_0, ..., output_0, ... with a leading axis."""
+    arrays = {
+        f"{kind}_{number}": np.stack(values)
+        for kind, points_of in (("input", inputs), ("output", outputs))
+        for number, values in enumerate(zip(*points_of, strict=True))
+    }
+    with replacing(path) as partial, partial.open("wb") as file:
+        np.savez(file, **arrays)
+
+
 def run(client: Client, arguments: argparse.Namespace, where: str, window: Window | None = None) -> Curves:
     """Runs all points, drawing progress if there is a terminal or a window."""
     label, x, samples = points(client.device, arguments)
@@ -171,8 +189,12 @@ def run(client: Client, arguments: argparse.Namespace, where: str, window: Windo
         name, function = _REFERENCES[client.device.name]
         curves.reference = (name, function(np.array(x)))
     live = sys.stdout.isatty() and window is None
+    results = []
     for i, inputs in enumerate(samples):
-        curves.outputs.append(client.infer(inputs).outputs[0].reshape(-1).astype(np.float64))
+        result = client.infer(inputs)
+        results.append(result.outputs)
+        curves.outputs.append(result.outputs[0].reshape(-1).astype(np.float64))
+        curves.milliseconds.append(1e3 * result.seconds)
         curves.x.append(x[i])
         if i % _UPDATE != _UPDATE - 1:
             continue
@@ -186,6 +208,10 @@ def run(client: Client, arguments: argparse.Namespace, where: str, window: Windo
     else:
         text = text_plot(curves, arguments.width, arguments.height)
         print("\x1b[H\x1b[J" + text if live else _COLOUR.sub("", text))
+    print(f"{len(samples)} inferences, {sum(curves.milliseconds) / len(samples):.3f} ms each on the device")
+    if arguments.record:
+        save_record(arguments.record, samples, results)
+        print(f"recorded in {arguments.record}")
     if curves.reference:
         name, values = curves.reference
         error = np.abs(np.array([output[0] for output in curves.outputs]) - values)
@@ -203,11 +229,14 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--dataset", type=user_path, help=".npz with input_0, ..., such as a .golden.npz")
     parser.add_argument("--window", action="store_true", help="draw in a window of the browser instead of the terminal")
     parser.add_argument("--save", type=user_path, help="where the finished plot goes: .png, .svg or .pdf")
+    parser.add_argument("--record", type=user_path, help="where inputs and outputs go as a data set (.npz)")
     parser.add_argument("--width", type=int, default=80, help="characters in a line")
     parser.add_argument("--height", type=int, default=24, help="lines")
     arguments = parser.parse_args(argv)
     if arguments.points < 2:
         parser.error("--points must be at least 2")
+    if arguments.record and arguments.record.suffix != ".npz":
+        parser.error(f"--record {arguments.record}: its name must end in .npz")
     if not math.isfinite(arguments.start) or not math.isfinite(arguments.stop):
         parser.error(f"--start {arguments.start} --stop {arguments.stop}: give finite numbers")
     if arguments.width < _LEAST_WIDTH or arguments.height < _LEAST_HEIGHT:

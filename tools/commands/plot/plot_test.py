@@ -5,7 +5,8 @@ import re
 import socket
 import threading
 from pathlib import Path
-from urllib.request import urlopen
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
 
 import numpy as np
 import pytest
@@ -42,6 +43,16 @@ def test_samples_of_a_data_set(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert main([*_RUN, "--dataset", str(tmp_path / "set.npz")]) == 0
     out = capsys.readouterr().out
     assert "sample" in out and "sin(x)" not in out
+
+
+def test_a_record_is_a_data_set(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    first, second = tmp_path / "first.npz", tmp_path / "second.npz"
+    assert main([*_RUN, "--points", "5", "--record", str(first)]) == 0
+    assert re.search(r"5 inferences, \d+\.\d+ ms each on the device", capsys.readouterr().out)
+    assert main([*_RUN, "--dataset", str(first), "--record", str(second)]) == 0
+    arrays, again = np.load(first), np.load(second)
+    assert set(arrays) == {"input_0", "output_0"} and arrays["output_0"].shape == (5, 1, 1)
+    assert all(np.array_equal(arrays[name], again[name]) for name in arrays)
 
 
 def test_a_data_set_that_does_not_fit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -86,7 +97,7 @@ def test_the_plot_grows_in_a_window(
     browser.close()
     out = capsys.readouterr().out
     assert "the plot is at http://127.0.0.1:" in out and "mean |prediction" in out and "\x1b" not in out
-    assert "fetch(`/picture?after=" in browser.page
+    assert "fetch(`picture?after=" in browser.page
     assert all(b"<svg" in picture for picture in browser.pictures)
     assert saved.read_bytes().startswith(b"\x89PNG")
 
@@ -118,6 +129,24 @@ def test_a_window_waits_for_its_last_picture(monkeypatch: pytest.MonkeyPatch) ->
     assert browser.pictures[-1] == b"<svg>2</svg>"
     with pytest.raises(OSError):
         urlopen(window.url)
+
+
+def test_only_who_has_the_address_sees_the_window() -> None:
+    with Window() as window:
+        window.show(b"<svg>1</svg>")
+        root = "/".join(window.url.split("/")[:3])
+        requests = {
+            window.url: 200,
+            f"{root}/": 404,
+            f"{root}/picture?after=0": 404,
+            Request(window.url, headers={"Host": "evil.example"}): 403,
+        }
+        for request, status in requests.items():
+            try:
+                with urlopen(request) as answer:
+                    assert answer.status == status
+            except HTTPError as error:
+                assert error.code == status
 
 
 def test_a_port_that_is_taken() -> None:
@@ -156,6 +185,7 @@ def test_values_that_cannot_be_drawn(bad: float, tmp_path: Path) -> None:
     [
         (["--points", "1"], "--points must be at least 2"),
         (["--start", "nan"], "--start nan --stop 6.28"),
+        (["--record", "a.txt"], "--record a.txt: its name must end in .npz"),
         (["--width", "0"], "--width must be at least 20, --height at least 8"),
     ],
 )

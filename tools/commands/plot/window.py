@@ -1,8 +1,13 @@
-"""A window with a changing picture: a page in the browser, served on this machine only."""
+"""A window with a changing picture: a page in the browser, served on this machine only.
+
+The address has a token, so that another user of the machine finds nothing; requests for another host's name, which a
+foreign page can point at this machine (DNS rebinding), are refused.
+"""
 
 from __future__ import annotations
 
 import os
+import secrets
 import sys
 import threading
 import webbrowser
@@ -25,7 +30,7 @@ svg { width: 96vw; height: 94vh }</style>
 (async () => {
   for (let number = 0, last = false; !last;) {
     try {
-      const answer = await fetch(`/picture?after=${number}`);
+      const answer = await fetch(`picture?after=${number}`);
       document.getElementById("plot").innerHTML = await answer.text();
       number = answer.headers.get("X-Number");
       last = answer.headers.get("X-Last") === "1";
@@ -78,7 +83,9 @@ class Window:
         except OSError as error:
             raise UserError(f"the window's page cannot be served on port {port}: {error.strerror}") from error
         self._server.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self._server.server_port}/"
+        self._host = f"127.0.0.1:{self._server.server_port}"
+        self._path = f"/{secrets.token_urlsafe(16)}/"
+        self.url = f"http://{self._host}{self._path}"
 
     def __enter__(self) -> Window:
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
@@ -115,9 +122,11 @@ class Window:
 
     def _answer(self, request: BaseHTTPRequestHandler) -> None:
         place = urlsplit(request.path)
-        if place.path == "/":
+        if request.headers.get("Host") not in (self._host, self._host.replace("127.0.0.1", "localhost")):
+            request.send_error(HTTPStatus.FORBIDDEN)
+        elif place.path == self._path:
             self._send(request, "text/html; charset=utf-8", _PAGE.encode(), {})
-        elif place.path == "/picture":
+        elif place.path == f"{self._path}picture":
             after = int((parse_qs(place.query).get("after") or ["0"])[0])
             with self._changed:
                 self._changed.wait_for(lambda: self._number > after)

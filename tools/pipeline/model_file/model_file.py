@@ -61,10 +61,18 @@ class ModelFile:
         if entry:
             self.module = self._entry(entry)
 
-    def _entry(self, name: str) -> object:
+    def entries(self) -> list[str]:
+        """Returns the keys of the models that the file describes; the empty one alone if it describes one itself."""
+        return sorted(self._entries()[0]) if self.has("entries") and not self.has("model") else [""]
+
+    def _entries(self) -> tuple[dict[str, object], str]:
         entries, place = self._call("entries")
         if not isinstance(entries, dict) or not entries or not all(isinstance(key, str) for key in entries):
             raise UserError(f"{place}: entries() must return a dict of names to models, not {describe(entries)}.")
+        return entries, place
+
+    def _entry(self, name: str) -> object:
+        entries, place = self._entries()
         if name not in entries:
             raise UserError(f"{place}: entries() has no {name!r}; set entry to one of {', '.join(sorted(entries))}.")
         return entries[name]

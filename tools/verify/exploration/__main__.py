@@ -1,0 +1,5 @@
+import sys
+
+from tools.verify.exploration.exploration import main
+
+sys.exit(main())

@@ -1,0 +1,136 @@
+"""Compares models on boards with a budget, by a page's numbers: a table, and the best of those that fit."""
+
+import argparse
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tools.quiet.console import UserError
+from tools.quiet.files import reading
+from tools.quiet.table import text_table
+from tools.quiet.tool import run_tool
+from tools.verify.budget.budget import number_of
+
+_FORMATS = {"flash": "{:,.0f}", "ram": "{:,.0f}", "ms": "{:,.2f}", "accuracy": "{:.1%}"}
+_AIMS = {"ms": "fastest", "flash": "least flash", "ram": "least RAM", "accuracy": "most accurate"}
+
+
+@dataclass(frozen=True)
+class Row:
+    """A model on a board.
+
+    Attributes:
+        model: the program's name.
+        board: the board's name.
+        numbers: bytes of flash and of RAM, ms of an inference, accuracy as a share of 1; None for what is unknown.
+        reason: why there is no image; empty if there is one.
+    """
+
+    model: str
+    board: str
+    numbers: Mapping[str, float | None] = field(default_factory=dict)
+    reason: str = ""
+
+    def misses(self, budget: Mapping[str, float]) -> list[str]:
+        """Returns the names of the limits that are not kept, and what is unknown."""
+        missed = []
+        for name, limit in budget.items():
+            number = self.numbers.get(name)
+            if number is None:
+                missed.append(f"{name} is unknown")
+            elif number < limit if name == "accuracy" else number > limit:
+                missed.append(name)
+        return missed
+
+
+def parse_budget(text: str) -> dict[str, float]:
+    """Returns the limits in a text such as `flash=256K,ram=64K,ms=20,accuracy=0.95`.
+
+    Raises:
+        UserError: it has another form.
+    """
+    budget = {}
+    for part in filter(None, text.split(",")):
+        name, _, given = part.partition("=")
+        number = number_of(name, given) if name in _FORMATS else None
+        if number is None:
+            raise UserError(f"budget {part!r}: give {', '.join(_FORMATS)} as in flash=256K,ram=64K,ms=20,accuracy=0.95")
+        budget[name] = number
+    return budget
+
+
+def rows_of(data: Mapping[str, Any]) -> list[Row]:
+    """Returns a row for each image of a page's JSON; its times may be those of another board with the same core."""
+    rows = []
+    for image in data["images"]:
+        cycles = [cycles for _, cycles in image["rows"]]
+        numbers = {
+            "flash": image["memories"]["flash"]["used"],
+            "ram": image["memories"]["RAM"]["used"],
+            "ms": 1e3 * sum(cycles) / image["clock_hz"] if cycles and None not in cycles else None,
+            "accuracy": image["accuracy"],
+        }
+        rows.append(Row(data["programs"][image["program"]]["name"], image["board"], numbers))
+    return rows
+
+
+def cells(rows: Sequence[Row], budget: Mapping[str, float]) -> list[list[str]]:
+    """Returns the headings, and the cells of each row."""
+    lines = [["model", "board", "flash", "RAM", "ms", "accuracy", "fits"]]
+    for row in rows:
+        numbers = [
+            "" if (number := row.numbers.get(name)) is None else text.format(number) for name, text in _FORMATS.items()
+        ]
+        missed = row.reason or ", ".join(row.misses(budget))
+        lines.append([row.model, row.board, *numbers, f"no: {missed}" if missed else "yes"])
+    return lines
+
+
+def table(rows: Sequence[Row], budget: Mapping[str, float]) -> str:
+    """Returns a line per row for a terminal."""
+    return "\n".join(text_table(cells(rows, budget), {0, 1, 6}))
+
+
+def markdown(rows: Sequence[Row], budget: Mapping[str, float]) -> str:
+    """Returns the table for a pull request."""
+    heading, *lines = cells(rows, budget)
+    return "".join(f"| {' | '.join(line)} |\n" for line in [heading, ["---"] * len(heading), *lines])
+
+
+def best(rows: Sequence[Row], budget: Mapping[str, float]) -> list[str]:
+    """Returns a line for each aim with the best of the rows that fit; empty if none fits."""
+    fitting = [row for row in rows if not row.reason and not row.misses(budget)]
+    lines = []
+    for name, aim in _AIMS.items():
+        sign = -1 if name == "accuracy" else 1
+        known = [(sign * number, row) for row in fitting if (number := row.numbers[name]) is not None]
+        if known:
+            _, row = min(known, key=lambda entry: entry[0])
+            lines.append(f"{aim}: {row.model} on {row.board}")
+    return lines
+
+
+def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="exploration", description=__doc__)
+    parser.add_argument("--page", type=Path, required=True, help="the page's JSON")
+    parser.add_argument("--budget", required=True, help="limits, such as flash=256K,ram=64K,ms=20,accuracy=0.95")
+    return parser.parse_args(argv)
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    budget = parse_budget(arguments.budget)
+    with reading("page", arguments.page, "build it anew"):
+        rows = rows_of(json.loads(arguments.page.read_text(encoding="utf-8")))
+    print(table(rows, budget))
+    if folder := os.environ.get("TEST_UNDECLARED_OUTPUTS_DIR"):
+        Path(folder, "exploration.md").write_text(markdown(rows, budget), encoding="utf-8")
+    choices = best(rows, budget)
+    print("\n".join(choices or [f"nothing fits {arguments.budget}; the last column says which limits are missed"]))
+    return 0 if choices else 1
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    return run_tool("exploration", _run, _parse(argv))
