@@ -49,7 +49,7 @@ def average_first(program: ExportedProgram) -> ExportedProgram:
 
 
 def convolve_averages(program: ExportedProgram) -> ExportedProgram:
-    """Makes poolings the kernels of the pointwise convolutions that follow them, where those have few channels, in place.
+    """Makes poolings the kernels of pointwise convolutions behind them, where those have few channels, in place.
 
     Args:
       program: the captured program, with batch normalization folded; constants must be propagated afterwards.
