@@ -48,7 +48,7 @@ from tools.pipeline.export.plan.plan_passes import LEAD
 _LANES = 4
 # The bytes after a window that these kernels copy along with it.
 _COPIED_MORE = 8
-# kPairOutputs of these kernels.
+# Equals kPairOutputs in these kernels.
 _PAIR_OUTPUTS = 32
 # The largest number of groups of a convolution that is packed without groups: its weights are no larger than in
 # floating point, and its products take a quarter of the instructions of unpacked ones.
