@@ -860,6 +860,22 @@ def test_each_attempt_has_the_constants_that_delegates_took_in_the_one_before() 
     assert found == [{"weight", "bias"}] * len(found) and len(found) > 1
 
 
+def test_many_refused_places_are_not_located_one_by_one() -> None:
+    """Locating each one takes several attempts."""
+    places = [f"line {number}" for number in range(64)]
+    attempts: list[Mapping[str, str]] = []
+
+    def lower_once(refused: Mapping[str, str]) -> set[str]:
+        attempts.append(refused)
+        if left := [place for place in places if place not in refused]:
+            raise LoweringError(left, "no reason")
+        return set(refused)
+
+    program = capture(torch.nn.ReLU(), (torch.randn(1, 3),))
+    assert lower_all_but_refused(program, lower_once, lambda lowered: lowered) == set(places)
+    assert len(attempts) < 20
+
+
 @pytest.mark.parametrize(
     ("function", "by", "reason"),
     [
