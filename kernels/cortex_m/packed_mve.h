@@ -39,39 +39,70 @@ struct VectorScale {
   /// Stores the outputs of the next four channels.
   ET_INLINE void store(int32x4_t sums, int8_t* out) {
     vstrbq_s32(out, saturated(requantized(sums, vldrwq_s32(multipliers), vldrbq_s32(shifts))));
-    bias += 4;
-    multipliers += step;
-    shifts += step;
+    move_on();
   }
 
   /// Does the same as store(), for two pixels, whose outputs are `channels` apart.
   ET_INLINE void store_two(int32x4_t a, int32x4_t b, int8_t* out, int32_t channels) {
     const int32x4_t biases = vldrwq_s32(bias);
-    const int32x4_t factors = vldrwq_s32(multipliers);
-    const int32x4_t places = vldrbq_s32(shifts);
-    vstrbq_s32(out, saturated(requantized(vaddq_s32(a, biases), factors, places)));
-    vstrbq_s32(out + channels, saturated(requantized(vaddq_s32(b, biases), factors, places)));
-    bias += 4;
-    multipliers += step;
-    shifts += step;
+    a = vaddq_s32(a, biases);
+    b = vaddq_s32(b, biases);
+    int32x4_t factors = vldrwq_s32(multipliers);
+    // The compiler would compute one after the other, each step of which waits for the last one.
+    __asm__(
+        "vqrdmulh.s32 %q0, %q0, %q2\n"
+        "vqrdmulh.s32 %q1, %q1, %q2\n"
+        "vshr.s32 %q2, %q0, #31\n"
+        "vadd.i32 %q0, %q0, %q2\n"
+        "vshr.s32 %q2, %q1, #31\n"
+        "vrshl.s32 %q0, %q0, %q3\n"
+        "vadd.i32 %q1, %q1, %q2\n"
+        "vqmovnb.s32 %q0, %q0\n"
+        "vrshl.s32 %q1, %q1, %q3\n"
+        "vqmovnt.s32 %q0, %q1\n"
+        "vqadd.s16 %q0, %q0, %4\n"
+        "vqmovnb.s16 %q0, %q0\n"
+        : "+w"(a), "+w"(b), "+w"(factors)
+        : "w"(vldrbq_s32(shifts)), "r"(offset));
+    vstrbq_s32(out, a);
+    vstrbq_u32(reinterpret_cast<uint8_t*>(out) + channels, upper(a));
+    move_on();
   }
 
-  /// Does the same as store(), for `kCount` pixels whose outputs are `channels` apart, and whose
-  /// sums include biases.
-  template <int32_t kCount>
-  ET_INLINE void store_windows(
-      const int32_t (&sums)[4 * static_cast<size_t>(kCount)],
-      int8_t* out,
-      int32_t channels) {
-    const int32x4_t factors = vldrwq_s32(multipliers);
-    const int32x4_t places = vldrbq_s32(shifts);
-#pragma GCC unroll 4
-    for (int32_t i = 0; i < kCount; ++i) {
-      vstrbq_s32(out, saturated(requantized(vldrwq_s32(sums + 4 * i), factors, places)));
-      out += channels;
-    }
-    multipliers += step;
-    shifts += step;
+  /// Does the same as store(), for three pixels whose outputs are `channels` apart, and whose sums
+  /// include biases.
+  ET_INLINE void store_three(const int32_t (&sums)[12], int8_t* out, int32_t channels) {
+    int32x4_t factors = vldrwq_s32(multipliers);
+    int32x4_t a, b, c;
+    __asm__(
+        "vldrw.32 %q0, [%4]\n"
+        "vqrdmulh.s32 %q0, %q0, %q3\n"
+        "vldrw.32 %q1, [%4, #16]\n"
+        "vqrdmulh.s32 %q1, %q1, %q3\n"
+        "vldrw.32 %q2, [%4, #32]\n"
+        "vqrdmulh.s32 %q2, %q2, %q3\n"
+        "vshr.s32 %q3, %q0, #31\n"
+        "vadd.i32 %q0, %q0, %q3\n"
+        "vshr.s32 %q3, %q1, #31\n"
+        "vrshl.s32 %q0, %q0, %q5\n"
+        "vadd.i32 %q1, %q1, %q3\n"
+        "vshr.s32 %q3, %q2, #31\n"
+        "vrshl.s32 %q1, %q1, %q5\n"
+        "vqmovnb.s32 %q0, %q0\n"
+        "vadd.i32 %q2, %q2, %q3\n"
+        "vrshl.s32 %q2, %q2, %q5\n"
+        "vqmovnt.s32 %q0, %q1\n"
+        "vqmovnb.s32 %q2, %q2\n"
+        "vqadd.s16 %q0, %q0, %6\n"
+        "vqadd.s16 %q2, %q2, %6\n"
+        "vqmovnb.s16 %q0, %q0\n"
+        "vqmovnb.s16 %q2, %q2\n"
+        : "=&w"(a), "=&w"(b), "=&w"(c), "+&w"(factors)
+        : "r"(sums), "w"(vldrbq_s32(shifts)), "r"(offset), "m"(sums));
+    vstrbq_s32(out, a);
+    vstrbq_u32(reinterpret_cast<uint8_t*>(out) + channels, upper(a));
+    vstrbq_s32(out + 2 * channels, c);
+    move_on();
   }
 
   /// Does the same as store(), for the last channels.
@@ -81,6 +112,16 @@ struct VectorScale {
   }
 
  private:
+  ET_INLINE void move_on() {
+    bias += 4;
+    multipliers += step;
+    shifts += step;
+  }
+
+  ET_INLINE static uint32x4_t upper(int32x4_t value) {
+    return vshrq_n_u32(vreinterpretq_u32_s32(value), 16);
+  }
+
   /// Saturates in the lowest byte of each lane, which is all that is stored.
   ET_INLINE int32x4_t saturated(int32x4_t value) const {
     int32x4_t result = vaddq_n_s32(value, offset);
@@ -535,7 +576,7 @@ __attribute__((noinline)) void windows_to_outputs(
   VectorScale scale(parts, 0, 1);
   for (int8_t* const end = out + channels; out != end; out += 4) {
     multiply_windows<kUnrolled>(products);
-    scale.store_windows<kWindows>(products.sums, out, channels);
+    scale.store_three(products.sums, out, channels);
   }
 }
 
@@ -680,9 +721,9 @@ struct SixteenSums {
   FIRST_TWO(load, "[%[row0]], #16", "[%[x]]", "add %[x], %[x], %[step]\n", even, odd, low, b) \
   NEXT_TWO(load, "[%[x]]", "add %[x], %[row1], %[step]\n", "[%[row1]]", "[%[row1]], #16", even, odd, low, b) \
   NEXT_TWO(load, "[%[x]]", "add %[x], %[x], %[step]\n", "[%[x]]", "[%[x]]", even, low, b, odd) \
-  NEXT_TWO(load, "[%[row2]]", "add %[x], %[row2], %[step]\n", "[%[x]]", "[%[x]]", even, b, odd, low) \
+  "add %[x], %[row2], %[step]\n" \
+  NEXT_TWO(load, "[%[row2]], #16", "", "[%[x]]", "[%[x]]", even, b, odd, low) \
   "add %[x], %[x], %[step]\n" \
-  "add %[row2], #16\n" \
   NEXT_ONE(load, "[%[x]]", "", even, odd, low, b) \
   "vmovlt.s16 %q[odd], %q[odd]\n" \
   "vadd.i32 %q[s3], %q[s3], %q[odd]\n" \
