@@ -85,24 +85,20 @@ class Demand:
       text: the demand as the user writes it.
       least: the smallest acceptable result of measure().
       measure: measures a quantized model.
-      unit: a format for measured values.
+      shown: formats a measured value with its unit.
       allowed: the ratio of noise to signal that satisfies the demand; infinite if no ratio guarantees that.
     """
 
     text: str
     least: float
     measure: Callable[[Quantized], float]
-    unit: str
+    shown: Callable[[float], str]
     allowed: float = math.inf
-
-    def shown(self, measured: float) -> str:
-        """Formats a measured value with its unit."""
-        return self.unit.format(measured)
 
 
 def snr_demand(decibels: int) -> Demand:
     """Demands a signal-to-noise ratio of the worst output."""
-    return Demand(f"min_snr = {decibels}", decibels, output_snr, "{:.1f} dB", 10 ** (-decibels / 10))
+    return Demand(f"min_snr = {decibels}", decibels, output_snr, ratio_text, 10 ** (-decibels / 10))
 
 
 def share_right(outputs: Sequence[Sequence[torch.Tensor]], labels: torch.Tensor) -> float:
@@ -121,7 +117,10 @@ def accuracy_demand(share: float, samples: Sequence[Sample], labels: torch.Tenso
     def measure(quantized: Quantized) -> float:
         return share_right(run_all(quantized.module, samples, quantized.start), labels)
 
-    return Demand(f'min_accuracy = "{share:g}"', share, measure, f"{{:.4g}} of {len(samples)} evaluation samples right")
+    def shown(measured: float) -> str:
+        return f"{measured:.4g} of {len(samples)} evaluation samples right"
+
+    return Demand(f'min_accuracy = "{share:g}"', share, measure, shown)
 
 
 @dataclass(frozen=True)
@@ -239,6 +238,11 @@ def powers(expected: Sequence[torch.Tensor], actual: Sequence[torch.Tensor]) -> 
     signal = sum(float(tensor.double().square().sum()) for tensor in expected)
     noise = sum(float((e.double() - a.double()).square().sum()) for e, a in zip(expected, actual, strict=True))
     return signal, noise
+
+
+def ratio_text(ratio: float) -> str:
+    """Returns the text of a ratio in dB: `39.2 dB`, or `no error` where it is infinite."""
+    return "no error" if ratio == math.inf else f"{ratio:.1f} dB"
 
 
 def decibels(signal: float, noise: float) -> float:
@@ -456,7 +460,9 @@ def leave_worst_in_int8(
         kept = kept.union(*(cost.places & layers for cost in left[:count]))
         reached = output_snr(quantize(kept))
     told = f"int4 weights in {len(layers - kept)} of {len(layers)} places that can have them"
-    return kept, f"{told}: the outputs have {reached:.1f} dB against floating point, with int4 in all {before:.1f} dB"
+    return kept, (
+        f"{told}: the outputs have {ratio_text(reached)} against floating point, with int4 in all {ratio_text(before)}"
+    )
 
 
 def _in_int4(quantized: Quantized, path: Path) -> frozenset[str]:

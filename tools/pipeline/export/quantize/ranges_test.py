@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from tools.pipeline.export.options import Options
+from tools.pipeline.export.quantize.accuracy import decibels, ratio_text
 from tools.pipeline.export.quantize.ranges import AUTO, METHODS, MIN_MAX, MSE, PERCENTILE, RangeObserver
 from tools.pipeline.export.testing import Result, export_source, model_source
 from tools.quiet.console import UserError
@@ -156,3 +157,7 @@ def test_the_build_says_what_the_outputs_have_on_samples_that_were_not_calibrate
     line = f"the outputs have {ratio:.1f} dB against floating point on 20 samples not used for calibration"
     assert result.report is not None and line in result.report["notes"]
     assert any(said.endswith(line) for said in result.said)
+
+
+def test_outputs_that_are_those_of_floating_point_have_no_error() -> None:
+    assert (ratio_text(decibels(2.0, 0.0)), ratio_text(decibels(2.0, 0.02))) == ("no error", "20.0 dB")

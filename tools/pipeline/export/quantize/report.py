@@ -17,7 +17,7 @@ from tools.artifacts.quantization_report.quantization_report import (
 from tools.pipeline.export.backends.cortex_m.int4 import factors_of, is_int4
 from tools.pipeline.export.ir.operators import DEQUANTIZATIONS, DEQUANTIZE_CHANNELS, QUANTIZE
 from tools.pipeline.export.plan.manifest import Parameters, origin
-from tools.pipeline.export.quantize.accuracy import Run, decibels, dequantized, powers, share_right
+from tools.pipeline.export.quantize.accuracy import Run, decibels, dequantized, powers, ratio_text, share_right
 from tools.pipeline.export.quantize.quantize import Quantized, Sample
 from tools.pipeline.model_file.deterministic import computing
 
@@ -144,7 +144,7 @@ def far_outputs(
             continue
         ratio = _signal_to_noise(expected, _numbers(actual, parameters[index]))
         if ratio < _FAR:
-            lines.append(f"{where} {ratio:.1f} dB against floating point; {_CLOSER}")
+            lines.append(f"{where} {ratio_text(ratio)} against floating point; {_CLOSER}")
     return tuple(lines)
 
 
@@ -170,7 +170,7 @@ def over_stream(
         ratio = _signal_to_noise(expected, actual)
         before, after = (torch.stack([each.double().flatten() for each in outputs]) for outputs in (expected, actual))
         off = (before - after).abs()
-        text = f"{name}, over a stream of {len(expected)} calls: {ratio:.1f} dB against floating point"
+        text = f"{name}, over a stream of {len(expected)} calls: {ratio_text(ratio)} against floating point"
         if float(before.min()) >= 0 and float(before.max()) <= 1:
             changed = int(((before > 0.5) != (after > 0.5)).sum())
             text += (
@@ -213,7 +213,7 @@ def held_out(
     if not ratios:
         return ()
     count = f"{len(others)} sample{'s' if len(others) > 1 else ''}"
-    return (f"the outputs have {min(ratios):.1f} dB against floating point on {count} not used for calibration",)
+    return (f"the outputs have {ratio_text(min(ratios))} against floating point on {count} not used for calibration",)
 
 
 def _numbers(actual: list[torch.Tensor], parameters: Parameters | None) -> list[torch.Tensor]:
