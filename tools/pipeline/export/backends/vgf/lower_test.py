@@ -120,7 +120,7 @@ def test_portable_kernels_get_images_in_the_default_order(tmp_path: Path) -> Non
             value = plan.values[place].val
             if isinstance(value, Tensor):
                 assert list(value.dim_order) == sorted(value.dim_order)
-    # Not back and forth between the two.
+    # No value is copied back and forth between the two orders.
     assert 1 <= copies <= 2
 
 
