@@ -7,6 +7,7 @@
 
 namespace torch::executor::native::internal {
 
+using executorch::aten::TensorImpl;
 using executorch::runtime::Result;
 
 namespace {
@@ -31,52 +32,10 @@ ArrayRef<T> list_or_fail(KernelRuntimeContext& ctx, const BoxedEvalueList<T>* li
   return {};
 }
 
-} // namespace
-
-bool check_arguments(
-    KernelRuntimeContext& ctx,
-    Span<EValue*> stack,
-    const TagSet* expected,
-    size_t count) {
-  if (stack.size() < count) {
-    ET_LOG(Error, "The call has %zu arguments, the operator takes %zu", stack.size(), count);
-    ctx.fail(Error::InvalidProgram);
-    return false;
-  }
-  for (size_t i = 0; i < count; ++i) {
-    const EValue& value = *stack[i];
-    const uint32_t allowed = expected[i];
-    const uint32_t tag = static_cast<uint32_t>(value.tag);
-    if (((allowed >> tag) & 1u) == 0) {
-      ET_LOG(
-          Error,
-          "Argument %zu has type tag %u, which the operator does not take",
-          i,
-          static_cast<unsigned>(tag));
-      ctx.fail(Error::InvalidType);
-      return false;
-    }
-    if (value.tag != Tag::Tensor) {
-      continue;
-    }
-    if (!has_memory(value.payload.as_tensor)) {
-      ET_LOG(Error, "Argument %zu is a tensor without memory", i);
-      ctx.fail(Error::InvalidState);
-      return false;
-    }
-    if ((allowed & kWritten) != 0 &&
-        executorch::runtime::internal::is_constant_data(value.payload.as_tensor.const_data_ptr())) {
-      ET_LOG(Error, "Argument %zu is a constant, and the operator writes to it", i);
-      ctx.fail(Error::InvalidProgram);
-      return false;
-    }
-  }
-  return true;
+ET_INLINE bool is_static(const Tensor& tensor) {
+  return tensor.unsafeGetTensorImpl()->shape_dynamism() ==
+      executorch::aten::TensorShapeDynamism::STATIC;
 }
-
-namespace {
-
-using executorch::aten::TensorImpl;
 
 /// Returns whether an argument is a tensor, or a list that holds it.
 bool refers_to(const EValue& value, const TensorImpl* tensor) {
@@ -107,21 +66,18 @@ bool refers_to(const EValue& value, const TensorImpl* tensor) {
   return false;
 }
 
-} // namespace
-
+/// Checks that no tensor of a shape that may change, to which the kernel writes, is also another
+/// argument, itself or in a list.
 bool check_apart(
     KernelRuntimeContext& ctx,
     Span<EValue*> stack,
     const TagSet* expected,
     size_t count) {
   for (size_t i = 0; i < count; ++i) {
-    if ((expected[i] & kWritten) == 0) {
+    if ((expected[i] & kWritten) == 0 || is_static(stack[i]->payload.as_tensor)) {
       continue;
     }
     const TensorImpl* const tensor = stack[i]->payload.as_tensor.unsafeGetTensorImpl();
-    if (tensor->shape_dynamism() == executorch::aten::TensorShapeDynamism::STATIC) {
-      continue;
-    }
     for (size_t j = 0; j < count; ++j) {
       if (j != i && refers_to(*stack[j], tensor)) {
         ET_LOG(Error, "Arguments %zu and %zu are one tensor, whose shape the operator sets", i, j);
@@ -131,6 +87,55 @@ bool check_apart(
     }
   }
   return true;
+}
+
+} // namespace
+
+bool check_arguments(
+    KernelRuntimeContext& ctx,
+    Span<EValue*> stack,
+    const TagSet* expected,
+    size_t count,
+    bool sets_shapes) {
+  if (stack.size() < count) {
+    ET_LOG(Error, "The call has %zu arguments, the operator takes %zu", stack.size(), count);
+    ctx.fail(Error::InvalidProgram);
+    return false;
+  }
+  bool may_set = false;
+  for (size_t i = 0; i < count; ++i) {
+    const EValue& value = *stack[i];
+    const uint32_t allowed = expected[i];
+    const uint32_t tag = static_cast<uint32_t>(value.tag);
+    if (((allowed >> tag) & 1u) == 0) {
+      ET_LOG(
+          Error,
+          "Argument %zu has type tag %u, which the operator does not take",
+          i,
+          static_cast<unsigned>(tag));
+      ctx.fail(Error::InvalidType);
+      return false;
+    }
+    if (value.tag != Tag::Tensor) {
+      continue;
+    }
+    if (!has_memory(value.payload.as_tensor)) {
+      ET_LOG(Error, "Argument %zu is a tensor without memory", i);
+      ctx.fail(Error::InvalidState);
+      return false;
+    }
+    if ((allowed & kWritten) == 0) {
+      continue;
+    }
+    const Tensor& out = value.payload.as_tensor;
+    if (executorch::runtime::internal::is_constant_data(out.const_data_ptr())) {
+      ET_LOG(Error, "Argument %zu is a constant, and the operator writes to it", i);
+      ctx.fail(Error::InvalidProgram);
+      return false;
+    }
+    may_set |= !is_static(out);
+  }
+  return !sets_shapes || !may_set || check_apart(ctx, stack, expected, count);
 }
 
 ArrayRef<int64_t> int_list(KernelRuntimeContext& ctx, const EValue& value) {

@@ -41,24 +41,18 @@ constexpr TagSet kScalarTags = tags(Tag::Int) | tags(Tag::Double) | tags(Tag::Bo
  * tag, InvalidState for a tensor without memory, InvalidProgram for a constant that is written to)
  * and returns false.
  *
+ * With `sets_shapes`, also checks that no tensor whose shape the kernel may set is another argument
+ * of the call, itself or in a list, of which the kernel would keep an outdated shape
+ * (InvalidProgram).
+ *
  * @param[in] expected The tags allowed for each argument.
  */
 bool check_arguments(
     KernelRuntimeContext& ctx,
     Span<EValue*> stack,
     const TagSet* expected,
-    size_t count);
-
-/**
- * Checks that no tensor whose shape the kernel may set is also another argument of the call, itself
- * or in a list: the kernel would continue with an outdated shape of the other one. Otherwise fails
- * the context (InvalidProgram) and returns false. The arguments must have passed check_arguments().
- */
-bool check_apart(
-    KernelRuntimeContext& ctx,
-    Span<EValue*> stack,
-    const TagSet* expected,
-    size_t count);
+    size_t count,
+    bool sets_shapes = false);
 
 /// A list of integers that are ready, in the place of a BoxedEvalueList<int64_t>, which makes them
 /// from other values: kernels/call.h calls with such lists. `values` is null.
@@ -273,8 +267,7 @@ struct Boxed<kFn> {
   template <bool kSetsShapes>
   static void call(KernelRuntimeContext& ctx, Span<EValue*> stack) {
     const TagSet* const expected = ExpectedTags<Args...>::kTable;
-    if (check_arguments(ctx, stack, expected, sizeof...(Args)) &&
-        (!kSetsShapes || check_apart(ctx, stack, expected, sizeof...(Args)))) {
+    if (check_arguments(ctx, stack, expected, sizeof...(Args), kSetsShapes)) {
       unpack(ctx, stack.data(), std::index_sequence_for<Args...>());
     }
   }

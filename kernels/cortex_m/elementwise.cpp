@@ -271,44 +271,49 @@ bool mul_side_by_side(
     return false;
   }
   const FoldedScale scale(parameters.factor, zero_points[2]);
-  const int32_t a_zero = zero_points[0];
-  const int32_t b_zero = zero_points[1];
-  const int16x2_t a_offsets = twice(-a_zero);
-  const int16x2_t b_offsets = twice(-b_zero);
+  // An input whose element is repeated is the second one.
+  const size_t one = a_step == 0 ? 1 : 0;
+  const size_t other = 1 - one;
+  const int8_t* x = one == 0 ? a : b;
+  const int8_t* y = one == 0 ? b : a;
+  const int32_t x_step = rows.steps[one];
+  const bool repeats = rows.steps[other] == 0;
+  const int32_t x_zero = zero_points[one];
+  const int32_t y_zero = zero_points[other];
+  const int16x2_t x_offsets = twice(-x_zero);
+  const int16x2_t y_offsets = twice(-y_zero);
   const size_t count = rows.count;
+  const size_t fours = x_step == 0 ? 0 : count / 4;
   for (size_t row = count == 0 ? 0 : rows.rows; row > 0; --row) {
-    const int8_t* first = a;
-    const int8_t* second = b;
-    a += rows.row_steps[0];
-    b += rows.row_steps[1];
-    // An input of one element is four times the same one.
-    uint32_t x = a_step == 1 ? 0 : 0x01010101u * static_cast<uint8_t>(*first);
-    uint32_t y = b_step == 1 ? 0 : 0x01010101u * static_cast<uint8_t>(*second);
-    for (size_t i = count / 4; i > 0; --i) {
-      if (a_step == 1) {
-        x = load_word(first);
-        first += 4;
-      }
-      if (b_step == 1) {
-        y = load_word(second);
+    const int8_t* first = x;
+    const int8_t* second = y;
+    x += rows.row_steps[one];
+    y += rows.row_steps[other];
+    int16x2_t even = twice(2 * (*second - y_zero));
+    int16x2_t odd = even;
+    for (size_t i = fours; i > 0; --i) {
+      const uint32_t word = load_word(first);
+      first += 4;
+      if (!repeats) {
+        const uint32_t factors = load_word(second);
         second += 4;
+        even = add_even_bytes(y_offsets, factors);
+        odd = add_odd_bytes(y_offsets, factors);
+        even = add_pairs(even, even);
+        odd = add_pairs(odd, odd);
       }
-      int16x2_t x_even = add_even_bytes(a_offsets, x);
-      int16x2_t x_odd = add_odd_bytes(a_offsets, x);
-      x_even = add_pairs(x_even, x_even);
-      x_odd = add_pairs(x_odd, x_odd);
-      const int16x2_t y_even = add_even_bytes(b_offsets, y);
-      const int16x2_t y_odd = add_odd_bytes(b_offsets, y);
-      out[0] = scale.apply(static_cast<int16_t>(x_even) * static_cast<int16_t>(y_even));
-      out[1] = scale.apply(static_cast<int16_t>(x_odd) * static_cast<int16_t>(y_odd));
-      out[2] = scale.apply((x_even >> 16) * (y_even >> 16));
-      out[3] = scale.apply((x_odd >> 16) * (y_odd >> 16));
+      const int16x2_t x_even = add_even_bytes(x_offsets, word);
+      const int16x2_t x_odd = add_odd_bytes(x_offsets, word);
+      out[0] = scale.apply(static_cast<int16_t>(x_even) * static_cast<int16_t>(even));
+      out[1] = scale.apply(static_cast<int16_t>(x_odd) * static_cast<int16_t>(odd));
+      out[2] = scale.apply((x_even >> 16) * (even >> 16));
+      out[3] = scale.apply((x_odd >> 16) * (odd >> 16));
       out += 4;
     }
-    for (size_t i = count % 4; i > 0; --i) {
-      *out++ = scale.apply(2 * (*first - a_zero) * (*second - b_zero));
-      first += a_step;
-      second += b_step;
+    for (size_t i = count - 4 * fours; i > 0; --i) {
+      *out++ = scale.apply(2 * (*first - x_zero) * (*second - y_zero));
+      first += x_step;
+      second += repeats ? 0 : 1;
     }
   }
   return true;

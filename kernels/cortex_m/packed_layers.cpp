@@ -246,6 +246,16 @@ class PaddedRows final {
     const int32_t columns = is_dense ? 1 : layer_.kernel[1];
     const int32_t column_bytes = is_dense ? layer_.kernel[1] * channels : channels;
     const int32_t column_step = layer_.dilation[1] * channels;
+#ifdef __ARM_FEATURE_DSP
+    for (; is_dense && windows > 0; --windows) {
+      copy_window(from, end, size, step, layer_.kernel[0], column_bytes, to);
+      from += from_step;
+      to += to_step;
+    }
+    if (is_dense) {
+      return;
+    }
+#endif
     for (int32_t i = layer_.kernel[0]; i > 0; --i) {
       const int8_t* column = from;
       for (int32_t j = columns; j > 0; --j) {
@@ -259,6 +269,52 @@ class PaddedRows final {
   }
 
  private:
+#ifdef __ARM_FEATURE_DSP
+  /// Copies rows of at least one byte, `step` bytes apart, one after the other, and up to seven
+  /// bytes more. A row that would begin at `end` or behind it begins `size` bytes before.
+  static ET_INLINE void copy_window(
+      const int8_t* from,
+      const int8_t* end,
+      int32_t size,
+      int32_t step,
+      int32_t rows,
+      int32_t bytes,
+      int8_t* to) {
+    const int32_t copied = (bytes + 7) & ~7;
+    uint32_t first, second;
+    int32_t count;
+    __asm__ volatile(
+        "1:\n"
+        "mov %[count], %[copied]\n"
+        "2:\n"
+        "ldr %[first], [%[from]], #4\n"
+        "ldr %[second], [%[from]], #4\n"
+        "str %[first], [%[to]], #4\n"
+        "str %[second], [%[to]], #4\n"
+        "subs %[count], #8\n"
+        "bgt 2b\n"
+        "add %[from], %[step]\n"
+        "add %[to], %[back]\n"
+        "cmp %[from], %[end]\n"
+        "it hs\n"
+        "subhs %[from], %[size]\n"
+        "subs %[rows], #1\n"
+        "bgt 1b\n"
+        : [from] "+r"(from),
+          [to] "+r"(to),
+          [rows] "+r"(rows),
+          [count] "=&r"(count),
+          [first] "=&r"(first),
+          [second] "=&r"(second)
+        : [copied] "r"(copied),
+          [step] "r"(step - copied),
+          [back] "r"(bytes - copied),
+          [end] "r"(end),
+          [size] "r"(size)
+        : "memory", "cc");
+  }
+#endif
+
   /// Copies rows of at least one byte, and up to seven bytes more than `bytes`.
   static ET_INLINE void copy_words(
       const int8_t* from,

@@ -24,6 +24,11 @@ struct Values {
     return rows * columns;
   }
 
+  /// The last one. There is at least one.
+  const int8_t* last() const {
+    return first + (rows - 1) * row_step + (columns - 1) * column_step;
+  }
+
   /// Calls `take` for each value, row by row.
   template <class Take>
   void each(Take&& take) const {
@@ -44,9 +49,9 @@ struct NoRest {};
 
 /**
  * Calls `one(values, common, out)` for each result; or, if channels are contiguous, `some(values,
- * common, out)` for `lanes` channels at a time as long as possible, and `rest(values, count, out)`
- * for the remaining `count`, unless it is NoRest. `common` is the result of `begin(values)` for all
- * of a window's channels.
+ * common, out)` for `lanes` channels at a time as long as possible, and `rest(values, common,
+ * count, out)` for the remaining `count`, unless it is NoRest. `common` is the result of
+ * `begin(values)` for all of a window's channels.
  */
 template <class Begin, class One, class Some, class Rest = NoRest>
 void pool(
@@ -85,7 +90,7 @@ void pool(
         }
         if constexpr (!std::is_same_v<Rest, NoRest>) {
           if (side_by_side && c < out_shape.channels) {
-            rest(values, out_shape.channels - c, pixel);
+            rest(values, common, out_shape.channels - c, pixel);
             continue;
           }
         }
@@ -164,36 +169,52 @@ void max_lanes(const Values& values, Range range, int8_t* out) {
 
 constexpr int32_t kSumLanes = 4;
 
-void sum_lanes(const Values& values, int32_t* sums) {
-  sums[0] = sums[1] = sums[2] = sums[3] = 0;
+/// A function of its own: within a larger one the compiler would keep more on the stack.
+__attribute__((noinline)) void sum_lanes(const Values& values, int32_t* sums) {
+  int32_t s0 = 0, s1 = 0, s2 = 0, s3 = 0;
 #ifdef __ARM_FEATURE_DSP
+  constexpr int32_t kMost = 0xff; // so many values of eight bits have a sum of 16
+  const int32_t step = values.column_step;
+  const int8_t* row = values.first;
   int16x2_t even = 0;
   int16x2_t odd = 0;
-  int32_t left = 0xff; // so many values of eight bits have a sum of 16
+  int32_t left = kMost;
   const auto flush = [&] {
-    sums[0] += static_cast<int16_t>(even);
-    sums[1] += static_cast<int16_t>(odd);
-    sums[2] += even >> 16;
-    sums[3] += odd >> 16;
+    s0 += static_cast<int16_t>(even);
+    s1 += static_cast<int16_t>(odd);
+    s2 += even >> 16;
+    s3 += odd >> 16;
+    even = odd = 0;
+    left = kMost;
   };
-  values.each([&](const int8_t* value) {
-    const uint32_t word = load_word(value);
-    even = add_even_bytes(even, word);
-    odd = add_odd_bytes(odd, word);
-    if (--left == 0) {
-      flush();
-      even = odd = 0;
-      left = 0xff;
+  for (int32_t rows = values.rows; rows > 0; --rows) {
+    const int8_t* value = row;
+    for (int32_t columns = values.columns; columns > 0;) {
+      const int32_t count = columns < left ? columns : left;
+      for (int32_t i = count; i > 0; --i) {
+        const uint32_t word = load_word(value);
+        even = add_even_bytes(even, word);
+        odd = add_odd_bytes(odd, word);
+        value += step;
+      }
+      columns -= count;
+      left -= count;
+      if (left == 0) {
+        flush();
+      }
     }
-  });
+    row += values.row_step;
+  }
   flush();
 #else
   values.each([&](const int8_t* value) {
-    for (int32_t i = 0; i < kSumLanes; ++i) {
-      sums[i] = wrapping_add(sums[i], value[i]);
-    }
+    s0 = wrapping_add(s0, value[0]);
+    s1 = wrapping_add(s1, value[1]);
+    s2 = wrapping_add(s2, value[2]);
+    s3 = wrapping_add(s3, value[3]);
   });
 #endif
+  sums[0] = s0, sums[1] = s1, sums[2] = s2, sums[3] = s3;
 }
 
 #endif
@@ -322,7 +343,7 @@ void max_pool(
       [&](const Values& values, int, int8_t* results) { max_lanes(values, range, results); }
 #if defined(__ARM_FEATURE_MVE)
       ,
-      [&](const Values& values, int32_t count, int8_t* results) {
+      [&](const Values& values, int, int32_t count, int8_t* results) {
         max_some_lanes(values, range, count, results);
       }
 #endif
@@ -357,6 +378,22 @@ void avg_pool(
         });
     return;
   }
+  const auto one = [&](const Values& values, const Means& means, int8_t* result) {
+    int32_t sum = 0;
+    values.each([&](const int8_t* value) { sum = wrapping_add(sum, *value); });
+    *result = means.apply(values, sum, zero_point, scale);
+  };
+  const auto some = [&](Values values, const Means& means, int32_t count, int8_t* results) {
+    int32_t sums[kSumLanes];
+    sum_lanes(values, sums);
+    for (int32_t i = 0; i < count; ++i) {
+      results[i] = means.apply(values, sums[i], zero_point, scale);
+      ++values.first;
+    }
+  };
+  const int8_t* const in_end = in + (in_shape.batch - 1) * in_shape.batch_step +
+      (in_shape.height - 1) * in_shape.row_step + (in_shape.width - 1) * in_shape.column_step +
+      in_shape.channels;
   pool(
       windows,
       in_shape,
@@ -365,18 +402,19 @@ void avg_pool(
       out,
       kSumLanes,
       [](const Values& values) { return Means(values.count()); },
-      [&](const Values& values, const Means& means, int8_t* result) {
-        int32_t sum = 0;
-        values.each([&](const int8_t* value) { sum = wrapping_add(sum, *value); });
-        *result = means.apply(values, sum, zero_point, scale);
-      },
+      one,
       [&](const Values& values, const Means& means, int8_t* results) {
-        int32_t sums[kSumLanes];
-        sum_lanes(values, sums);
-        Values channel = values;
-        for (int32_t i = 0; i < kSumLanes; ++i) {
-          results[i] = means.apply(channel, sums[i], zero_point, scale);
-          ++channel.first;
+        some(values, means, kSumLanes, results);
+      },
+      [&](Values values, const Means& means, int32_t count, int8_t* results) {
+        // More channels than there are may be summed, but nothing behind the last one.
+        if (values.count() > 0 && in_end - values.last() >= kSumLanes) {
+          some(values, means, count, results);
+          return;
+        }
+        for (; count > 0; --count) {
+          one(values, means, results++);
+          ++values.first;
         }
       });
 }

@@ -48,18 +48,81 @@ float inverse(double scale) {
   return __builtin_fmaf(rest, quotient, quotient);
 }
 
-#if defined(__ARM_FEATURE_MVE) && (__ARM_FEATURE_MVE & 2)
-
 namespace {
+
+#if defined(__ARM_FEATURE_MVE) && (__ARM_FEATURE_MVE & 2)
 
 /// Returns the offsets of the first four elements with a stride of `step`.
 uint32x4_t four_places(int32_t step) {
   return vmulq_n_u32(vidupq_n_u32(0, 1), static_cast<uint32_t>(step));
 }
 
-} // namespace
+#elif defined(__ARM_FEATURE_DSP) && defined(__ARM_FP)
+
+/// Quantizes four adjacent elements at a time, to all numbers of int8, until less are left, or
+/// there may be a NaN among the next four; returns whether less are left. 8 instructions per
+/// element, where the compiler takes 10.5.
+ET_INLINE bool quantize_fours(
+    float inverse_scale,
+    int32_t zero_point,
+    const float*& in,
+    int8_t*& out,
+    size_t& count) {
+  uint32_t a, b, c, d;
+  const float* next = in;
+  __asm__ volatile(
+      "1:\n"
+      "vldmia %[next]!, {s0, s1, s2, s3}\n"
+      "vmul.f32 s0, s0, %[inverse]\n"
+      "vmul.f32 s1, s1, %[inverse]\n"
+      "vmul.f32 s2, s2, %[inverse]\n"
+      "vmul.f32 s3, s3, %[inverse]\n"
+      "vadd.f32 s4, s0, s1\n"
+      "vadd.f32 s5, s2, s3\n"
+      "vadd.f32 s4, s4, s5\n"
+      "vcmp.f32 s4, s4\n"
+      "vmrs APSR_nzcv, fpscr\n"
+      "bvs 2f\n"
+      // Rounds halves to even, and saturates.
+      "vcvtr.s32.f32 s0, s0\n"
+      "vcvtr.s32.f32 s1, s1\n"
+      "vcvtr.s32.f32 s2, s2\n"
+      "vcvtr.s32.f32 s3, s3\n"
+      "vmov %[a], %[b], s0, s1\n"
+      "vmov %[c], %[d], s2, s3\n"
+      "qadd %[a], %[a], %[zero_point]\n"
+      "qadd %[b], %[b], %[zero_point]\n"
+      "qadd %[c], %[c], %[zero_point]\n"
+      "qadd %[d], %[d], %[zero_point]\n"
+      "ssat %[a], #8, %[a]\n"
+      "ssat %[b], #8, %[b]\n"
+      "ssat %[c], #8, %[c]\n"
+      "ssat %[d], #8, %[d]\n"
+      "strb %[a], [%[out]], #1\n"
+      "strb %[b], [%[out]], #1\n"
+      "strb %[c], [%[out]], #1\n"
+      "strb %[d], [%[out]], #1\n"
+      "subs %[count], #4\n"
+      "cmp %[count], #4\n"
+      "bhs 1b\n"
+      "2:\n"
+      : [next] "+r"(next),
+        [out] "+r"(out),
+        [count] "+r"(count),
+        [a] "=&r"(a),
+        [b] "=&r"(b),
+        [c] "=&r"(c),
+        [d] "=&r"(d)
+      : [inverse] "t"(inverse_scale), [zero_point] "r"(zero_point)
+      : "memory", "cc", "s0", "s1", "s2", "s3", "s4", "s5");
+  // The last four were not stored.
+  in = count < 4 ? next : next - 4;
+  return count < 4;
+}
 
 #endif
+
+} // namespace
 
 template <class T>
 void quantize(
@@ -106,6 +169,11 @@ void quantize(
   const bool is_whole =
       static_cast<int32_t>(q.min) == -kLimit && static_cast<int32_t>(q.max) == kLimit - 1;
   for (; is_whole && count >= 4; count -= 4) {
+    if constexpr (sizeof(T) == 1) {
+      if (step == 1 && quantize_fours(q.inverse_scale, zero_point, in, out, count)) {
+        break;
+      }
+    }
     const float first = *in * q.inverse_scale;
     in += step;
     const float second = *in * q.inverse_scale;
@@ -162,8 +230,22 @@ void dequantize(
     out += 4;
   }
 #else
-  for (float* const end = out + count; out != end; ++out) {
-    *out = static_cast<float>(*in - zero_point) * scale;
+  const auto value = [&](int32_t i) { return static_cast<float>(in[i] - zero_point) * scale; };
+  for (; count >= 4; count -= 4) {
+    // All are read first: storing one changes nothing of the others then.
+    const float first = value(0);
+    const float second = value(step);
+    const float third = value(2 * step);
+    const float fourth = value(3 * step);
+    in += 4 * step;
+    out[0] = first;
+    out[1] = second;
+    out[2] = third;
+    out[3] = fourth;
+    out += 4;
+  }
+  for (; count > 0; --count) {
+    *out++ = value(0);
     in += step;
   }
 #endif

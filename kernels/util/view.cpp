@@ -101,6 +101,39 @@ copy_run(const char* from, int32_t from_stride, char* to, int32_t to_stride, siz
   } while (--count > 0);
 }
 
+#if !defined(__thumb__) || defined(__ARM_FEATURE_UNALIGNED)
+/// Whether words may lie anywhere.
+constexpr bool kHasWordsAnywhere = true;
+#else
+constexpr bool kHasWordsAnywhere = false;
+#endif
+
+/// Copies rows of `count` bytes, kBytesAtOnce rows at a time, where bytes of neighbouring rows are
+/// side by side, as in a transposition; returns how many rows it copied.
+size_t transpose_rows(
+    const char* from,
+    int32_t stride,
+    char* to,
+    int32_t row,
+    size_t count,
+    size_t rows) {
+  for (size_t fours = rows / kBytesAtOnce; fours > 0; --fours) {
+    const char* column = from;
+    char* place = to;
+    for (size_t i = count; i > 0; --i, column += stride, ++place) {
+      uint32_t word;
+      std::memcpy(&word, column, sizeof(word));
+      place[0] = static_cast<char>(word);
+      place[row] = static_cast<char>(word >> 8);
+      place[2 * row] = static_cast<char>(word >> 16);
+      place[3 * row] = static_cast<char>(word >> 24);
+    }
+    from += kBytesAtOnce;
+    to += static_cast<int32_t>(kBytesAtOnce) * row;
+  }
+  return rows & ~(kBytesAtOnce - 1);
+}
+
 /// Copies rows of `count` elements each; neither is 0.
 void copy_rows(
     const char* from,
@@ -110,7 +143,13 @@ void copy_rows(
     size_t count,
     size_t rows,
     int32_t element_size) {
-  do {
+  if (kHasWordsAnywhere && element_size == 1 && source.row == 1 && target.stride == 1) {
+    const size_t done = transpose_rows(from, source.stride, to, target.row, count, rows);
+    from += done;
+    to += static_cast<int32_t>(done) * target.row;
+    rows -= done;
+  }
+  for (; rows > 0; --rows) {
     if (element_size == sizeof(uint32_t)) {
       copy_run<uint32_t>(from, source.stride, to, target.stride, count);
     } else if (element_size == sizeof(uint8_t)) {
@@ -122,7 +161,7 @@ void copy_rows(
     }
     from += source.row;
     to += target.row;
-  } while (--rows > 0);
+  }
 }
 
 /// Rows up to this long, as those of an image's pixels, are copied without a call.
@@ -140,6 +179,18 @@ ET_INLINE void copy_short(const char* from, char* to, size_t bytes) {
   }
   while (from != end) {
     *to++ = *from++;
+  }
+}
+
+/// Copies rows of one word, as pixels of four channels are.
+__attribute__((noinline)) void
+copy_words(const char* from, int32_t from_row, char* to, int32_t to_row, size_t rows) {
+  for (; rows > 0; --rows) {
+    uint32_t word;
+    std::memcpy(&word, from, sizeof(word));
+    std::memcpy(to, &word, sizeof(word));
+    from += from_row;
+    to += to_row;
   }
 }
 
@@ -205,6 +256,10 @@ void copy_view(const View& from, const View& to, CopyOrder order) {
     char* out = to.data + nest.offset(1) * size;
     if (!is_dense) {
       copy_rows(first, source, out, target, nest.size(), nest.rows(), size);
+      continue;
+    }
+    if (bytes == sizeof(uint32_t)) {
+      copy_words(first, source.row, out, target.row, nest.rows());
       continue;
     }
     for (size_t row = nest.rows(); row > 0; --row, first += source.row, out += target.row) {

@@ -1,5 +1,6 @@
 #include <executorch/runtime/core/portable_type/tensor_impl.h>
 
+#include <algorithm>
 #include <cinttypes>
 
 #include <executorch/runtime/core/exec_aten/util/dim_order_util.h>
@@ -76,22 +77,21 @@ Error TensorImpl::internal_resize_contiguous(ArrayRef<SizesType> new_sizes) {
       "a tensor of %zd dimensions cannot become one of %zu",
       dim_,
       new_sizes.size());
+  // Kernels set the sizes of results in each call, hardly ever to others.
+  if (std::equal(new_sizes.begin(), new_sizes.end(), sizes_)) {
+    return Error::Ok;
+  }
   // A size of 0 counts as 1, as in TensorParser, because kernels use the strides of the others,
   // too. A negative size is too large.
-  bool is_equal = true;
   bool is_empty = false;
   bool fits = true;
   uint32_t span = 1;
   for (ssize_t i = 0; i < dim_; ++i) {
     const SizesType size = new_sizes[static_cast<size_t>(i)];
-    is_equal &= sizes_[i] == size;
     is_empty |= size == 0;
     const uint64_t product = uint64_t{span} * static_cast<uint32_t>(size == 0 ? 1 : size);
     fits &= product <= INT32_MAX;
     span = static_cast<uint32_t>(product);
-  }
-  if (is_equal) {
-    return Error::Ok;
   }
   ET_CHECK_OR_RETURN_ERROR(
       shape_dynamism_ != TensorShapeDynamism::STATIC,

@@ -53,6 +53,7 @@ _FOLD_LAYERS = (
     _fold_batch_norm,
     Pass("rewrite.kernel_reach:leave_out_what_is_over_padding", needs=_BATCH_NORM),
     Pass("rewrite.dead_channels:remove_dead_channels", needs=_BATCH_NORM),
+    Pass("rewrite.averages:average_first", needs=_BATCH_NORM),
 )
 
 # ---- capturing, for every backend ----
@@ -67,6 +68,10 @@ CAPTURE = Pipeline(
         Pass("capture.tensor_indices:keep_tensor_indices"),
     ),
 )
+
+# ---- after capturing, for backends whose graphs have neither conditions nor loops ----
+
+STRAIGHT = Pipeline("cortex_m, ethos_u and vgf, captured", (Pass("rewrite.branches:write_branches"),))
 
 # ---- portable: the model's own dtypes ----
 
@@ -100,6 +105,8 @@ CORTEX_M = Pipeline(
     "cortex_m, captured",
     (
         *_FOLD_LAYERS,
+        Pass("rewrite.averages:convolve_averages", needs=_BATCH_NORM),
+        Pass("backends.cortex_m.volumes:write_volumes", needs=_BATCH_NORM),
         Pass(
             "rewrite.decompositions.decompositions:decompose_all",
             needs=_BATCH_NORM,
@@ -245,6 +252,7 @@ VGF_FORMS = Pipeline(
 
 PIPELINES = (
     CAPTURE,
+    STRAIGHT,
     PORTABLE,
     PORTABLE_EDGE,
     CORTEX_M,

@@ -65,8 +65,8 @@ def train():
     return net.eval()
 """
 
-# What makes these libraries choose as on an older processor, and in other numbers of threads, unless launcher and
-# make_deterministic() overrule it.
+# With these variables the libraries would choose code for an older processor, and other numbers of threads; launcher
+# and make_deterministic() overrule them.
 _SETTINGS = {
     "ATEN_CPU_CAPABILITY": "default",
     "GLIBC_TUNABLES": "glibc.cpu.hwcaps=-AVX512F",

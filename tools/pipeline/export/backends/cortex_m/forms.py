@@ -88,7 +88,7 @@ _SELECTING = (
 # Maps the dimensions of a sequence to those of its image of height 1.
 _OF_SEQUENCE = (0, 1, 3)
 
-# Maps reductions of each channel of an image to poolings of the whole image.
+# Maps reductions of each channel of an image to poolings.
 _POOLED: dict[Any, Any] = {_aten.mean.dim: _aten.avg_pool2d.default, _aten.amax.default: _aten.max_pool2d.default}
 
 
@@ -474,16 +474,17 @@ def _fold_padding(graph: Graph, convolution: Node) -> None:
 
 
 def _make_pooling(graph: Graph, node: Node) -> None:
-    """Turns the mean or the maximum of each channel of an image into a pooling over the whole image."""
+    """Turns the mean or the maximum of each channel, or of its rows or columns, into a pooling of the image."""
     image, dims, keepdim, *dtype = _arguments(node)
     value = image.meta["val"]
-    if value.dim() != 4 or any(dtype) or sorted(dim % 4 for dim in dims) != [2, 3]:
+    taken = sorted(dim % 4 for dim in dims)
+    if value.dim() != 4 or any(dtype) or taken not in ([2], [3], [2, 3]):
         return
-    batch, channels, height, width = value.shape
-    pooled = _replace(graph, node, _POOLED[node.target], image, [height, width])
+    shape = list(node.meta["val"].shape)
+    pooled = _replace(graph, node, _POOLED[node.target], image, [value.shape[d] if d in taken else 1 for d in (2, 3)])
     if not keepdim:
         with graph.inserting_after(pooled):
-            view = emit(graph, pooled, _aten.view.default, pooled, [batch, channels])
+            view = emit(graph, pooled, _aten.reshape.default, pooled, shape)
         pooled.replace_all_uses_with(view, delete_user_cb=lambda user: user is not view)
 
 

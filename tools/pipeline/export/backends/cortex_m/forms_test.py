@@ -104,6 +104,19 @@ _LAYERS = {
         "y = F.relu(self.a(x))\nreturn self.b(torch.cat([F.relu(self.u(y)), F.interpolate(y, size=(16, 24))], 1))",
         "(torch.randn(1, 3, 8, 8),)",
     ),
+    "volumes": (
+        "self.a = nn.Conv3d(2, 4, 3, (2, 1, 1), (1, 0, 1)); self.n = nn.BatchNorm3d(4)\n"
+        "self.b = nn.Conv3d(4, 6, (3, 2, 1), dilation=(2, 1, 1)); self.c = nn.Conv3d(6, 4, 1, (2, 1, 1))",
+        "y = F.max_pool3d(F.relu(self.n(self.a(x))), (1, 2, 2), padding=(0, 1, 0), ceil_mode=True)\n"
+        "y = self.c(F.avg_pool3d(self.b(y), (2, 1, 2), 1, padding=(1, 0, 0)))\n"
+        "return torch.cat([y.flatten(1), F.adaptive_avg_pool3d(y, 1).flatten(1)], 1)",
+        "(torch.randn(1, 2, 14, 7, 8),)",
+    ),
+    "rows and columns": (
+        "self.a = nn.Conv2d(3, 6, 3); self.f = nn.Linear(6, 6)",
+        "y = self.a(x)\nreturn self.f((y.mean(2, keepdim=True) + y).amax(3).transpose(1, 2)) + self.f(y.mean(3).mT)",
+        "(torch.randn(1, 3, 8, 7),)",
+    ),
     "image without a batch": (
         "self.a = nn.Conv2d(3, 8, 3); self.u = nn.ConvTranspose2d(8, 4, 4, 2, 1); self.f = nn.Linear(16, 3)",
         "y = F.max_pool2d(F.relu(self.a(x)), 2)\n"

@@ -122,7 +122,7 @@ def _check_outputs(result: Result, share: float = 0.05) -> None:
     for index, output in enumerate(result.manifest["outputs"]):
         values, eager = result.golden[f"output_{index}"], result.golden[f"eager_{index}"]
         if eager.dtype.kind == "i":
-            # Of equal int8 elements, the first one wins.
+            # The index is that of the first of equal int8 elements.
             assert (values == eager).mean() > 0.7
             continue
         if values.dtype != numpy.float32:
@@ -333,7 +333,7 @@ self.conv, self.norm = nn.Conv2d(4, 4, 3, padding=1), nn.LayerNorm(12)
 self.up, self.pair = nn.ConvTranspose2d(4, 4, 2, 2), nn.ConvTranspose2d(2, 4, 2, 2)
 """
 _PRELU = "nn.init.uniform_(self.act.weight, -0.5, {largest})"
-# What a network computes, its inputs if they are no image, and its layers if it has others than _LAYERS.
+# Each case has the network's forward(), its inputs unless they are an image, and its layers unless they are _LAYERS.
 _WHOLE: list[tuple[str, ...]] = [
     # Parts of tensors, which Vela splits: it would compute with the channels of the whole.
     ("return self.pair(x[:, 1:3])",),
