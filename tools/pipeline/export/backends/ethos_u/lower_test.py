@@ -32,7 +32,7 @@ from tools.quiet.console import UserError
 
 _Case = TypeVar("_Case")
 
-_IS_BEFORE_1_5 = Gap("executorch.backends:arm", "flips stay on the core, and parts of images are compiled wrong", until="1.5").is_open()
+_IS_BEFORE_1_5 = Gap("executorch.backends:arm", "flips stay on the core, parts go wrong", until="1.5").is_open()
 
 _PORT = {"burst_length": 32, "read_latency": 32, "write_latency": 32, "max_reads": 4, "max_writes": 4}
 _NPU = Npu(
