@@ -3,9 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
-from tools.artifacts.document.document import from_json, to_json
+from tools.artifacts.document.document import from_json, record, to_json
 from tools.quiet.files import reading
 
 _FORMAT, _VERSION = "board report", 1
@@ -94,30 +93,7 @@ def read_board_report(path: Path) -> BoardReport:
     """
     content = from_json(path, _FORMAT, _VERSION, _ADVICE)
     with reading(_FORMAT, path, _ADVICE):
-        if content["place"] not in PLACES:
-            raise ValueError(f"it ran on {content['place']!r}")
-        return BoardReport(
-            board=str(content["board"]),
-            description=str(content["description"]),
-            place=str(content["place"]),
-            chip=str(content["chip"]),
-            revision=str(content["revision"]),
-            model=str(content["model"]),
-            image=str(content["image"]),
-            date=str(content["date"]),
-            unit=str(content["unit"]),
-            clock_hz=int(content["clock_hz"]),
-            inference=int(content["inference"]),
-            stack_used=int(content["stack_used"]),
-            stack_size=int(content["stack_size"]),
-            versions={str(name): str(version) for name, version in content["versions"].items()},
-            items=tuple(Item(str(e["name"]), bool(e["passed"]), str(e["found"])) for e in content["items"]),
-            layers=tuple(map(_layer, content["layers"])),
-        )
-
-
-def _layer(content: dict[str, Any]) -> Layer:
-    counts = (None if content[name] is None else int(content[name]) for name in ("instructions", "estimate"))
-    return Layer(
-        str(content["operator"]), str(content["place"]), int(content["macs"]), int(content["measured"]), *counts
-    )
+        report = record(BoardReport, content)
+        if report.place not in PLACES:
+            raise ValueError(f"it ran on {report.place!r}")
+        return report

@@ -2,9 +2,8 @@
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
-from tools.artifacts.document.document import from_json, to_json
+from tools.artifacts.document.document import from_json, record, to_json
 from tools.quiet.files import reading
 
 _FORMAT, _VERSION = "graph", 1
@@ -90,41 +89,8 @@ def read_graph(path: Path) -> Graph:
     """
     content = from_json(path, _FORMAT, _VERSION, _ADVICE)
     with reading(_FORMAT, path, _ADVICE):
-        tensors = {int(index): _value(entry) for index, entry in content["tensors"].items()}
-        graph = Graph(
-            name=str(content["name"]),
-            core=str(content["core"]),
-            planned=int(content["planned"]),
-            inputs=tuple(map(int, content["inputs"])),
-            outputs=tuple(map(int, content["outputs"])),
-            tensors=tensors,
-            steps=tuple(_step(entry) for entry in content["steps"]),
-        )
+        graph = record(Graph, content)
         used = {index for step in graph.steps for index in (*step.reads, *step.writes, *step.scratch)}
-        if unknown := (used | {*graph.inputs, *graph.outputs}) - tensors.keys():
+        if unknown := (used | {*graph.inputs, *graph.outputs}) - graph.tensors.keys():
             raise ValueError(f"there is no tensor {min(unknown)}")
         return graph
-
-
-def _value(entry: dict[str, Any]) -> Value:
-    return Value(
-        dtype=str(entry["dtype"]),
-        shape=tuple(map(int, entry["shape"])),
-        nbytes=int(entry["nbytes"]),
-        offset=None if entry["offset"] is None else int(entry["offset"]),
-        data=None if entry["data"] is None else int(entry["data"]),
-        stored=int(entry["stored"]),
-        parameter=str(entry["parameter"]),
-    )
-
-
-def _step(entry: dict[str, Any]) -> Step:
-    return Step(
-        operator=str(entry["operator"]),
-        place=str(entry["place"]),
-        macs=int(entry["macs"]),
-        row=None if entry["row"] is None else int(entry["row"]),
-        reads=tuple(map(int, entry["reads"])),
-        writes=tuple(map(int, entry["writes"])),
-        scratch=tuple(map(int, entry["scratch"])),
-    )

@@ -4,7 +4,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from tools.artifacts.core.core import POINTER_SIZES
-from tools.artifacts.document.document import from_json, to_json
+from tools.artifacts.document.document import from_json, record, to_json
 from tools.quiet.files import reading
 
 _FORMAT, _VERSION = "memory plan", 3
@@ -58,18 +58,7 @@ def read_memory_plan(path: Path) -> MemoryPlan:
     """
     content = from_json(path, _FORMAT, _VERSION, _ADVICE)
     with reading(_FORMAT, path, _ADVICE):
-        plan = MemoryPlan(
-            core=str(content["core"]),
-            method=int(content["method"]),
-            planned=tuple(int(size) for size in content["planned"]),
-            temp=int(content["temp"]),
-            operators=int(content["operators"]),
-            values=int(content["values"]),
-            tensors=int(content["tensors"]),
-            instructions=int(content["instructions"]),
-            outputs=tuple(None if place is None else int(place) for place in content["outputs"]),
-            unwritten=int(content["unwritten"]),
-        )
+        plan = record(MemoryPlan, content)
         if plan.core not in POINTER_SIZES:
             raise ValueError(f"core {plan.core} is unknown")
         counts = (plan.method, plan.temp, plan.operators, plan.values, plan.tensors, plan.instructions, plan.unwritten)

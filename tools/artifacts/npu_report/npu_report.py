@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from tools.artifacts.document.document import from_json, to_json
+from tools.artifacts.document.document import from_json, record, to_json
 from tools.quiet.files import reading
 
 MEMORIES = {"sram": "SRAM", "dram": "DRAM", "on_chip_flash": "on-chip flash", "off_chip_flash": "off-chip flash"}
@@ -94,22 +94,4 @@ def read_npu_report(path: Path) -> NpuReport:
     """
     content = from_json(path, _FORMAT, _VERSION, _ADVICE)
     with reading(_FORMAT, path, _ADVICE):
-        return NpuReport(
-            name=str(content["name"]),
-            accelerator=str(content["accelerator"]),
-            memory_mode=str(content["memory_mode"]),
-            clock_hz=int(content["clock_hz"]),
-            delegates=tuple(map(_delegate, content["delegates"])),
-            core=tuple(OnCore(**entry) for entry in content["core"]),
-        )
-
-
-def _delegate(content: dict[str, Any]) -> Delegate:
-    return Delegate(
-        bytes=int(content["bytes"]),
-        commands_bytes=int(content["commands_bytes"]),
-        weights_bytes=int(content["weights_bytes"]),
-        arena_bytes=int(content["arena_bytes"]),
-        summary=dict(content["summary"]),
-        layers=tuple(map(dict, content["layers"])),
-    )
+        return record(NpuReport, content)

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from tools.artifacts.document.document import from_json, to_json
+from tools.artifacts.document.document import from_json, record, to_json
 from tools.quiet.files import reading
 
 _FORMAT, _VERSION = "quantization report", 1
@@ -118,41 +118,7 @@ def read_quantization_report(path: Path) -> QuantizationReport:
     """
     content = from_json(path, _FORMAT, _VERSION, _ADVICE)
     with reading(_FORMAT, path, _ADVICE):
-        return QuantizationReport(
-            name=str(content["name"]),
-            core=str(content["core"]),
-            samples=int(content["samples"]),
-            layers=tuple(_layer(entry) for entry in content["layers"]),
-            accuracy=_accuracy(content["accuracy"]) if content["accuracy"] is not None else None,
-            notes=tuple(str(note) for note in content["notes"]),
-        )
-
-
-def _accuracy(entry: dict[str, Any]) -> Accuracy:
-    return Accuracy(samples=int(entry["samples"]), float32=float(entry["float32"]), int8=float(entry["int8"]))
-
-
-def _weight(entry: dict[str, Any]) -> Weight:
-    return Weight(
-        scheme=str(entry["scheme"]),
-        scales=int(entry["scales"]),
-        smallest_scale=float(entry["smallest_scale"]),
-        largest_scale=float(entry["largest_scale"]),
-    )
-
-
-def _quantized(entry: dict[str, Any]) -> QParams:
-    return QParams(scale=float(entry["scale"]), zero_point=int(entry["zero_point"]))
-
-
-def _layer(entry: dict[str, Any]) -> Layer:
-    ratio = entry.get("snr_db")
-    return Layer(
-        place=str(entry["place"]),
-        operator=str(entry["operator"]),
-        scheme=str(entry["scheme"]),
-        reason=str(entry["reason"]) if "reason" in entry else None,
-        weight=_weight(entry["weight"]) if "weight" in entry else None,
-        output=_quantized(entry["output"]) if "output" in entry else None,
-        snr_db=None if ratio is None else math.inf if ratio == _EXACT else float(ratio),
-    )
+        for layer in content["layers"]:
+            if layer.get("snr_db") == _EXACT:
+                layer["snr_db"] = math.inf
+        return record(QuantizationReport, content)

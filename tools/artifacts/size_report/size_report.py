@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
-from tools.artifacts.document.document import from_json, to_json
+from tools.artifacts.document.document import from_json, record, to_json
 from tools.quiet.files import reading
 
 _FORMAT, _VERSION = "size report", 1
@@ -69,17 +68,4 @@ def read_size_report(path: Path) -> SizeReport:
     """
     content = from_json(path, _FORMAT, _VERSION, _ADVICE)
     with reading(_FORMAT, path, _ADVICE):
-        return SizeReport(
-            image=str(content["image"]),
-            program=None if content["program"] is None else str(content["program"]),
-            board=str(content["board"]),
-            core=str(content["core"]),
-            flash=_memory(content["flash"]),
-            ram=_memory(content["ram"]),
-            arena=_memory(content["arena"]) if content.get("arena") else None,
-        )
-
-
-def _memory(content: dict[str, Any]) -> Memory:
-    parts = {str(part): int(size) for part, size in content["parts"].items()}
-    return Memory(used=int(content["used"]), limit=int(content["limit"]), parts=parts)
+        return record(SizeReport, content)
