@@ -159,7 +159,9 @@ def branches(program: ExportedProgram, path: Path) -> dict[str, str]:
         for node in module.graph.nodes:
             if isinstance(node.target, torch._ops.HigherOrderOperator) and node.target.__name__ in _BRANCHES:
                 for inner in node.all_input_nodes:
-                    if inner.op == "get_attr" and isinstance(part := getattr(module, inner.target), torch.fx.GraphModule):
+                    if inner.op == "get_attr" and isinstance(
+                        part := getattr(module, inner.target), torch.fx.GraphModule
+                    ):
                         add(part)
                 found[f"{_BRANCHES[node.target.__name__]} ({origin(node, path)})"] = node.target.__name__
 
