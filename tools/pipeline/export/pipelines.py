@@ -69,6 +69,10 @@ CAPTURE = Pipeline(
     ),
 )
 
+# ---- after capturing, for backends whose graphs have neither conditions nor loops ----
+
+STRAIGHT = Pipeline("cortex_m, ethos_u and vgf, captured", (Pass("rewrite.branches:write_branches"),))
+
 # ---- portable: the model's own dtypes ----
 
 PORTABLE = Pipeline(
@@ -248,6 +252,7 @@ VGF_FORMS = Pipeline(
 
 PIPELINES = (
     CAPTURE,
+    STRAIGHT,
     PORTABLE,
     PORTABLE_EDGE,
     CORTEX_M,

@@ -19,8 +19,9 @@ from tools.pipeline.export.capture.diagnosis import (
 )
 from tools.pipeline.export.capture.eager import Eager
 from tools.pipeline.export.ir import rewriting
-from tools.pipeline.export.pipelines import CAPTURE
+from tools.pipeline.export.pipelines import CAPTURE, STRAIGHT
 from tools.pipeline.export.plan.manifest import origin
+from tools.pipeline.export.rewrite.branches import MOST_OPERATORS
 from tools.pipeline.export.rewrite.spectra.spectra import remove_complex_numbers
 from tools.pipeline.export.upstream.repeated_work import do_once
 from tools.pipeline.export.upstream.replaced import replaced
@@ -148,21 +149,33 @@ def fill_memory(program: ExportedProgram) -> ExportedProgram:
     return program
 
 
-def branches(program: ExportedProgram, path: Path) -> list[str]:
-    """Lists the branches and loops of a captured model with their source locations."""
-    return [
-        f"{_BRANCHES[node.target.__name__]} ({origin(node, path)})"
+def branches(program: ExportedProgram, path: Path) -> dict[str, str]:
+    """Returns the conditions and loops of a captured model: by their names with source locations, the kinds."""
+    return {
+        f"{_BRANCHES[node.target.__name__]} ({origin(node, path)})": node.target.__name__
         for node in program.graph.nodes
         if isinstance(node.target, torch._ops.HigherOrderOperator) and node.target.__name__ in _BRANCHES
-    ]
+    }
 
 
-def check_no_branches(program: ExportedProgram, path: Path, backend: str) -> None:
+def without_branches(program: ExportedProgram, path: Path, backend: str, console: Console) -> ExportedProgram:
+    """Returns the program with its conditions and loops written as operators.
+
+    Raises UserError for a loop on a condition, or one that is too long for that.
+    """
+    before = branches(program, path)
+    program = STRAIGHT.run(program)
     for name in branches(program, path):
         raise UserError(
-            f'{path}: backend "{backend}" takes no {name}; compute both and choose by torch.where(), or write the '
-            'steps one after another; backend "portable" takes it.'
+            f'{path}: backend "{backend}" takes no {name}; it takes torch.cond(), and loops over a fixed number of '
+            f"steps with at most {MOST_OPERATORS} operators in all of them."
         )
+    for name, kind in before.items():
+        written = "both branches, and chooses a result" if kind == "cond" else "all steps one after another"
+        console.say(
+            f'export: note: {path}: {name}: the program computes {written}; backend "portable" has it as it is.'
+        )
+    return program
 
 
 def check_no_state(buffers: Iterable[str], path: Path, backend: str) -> None:

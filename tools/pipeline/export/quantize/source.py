@@ -12,7 +12,7 @@ from torch.export import ExportedProgram
 from tools.pipeline.export.backends.cortex_m.int4 import WeightDtypes
 from tools.pipeline.export.backends.request import LoweringRequest
 from tools.pipeline.export.capture import golden
-from tools.pipeline.export.capture.capture import capture, capture_model, check_no_branches
+from tools.pipeline.export.capture.capture import capture, capture_model, without_branches
 from tools.pipeline.export.capture.state import State, state_to_inputs
 from tools.pipeline.export.pipelines import CORTEX_M
 from tools.pipeline.export.quantize import quantize
@@ -65,7 +65,7 @@ def capture_source(asked: LoweringRequest) -> Source:
     file, console = asked.file, asked.console
 
     captured = capture_model(file, asked.eager, console)
-    check_no_branches(captured, file.path, asked.options.backend)
+    captured = without_branches(captured, file.path, asked.options.backend, console)
     inputs = quantize.channels_last(asked.eager.inputs)
     if quantize.is_quantized(captured):
         console.say(f"export: note: {file.path}: model() is quantized already; it is lowered as it is.")

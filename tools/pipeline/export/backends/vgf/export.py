@@ -3,7 +3,7 @@
 from tools.pipeline.export.backends.arm import delegates
 from tools.pipeline.export.backends.request import LoweredModel, LoweringRequest
 from tools.pipeline.export.backends.vgf import lower
-from tools.pipeline.export.capture.capture import capture_model, check_no_branches, check_no_state
+from tools.pipeline.export.capture.capture import capture_model, check_no_state, without_branches
 from tools.pipeline.export.ir.dim_orders import (
     drop_round_trips,
     order_for_kernels,
@@ -29,7 +29,7 @@ def lower_model(asked: LoweringRequest) -> LoweredModel:
     source = capture_source(asked) if is_quantized else None
     if source is None:
         captured = capture_model(file, asked.eager, console)
-        check_no_branches(captured, path, options.backend)
+        captured = without_branches(captured, path, options.backend, console)
         functional = VGF_FLOAT.run(captured)
         check_no_state(functional.graph_signature.buffers_to_mutate.values(), path, options.backend)
         lowered = lower.delegate(functional, options.io, path)

@@ -1,0 +1,143 @@
+"""Conditions and loops as operators, against PyTorch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch._higher_order_ops.map import map as map_
+from torch._higher_order_ops.scan import scan
+
+from tools.pipeline.export.capture.capture import branches, capture
+from tools.pipeline.export.options import Options
+from tools.pipeline.export.pipelines import STRAIGHT
+from tools.pipeline.export.testing import export_source, model_source
+from tools.quiet.console import UserError
+
+_Result = Tensor | tuple[Tensor, ...]
+
+
+class _Network(nn.Module):
+    def __init__(self, function: Callable[[_Network, Tensor], _Result]) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.function = function
+        self.a = nn.Linear(4, 4)
+        self.norm = nn.BatchNorm1d(4)
+        self.register_buffer("seen", torch.zeros(4))
+
+    def forward(self, x: Tensor) -> _Result:
+        return self.function(self, x)
+
+
+def _layers(n: _Network, x: Tensor) -> _Result:
+    return torch.cond(x.sum() > 0, lambda x: n.norm(n.a(x)), lambda x: n.a(x) * 2, (x,))
+
+
+def _condition_of_one_element(n: _Network, x: Tensor) -> _Result:
+    return torch.cond((x.sum() > 0).reshape(1), lambda x: (x + 1, x.argmax(1)), lambda x: (x.exp(), x.argmin(1)), (x,))
+
+
+def _inside_of_another(n: _Network, x: Tensor) -> _Result:
+    def inner(x: Tensor) -> _Result:
+        return torch.cond(x[0, 0] > 0, lambda x: n.a(x), lambda x: -x, (x,))
+
+    return torch.cond(x.sum() > 0, inner, lambda x: x * 3, (x,))
+
+
+def _one_after_another(n: _Network, x: Tensor) -> _Result:
+    a = torch.cond(x.sum() > 0, lambda x: x * 2, lambda x: x - 1, (x,))
+    return a, torch.cond(a.sum() > 0, lambda x: x.relu(), lambda x: n.a(x), (a,))
+
+
+def _scan(n: _Network, x: Tensor) -> _Result:
+    def step(state: Tensor, each: Tensor) -> tuple[Tensor, Tensor]:
+        state = torch.tanh(n.a(each) + state)
+        return state, state * 2
+
+    return scan(step, torch.zeros(4), x)
+
+
+def _scan_with_a_condition(n: _Network, x: Tensor) -> _Result:
+    def step(state: Tensor, each: Tensor) -> tuple[Tensor, Tensor]:
+        state = torch.cond(
+            each.sum() > 0, lambda state, each: state + each, lambda state, each: state * 1, (state, each)
+        )
+        return state, state + 0
+
+    return scan(step, torch.zeros(4), x)
+
+
+def _map(n: _Network, x: Tensor) -> _Result:
+    return map_(lambda each: n.a(each).relu(), x)
+
+
+def _state(n: _Network, x: Tensor) -> _Result:
+    n.seen.add_(x[0])
+    return torch.cond(n.seen.sum() > 0, lambda x: n.a(x), lambda x: x.neg(), (x,))
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        _layers,
+        _condition_of_one_element,
+        _inside_of_another,
+        _one_after_another,
+        _scan,
+        _scan_with_a_condition,
+        _map,
+        _state,
+    ],
+)
+def test_results_are_those_of_pytorch(function: Callable[[_Network, Tensor], _Result]) -> None:
+    network = _Network(function).eval()
+    torch.manual_seed(1)
+    samples = [
+        sign * torch.rand(3, 4) * torch.tensor([1.0, second, 1.0, 1.0]) for sign in (1, -1) for second in (1, -9)
+    ]
+    program = STRAIGHT.run(capture(network, (samples[0],), None))
+    assert not branches(program, Path("net.py"))
+    module = program.module(check_guards=False)
+    for sample in samples:
+        network.seen.zero_()
+        module.seen.zero_()
+        torch.testing.assert_close(module(sample), network(sample))
+
+
+def _export(folder: Path, forward: str) -> list[str]:
+    source = model_source(forward, "(torch.randn(2, 4),)", "self.layer = nn.Linear(4, 4)\nself.small = nn.Linear(4, 1)")
+    return export_source(folder, source, options=Options("cortex-m4", "cortex_m")).said
+
+
+def test_an_early_exit_in_int8(tmp_path: Path) -> None:
+    forward = (
+        "x = self.layer(x).relu()\n"
+        "return torch.cond(self.small(x).max() > 0, lambda y: y * 1, lambda y: self.layer(y), (x,))"
+    )
+    (note,) = [line for line in _export(tmp_path, forward) if "torch.cond" in line]
+    assert 'the program computes both branches, and chooses a result; backend "portable" has it as it is.' in note
+
+
+@pytest.mark.parametrize(
+    ("forward", "message"),
+    [
+        (
+            "from torch._higher_order_ops.while_loop import while_loop\n"
+            "return while_loop(lambda i, x: i < 3, lambda i, x: (i + 1, x * 2), (torch.tensor(0), x))[1]",
+            r"takes no while_loop\(\) \(my_model.py:\d+\); it takes torch.cond\(\), and loops over a fixed number",
+        ),
+        (
+            "from torch._higher_order_ops.scan import scan\n"
+            "x = x.repeat(300, 1)\n"
+            "return scan(lambda s, e: ((s * 2 + e).relu(), s + 1), torch.zeros(4), x)[1]",
+            r"takes no scan of a function \(my_model.py:\d+\); .* at most 1000 operators in all of them",
+        ),
+    ],
+)
+def test_loops_that_are_refused(tmp_path: Path, forward: str, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        _export(tmp_path, forward)
