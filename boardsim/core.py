@@ -17,6 +17,7 @@ from boardsim.chip import Chip
 from boardsim.cores import CORES
 from boardsim.debugger import RunControl
 from boardsim.peripheral import Host, Peripheral
+from npu.registers import numbered
 
 HARD_FAULT, MEM_MANAGE, BUS_FAULT, USAGE_FAULT, SV_CALL, PEND_SV, SYS_TICK = 3, 4, 5, 6, 11, 14, 15
 
@@ -69,51 +70,18 @@ class CoreHost(Host, Protocol):
 class _Scs(Peripheral):
     """System control space."""
 
-    NAMES = {
-        0x004: "ICTR",
-        0x010: "SYST_CSR",
-        0x014: "SYST_RVR",
-        0x018: "SYST_CVR",
-        0x01C: "SYST_CALIB",
+    NAMES = numbered(
+        "0x004 ICTR 0x010 SYST_CSR SYST_RVR SYST_CVR SYST_CALIB 0xD00 CPUID ICSR VTOR AIRCR SCR CCR SHPR1 SHPR2 SHPR3 "
+        "SHCSR CFSR HFSR DFSR MMFAR BFAR 0xD80 CCSIDR CSSELR CPACR NSACR 0xD44 ID_PFR1 0xD90 MPU_TYPE 0xDF0 DHCSR "
+        "DCRSR DCRDR DEMCR 0xE08 DSCSR 0xF34 FPCCR FPCAR FPDSCR 0xF50 ICIALLU 0xF60 DCISW 0xF40 MVFR0 MVFR1",
+        step=4,
+    ) | {
         **{0x100 + 4 * i: f"NVIC_ISER{i}" for i in range(8)},
         **{0x180 + 4 * i: f"NVIC_ICER{i}" for i in range(8)},
         **{0x200 + 4 * i: f"NVIC_ISPR{i}" for i in range(8)},
         **{0x280 + 4 * i: f"NVIC_ICPR{i}" for i in range(8)},
         **{0x300 + 4 * i: f"NVIC_IABR{i}" for i in range(8)},
         **{0x400 + 4 * i: f"NVIC_IPR{i}" for i in range(60)},
-        0xD00: "CPUID",
-        0xD04: "ICSR",
-        0xD08: "VTOR",
-        0xD0C: "AIRCR",
-        0xD10: "SCR",
-        0xD14: "CCR",
-        0xD18: "SHPR1",
-        0xD1C: "SHPR2",
-        0xD20: "SHPR3",
-        0xD24: "SHCSR",
-        0xD28: "CFSR",
-        0xD2C: "HFSR",
-        0xD30: "DFSR",
-        0xD34: "MMFAR",
-        0xD38: "BFAR",
-        0xD80: "CCSIDR",
-        0xD84: "CSSELR",
-        0xD88: "CPACR",
-        0xD8C: "NSACR",
-        0xD44: "ID_PFR1",
-        0xD90: "MPU_TYPE",
-        0xDF0: "DHCSR",
-        0xDF4: "DCRSR",
-        0xDF8: "DCRDR",
-        0xDFC: "DEMCR",
-        0xE08: "DSCSR",
-        0xF34: "FPCCR",
-        0xF38: "FPCAR",
-        0xF3C: "FPDSCR",
-        0xF50: "ICIALLU",
-        0xF60: "DCISW",
-        0xF40: "MVFR0",
-        0xF44: "MVFR1",
     }
     # MVFR0 and MVFR1 of a single precision FPU: DDI 0403E B4.7. FPCCR: automatic and lazy state preservation.
     RESET = {0xD14: 0x200, 0xF34: 0xC0000000, 0xF40: 0x10110021, 0xF44: 0x11000011}

@@ -6,6 +6,7 @@ from collections import deque
 
 from boardsim.peripheral import Host, Peripheral
 from boardsim.serial import BITS, Receiver
+from npu.registers import numbered
 
 _HIRC_HZ = 12_000_000
 #: "Power Manager", PLSEL: the fastest core clock of each level.
@@ -140,21 +141,11 @@ class Flash(Protected):
 class Clocks(Protected):
     """CLK: oscillators, APLL0, the core's clock, and clocks of modules."""
 
-    NAMES = {
-        0x00: "SRCCTL",
-        0x04: "STATUS",
-        0x18: "APLL0CTL",
-        0x1C: "APLL0SEL",
-        0x244: "GPIOCTL",
-        0x28C: "NPUCTL",
-        0x2E0: "UARTCTL",
-        0x400: "SCLKSEL",
-        0x460: "UARTSEL0",
-        0x500: "SCLKDIV",
-        0x508: "HCLKDIV",
-        0x50C: "PCLKDIV",
-        0x53C: "UARTDIV0",
-    }
+    NAMES = numbered(
+        "0x000 SRCCTL STATUS 0x018 APLL0CTL APLL0SEL 0x244 GPIOCTL 0x28C NPUCTL 0x2E0 UARTCTL 0x400 SCLKSEL "
+        "0x460 UARTSEL0 0x500 SCLKDIV 0x508 HCLKDIV PCLKDIV 0x53C UARTDIV0",
+        step=4,
+    )
     #: HIRC is on.
     RESET = {0x00: 1 << 3}
     FREE = frozenset((0x244, 0x28C, 0x2E0, 0x500, 0x508, 0x50C, 0x53C))
@@ -284,16 +275,7 @@ class Gpio(Peripheral):
 class Uart(Peripheral):
     """UART0, on PB12 and PB13."""
 
-    NAMES = {
-        0x00: "DAT",
-        0x04: "INTEN",
-        0x08: "FIFO",
-        0x0C: "LINE",
-        0x18: "FIFOSTS",
-        0x1C: "INTSTS",
-        0x24: "BAUD",
-        0x30: "FUNCSEL",
-    }
+    NAMES = numbered("0x00 DAT INTEN FIFO LINE 0x18 FIFOSTS INTSTS 0x24 BAUD 0x30 FUNCSEL", step=4)
     RESET = {0x24: 0x0F000000}
     _FIFO = 16
     _FUNCTION, _RXD, _TXD = 6, 12, 13

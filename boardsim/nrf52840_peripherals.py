@@ -6,6 +6,7 @@ from collections.abc import Callable
 from boardsim.memory import Memory
 from boardsim.peripheral import Host, Peripheral, torn
 from boardsim.serial import BITS, Receiver
+from npu.registers import numbered
 
 _PAGE = 4096
 # "HFCLK", the crystal's start-up time with its debounce; "NVMC", electrical specification: page, mass erase, word.
@@ -65,14 +66,11 @@ class Nrf(Peripheral):
 class Clock(Nrf):
     """CLOCK, and the rest that is at its address: "Access port protection"."""
 
-    NAMES = {
-        0x000: "TASKS_HFCLKSTART",
-        0x004: "TASKS_HFCLKSTOP",
-        0x100: "EVENTS_HFCLKSTARTED",
-        0x104: "EVENTS_LFCLKSTARTED",
-        0x40C: "HFCLKSTAT",
-        0x558: "APPROTECT_DISABLE",
-    }
+    NAMES = numbered(
+        "0x000 TASKS_HFCLKSTART TASKS_HFCLKSTOP 0x100 EVENTS_HFCLKSTARTED EVENTS_LFCLKSTARTED 0x40C HFCLKSTAT "
+        "0x558 APPROTECT_DISABLE",
+        step=4,
+    )
     EVENTS = (0x100, 0x104)
 
     def __init__(self, machine: Host) -> None:
@@ -106,16 +104,10 @@ class Clock(Nrf):
 class Gpio(Nrf):
     """A port."""
 
-    NAMES = {
-        0x504: "OUT",
-        0x508: "OUTSET",
-        0x50C: "OUTCLR",
-        0x510: "IN",
-        0x514: "DIR",
-        0x518: "DIRSET",
-        0x51C: "DIRCLR",
-        **{0x700 + 4 * pin: f"PIN_CNF{pin}" for pin in range(32)},
-    }
+    NAMES = numbered(
+        "0x504 OUT OUTSET OUTCLR IN DIR DIRSET DIRCLR",
+        step=4,
+    ) | {0x700 + 4 * pin: f"PIN_CNF{pin}" for pin in range(32)}
     # INPUT: disconnected.
     RESET = dict.fromkeys(range(0x700, 0x780, 4), 2)
 
@@ -160,25 +152,12 @@ class Gpio(Nrf):
 class Uart(Nrf):
     """UART, the one without DMA."""
 
-    NAMES = {
-        0x000: "TASKS_STARTRX",
-        0x004: "TASKS_STOPRX",
-        0x008: "TASKS_STARTTX",
-        0x00C: "TASKS_STOPTX",
-        0x108: "EVENTS_RXDRDY",
-        0x11C: "EVENTS_TXDRDY",
-        0x304: "INTENSET",
-        0x308: "INTENCLR",
-        0x500: "ENABLE",
-        0x508: "PSELRTS",
-        0x50C: "PSELTXD",
-        0x510: "PSELCTS",
-        0x514: "PSELRXD",
-        0x518: "RXD",
-        0x51C: "TXD",
-        0x524: "BAUDRATE",
-        0x56C: "CONFIG",
-    }
+    NAMES = numbered(
+        "0x000 TASKS_STARTRX TASKS_STOPRX TASKS_STARTTX TASKS_STOPTX 0x108 EVENTS_RXDRDY 0x11C EVENTS_TXDRDY "
+        "0x304 INTENSET INTENCLR 0x500 ENABLE 0x508 PSELRTS PSELTXD PSELCTS PSELRXD RXD TXD 0x524 BAUDRATE "
+        "0x56C CONFIG",
+        step=4,
+    )
     RESET = {**dict.fromkeys((0x508, 0x50C, 0x510, 0x514), 0xFFFFFFFF), 0x524: 0x04000000}
     EVENTS = (0x108, 0x11C)
     INTERRUPT = 2
@@ -323,15 +302,9 @@ class Watchdog(Nrf):
 class Nvmc(Nrf):
     """NVMC: erases pages and programs words, where bits can only be cleared."""
 
-    NAMES = {
-        0x400: "READY",
-        0x408: "READYNEXT",
-        0x504: "CONFIG",
-        0x508: "ERASEPAGE",
-        0x50C: "ERASEALL",
-        0x514: "ERASEUICR",
-        0x540: "ICACHECNF",
-    }
+    NAMES = numbered(
+        "0x400 READY 0x408 READYNEXT 0x504 CONFIG ERASEPAGE ERASEALL 0x514 ERASEUICR 0x540 ICACHECNF", step=4
+    )
 
     def __init__(self, machine: Host, flash: Memory, uicr: Memory) -> None:
         self._flash = flash

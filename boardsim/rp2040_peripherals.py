@@ -11,6 +11,7 @@ from boardsim.rp2350_bootrom import LOOKUP, BootRom, NorFlash
 from boardsim.rp2350_peripherals import Clocks, IoBank, Pads, Resets, Xosc
 from boardsim.rp2350_usb import UsbController
 from boardsim.rp2350_watchdog import PowerOnStateMachine, Watchdog
+from npu.registers import numbered
 
 # "Ring Oscillator (ROSC)": 6.5 MHz after a reset.
 ROSC_HZ = 6_500_000
@@ -41,26 +42,12 @@ class Rp2040Clocks(Clocks):
     FASTEST = 133_000_000
     FRACTION = 8
     USB = 0x54
-    NAMES = {
-        0x30: "CLK_REF_CTRL",
-        0x34: "CLK_REF_DIV",
-        0x38: "CLK_REF_SELECTED",
-        0x3C: "CLK_SYS_CTRL",
-        0x40: "CLK_SYS_DIV",
-        0x44: "CLK_SYS_SELECTED",
-        0x48: "CLK_PERI_CTRL",
-        0x50: "CLK_PERI_SELECTED",
-        0x54: "CLK_USB_CTRL",
-        0x58: "CLK_USB_DIV",
-        0x5C: "CLK_USB_SELECTED",
-        0x60: "CLK_ADC_CTRL",
-        0x64: "CLK_ADC_DIV",
-        0x68: "CLK_ADC_SELECTED",
-        0x6C: "CLK_RTC_CTRL",
-        0x70: "CLK_RTC_DIV",
-        0x74: "CLK_RTC_SELECTED",
-        0x78: "CLK_SYS_RESUS_CTRL",
-    }
+    NAMES = numbered(
+        "0x30 CLK_REF_CTRL CLK_REF_DIV CLK_REF_SELECTED CLK_SYS_CTRL CLK_SYS_DIV CLK_SYS_SELECTED CLK_PERI_CTRL "
+        "0x50 CLK_PERI_SELECTED CLK_USB_CTRL CLK_USB_DIV CLK_USB_SELECTED CLK_ADC_CTRL CLK_ADC_DIV CLK_ADC_SELECTED "
+        "CLK_RTC_CTRL CLK_RTC_DIV CLK_RTC_SELECTED CLK_SYS_RESUS_CTRL",
+        step=4,
+    )
     # clk_sys runs from clk_ref, which runs from the ring oscillator.
     RESET = dict.fromkeys((0x34, 0x40, 0x58, 0x64, 0x70), 0x100)
 
@@ -172,17 +159,7 @@ class Rp2040BootRom(BootRom):
 class Ssi(Peripheral):
     """The interface to the flash: instructions of a byte or two, and whether the core can execute from the flash."""
 
-    NAMES = {
-        0x00: "CTRLR0",
-        0x04: "CTRLR1",
-        0x08: "SSIENR",
-        0x10: "SER",
-        0x14: "BAUDR",
-        0x28: "SR",
-        0x60: "DR0",
-        0xF0: "RX_SAMPLE_DLY",
-        0xF4: "SPI_CTRLR0",
-    }
+    NAMES = numbered("0x00 CTRLR0 CTRLR1 SSIENR 0x10 SER BAUDR 0x28 SR 0x60 DR0 0xF0 RX_SAMPLE_DLY SPI_CTRLR0", step=4)
     RESET = {0xF4: 0x03000000}
     # The W25Q16JV's reads ("Instruction Set Table") whose address goes over one wire: wires of the data, cycles of
     # waiting, and the highest frequency.

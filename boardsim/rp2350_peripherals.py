@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from boardsim.peripheral import Host, Peripheral
 from boardsim.serial import BITS, Receiver, garbled
+from npu.registers import numbered
 
 # "Ring Oscillator (ROSC)": about 11 MHz after a reset.
 ROSC_HZ = 11_000_000
@@ -210,24 +211,12 @@ class Clocks(RpPeripheral):
     FRACTION = 16
     #: CLK_USB_CTRL; its divider follows.
     USB = 0x60
-    NAMES = {
-        0x30: "CLK_REF_CTRL",
-        0x34: "CLK_REF_DIV",
-        0x38: "CLK_REF_SELECTED",
-        0x3C: "CLK_SYS_CTRL",
-        0x40: "CLK_SYS_DIV",
-        0x44: "CLK_SYS_SELECTED",
-        0x48: "CLK_PERI_CTRL",
-        0x4C: "CLK_PERI_DIV",
-        0x50: "CLK_PERI_SELECTED",
-        0x54: "CLK_HSTX_CTRL",
-        0x58: "CLK_HSTX_DIV",
-        0x5C: "CLK_HSTX_SELECTED",
-        0x60: "CLK_USB_CTRL",
-        0x64: "CLK_USB_DIV",
-        0x68: "CLK_USB_SELECTED",
-        0x84: "CLK_SYS_RESUS_CTRL",
-    }
+    NAMES = numbered(
+        "0x30 CLK_REF_CTRL CLK_REF_DIV CLK_REF_SELECTED CLK_SYS_CTRL CLK_SYS_DIV CLK_SYS_SELECTED CLK_PERI_CTRL "
+        "CLK_PERI_DIV CLK_PERI_SELECTED CLK_HSTX_CTRL CLK_HSTX_DIV CLK_HSTX_SELECTED CLK_USB_CTRL CLK_USB_DIV "
+        "CLK_USB_SELECTED 0x84 CLK_SYS_RESUS_CTRL",
+        step=4,
+    )
     # clk_sys runs from the ring oscillator, by its auxiliary source.
     RESET = {0x3C: 0x41, **dict.fromkeys((0x34, 0x40, 0x4C, 0x58, 0x64), 0x10000)}
 
@@ -357,21 +346,7 @@ class Pads(RpPeripheral):
 class Uart(RpPeripheral):
     """A UART (Arm's PL011), 8 data bits, polled."""
 
-    NAMES = {
-        0x00: "DR",
-        0x04: "RSR",
-        0x18: "FR",
-        0x24: "IBRD",
-        0x28: "FBRD",
-        0x2C: "LCR_H",
-        0x30: "CR",
-        0x34: "IFLS",
-        0x38: "IMSC",
-        0x3C: "RIS",
-        0x40: "MIS",
-        0x44: "ICR",
-        0x48: "DMACR",
-    }
+    NAMES = numbered("0x00 DR RSR 0x18 FR 0x24 IBRD FBRD LCR_H CR IFLS IMSC RIS MIS ICR DMACR", step=4)
     RESET = {0x30: 0x300, 0x34: 0x12}
 
     def __init__(

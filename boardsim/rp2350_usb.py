@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from boardsim.memory import Memory
 from boardsim.peripheral import Host
 from boardsim.rp2350_peripherals import Clocks, Resets, RpPeripheral
+from npu.registers import numbered
 
 _FULL, _DATA1, _STALL, _AVAILABLE, _LENGTH = 1 << 15, 1 << 13, 1 << 11, 1 << 10, 0x3FF
 _SETUP_REC, _BUS_RESET = 1 << 17, 1 << 19
@@ -24,19 +25,11 @@ _TRIES = 20_000
 class UsbController(RpPeripheral):
     """The controller in device mode."""
 
-    NAMES = {
-        0x00: "ADDR_ENDP",
-        0x40: "MAIN_CTRL",
-        0x4C: "SIE_CTRL",
-        0x50: "SIE_STATUS",
-        0x58: "BUFF_STATUS",
-        0x68: "EP_STALL_ARM",
-        0x74: "USB_MUXING",
-        0x78: "USB_PWR",
-        0x8C: "INTR",
-        0x90: "INTE",
-        0x98: "INTS",
-    }
+    NAMES = numbered(
+        "0x00 ADDR_ENDP 0x40 MAIN_CTRL 0x4C SIE_CTRL SIE_STATUS 0x58 BUFF_STATUS 0x68 EP_STALL_ARM 0x74 USB_MUXING "
+        "USB_PWR 0x8C INTR INTE 0x98 INTS",
+        step=4,
+    )
     INTERRUPT = 14
     #: Its bit in RESETS.
     BIT = 28

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from boardsim.peripheral import Host
 from boardsim.rp2350_peripherals import Resets, RpPeripheral
+from npu.registers import numbered
 
 _ALARMS = 4
 
@@ -36,22 +37,12 @@ class Timer(RpPeripheral):
         self._ticks = ticks
         self._interrupt = interrupt
         self._intr, self._inte, self._intf, self._ints = range(interrupts, interrupts + 16, 4)
-        self.NAMES = {
-            0x00: "TIMEHW",
-            0x04: "TIMELW",
-            0x08: "TIMEHR",
-            0x0C: "TIMELR",
-            **{0x10 + 4 * alarm: f"ALARM{alarm}" for alarm in range(_ALARMS)},
-            0x20: "ARMED",
-            0x24: "TIMERAWH",
-            0x28: "TIMERAWL",
-            0x2C: "DBGPAUSE",
-            0x30: "PAUSE",
-            # The RP2040 has the interrupts there.
-            0x34: "LOCKED",
-            0x38: "SOURCE",
-            **{interrupts + 4 * index: name for index, name in enumerate(("INTR", "INTE", "INTF", "INTS"))},
-        }
+        # The RP2040 has the interrupts where the RP2350 has LOCKED and SOURCE.
+        self.NAMES = numbered(
+            "0x00 TIMEHW TIMELW TIMEHR TIMELR ALARM0 ALARM1 ALARM2 ALARM3 "
+            f"ARMED TIMERAWH TIMERAWL DBGPAUSE PAUSE LOCKED SOURCE {interrupts} INTR INTE INTF INTS",
+            step=4,
+        )
         self.RESET = {0x2C: 7}
         super().__init__(machine, name, base, resets, bit)
         resets.on_reset[bit] = self.reset

@@ -12,6 +12,7 @@ from typing import Protocol
 from boardsim.memory import Memory
 from boardsim.peripheral import Host, Peripheral, torn
 from boardsim.serial import BITS, Receiver
+from npu.registers import numbered
 
 _MSI_HZ = (
     *(100_000, 200_000, 400_000, 800_000, 1_000_000, 2_000_000),
@@ -163,41 +164,13 @@ class Rcc(ClockControl):
     READY = _READY
     STATUS = sum(1 << bit for bit in _READY.values())
 
-    NAMES = {
-        0x00: "CR",
-        0x04: "ICSCR",
-        0x08: "CFGR",
-        0x0C: "PLLCFGR",
-        0x10: "PLLSAI1CFGR",
-        0x14: "PLLSAI2CFGR",
-        0x18: "CIER",
-        0x1C: "CIFR",
-        0x20: "CICR",
-        0x28: "AHB1RSTR",
-        0x2C: "AHB2RSTR",
-        0x30: "AHB3RSTR",
-        0x38: "APB1RSTR1",
-        0x3C: "APB1RSTR2",
-        0x40: "APB2RSTR",
-        0x48: "AHB1ENR",
-        0x4C: "AHB2ENR",
-        0x50: "AHB3ENR",
-        0x58: "APB1ENR1",
-        0x5C: "APB1ENR2",
-        0x60: "APB2ENR",
-        0x68: "AHB1SMENR",
-        0x6C: "AHB2SMENR",
-        0x70: "AHB3SMENR",
-        0x78: "APB1SMENR1",
-        0x7C: "APB1SMENR2",
-        0x80: "APB2SMENR",
-        0x88: "CCIPR",
-        0x90: "BDCR",
-        0x94: "CSR",
-        0x98: "CRRCR",
-        0x9C: "HSECR",
-        0x108: "EXTCFGR",
-    }
+    NAMES = numbered(
+        "0x000 CR ICSCR CFGR PLLCFGR PLLSAI1CFGR PLLSAI2CFGR CIER CIFR CICR 0x028 AHB1RSTR AHB2RSTR AHB3RSTR "
+        "0x038 APB1RSTR1 APB1RSTR2 APB2RSTR 0x048 AHB1ENR AHB2ENR AHB3ENR 0x058 APB1ENR1 APB1ENR2 APB2ENR "
+        "0x068 AHB1SMENR AHB2SMENR AHB3SMENR 0x078 APB1SMENR1 APB1SMENR2 APB2SMENR 0x088 CCIPR 0x090 BDCR CSR CRRCR "
+        "HSECR 0x108 EXTCFGR",
+        step=4,
+    )
 
     def __init__(self, machine: Host, base: int, family: Family, hse_hz: int) -> None:
         self._family = family
@@ -377,20 +350,10 @@ class Rcc(ClockControl):
 class Power(Peripheral):
     """Power control: the voltage range."""
 
-    NAMES = {
-        0x00: "CR1",
-        0x04: "CR2",
-        0x08: "CR3",
-        0x0C: "CR4",
-        0x10: "SR1",
-        0x14: "SR2",
-        0x18: "SCR",
-        0x1C: "CR5",
-        **{0x20 + 4 * i: f"P{'UD'[i % 2]}CR{'ABCDEFGH'[i // 2]}" for i in range(16)},
-        0x80: "C2CR1",
-        0x84: "C2CR3",
-        0x88: "EXTSCR",
-    }
+    NAMES = numbered(
+        "0x00 CR1 CR2 CR3 CR4 SR1 SR2 SCR CR5 0x80 C2CR1 C2CR3 EXTSCR",
+        step=4,
+    ) | {0x20 + 4 * i: f"P{'UD'[i % 2]}CR{'ABCDEFGH'[i // 2]}" for i in range(16)}
     RESET = {0x00: 0x200, 0x08: 0x8000}
 
     def __init__(self, machine: Host, base: int, rcc: Rcc, clock: tuple[int, int] | None = None) -> None:
@@ -439,28 +402,11 @@ class Flash(Peripheral):
     time, in which BSY is set; a piece that is being erased or programmed when the power goes has no defined contents.
     """
 
-    NAMES = {
-        0x00: "ACR",
-        0x04: "PDKEYR",
-        0x08: "KEYR",
-        0x0C: "OPTKEYR",
-        0x10: "SR",
-        0x14: "CR",
-        0x18: "ECCR",
-        0x20: "OPTR",
-        0x24: "PCROP1ASR",
-        0x28: "PCROP1AER",
-        0x2C: "WRP1AR",
-        0x30: "WRP1BR",
-        0x34: "PCROP1BSR",
-        0x38: "PCROP1BER",
-        0x3C: "IPCCBR",
-        0x5C: "C2ACR",
-        0x60: "C2SR",
-        0x64: "C2CR",
-        0x80: "SFR",
-        0x84: "SRRVR",
-    }
+    NAMES = numbered(
+        "0x00 ACR PDKEYR KEYR OPTKEYR SR CR ECCR 0x20 OPTR PCROP1ASR PCROP1AER WRP1AR WRP1BR PCROP1BSR PCROP1BER "
+        "IPCCBR 0x5C C2ACR C2SR C2CR 0x80 SFR SRRVR",
+        step=4,
+    )
 
     def __init__(
         self, machine: Host, base: int, memory: Memory, rcc: Rcc, family: Family, options: Mapping[int, int]
@@ -728,19 +674,7 @@ class ClockTree(Protocol):
 class Gpio(Peripheral):
     """A port of 16 pins. `inputs` are levels that the outside drives, by pin."""
 
-    NAMES = {
-        0x00: "MODER",
-        0x04: "OTYPER",
-        0x08: "OSPEEDR",
-        0x0C: "PUPDR",
-        0x10: "IDR",
-        0x14: "ODR",
-        0x18: "BSRR",
-        0x1C: "LCKR",
-        0x20: "AFRL",
-        0x24: "AFRH",
-        0x28: "BRR",
-    }
+    NAMES = numbered("0x00 MODER OTYPER OSPEEDR PUPDR IDR ODR BSRR LCKR AFRL AFRH BRR", step=4)
 
     def __init__(self, machine: Host, port: str, base: int, rcc: ClockTree, clock: tuple[int, int], moder: int) -> None:
         self._rcc = rcc
@@ -800,20 +734,7 @@ class Usart(Peripheral):
         pins: pins that can carry TX and RX, as the data sheet's table of alternate functions has them.
     """
 
-    NAMES = {
-        0x00: "CR1",
-        0x04: "CR2",
-        0x08: "CR3",
-        0x0C: "BRR",
-        0x10: "GTPR",
-        0x14: "RTOR",
-        0x18: "RQR",
-        0x1C: "ISR",
-        0x20: "ICR",
-        0x24: "RDR",
-        0x28: "TDR",
-        0x2C: "PRESC",
-    }
+    NAMES = numbered("0x00 CR1 CR2 CR3 BRR GTPR RTOR RQR ISR ICR RDR TDR PRESC", step=4)
     _ORE, _RXNE, _TC, _TXE = 1 << 3, 1 << 5, 1 << 6, 1 << 7
 
     def __init__(

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from boardsim.peripheral import Host, Peripheral
+from npu.registers import numbered
 
 _CR1, _DIER, _SR, _EGR, _CNT, _PSC, _ARR, _CCR1 = 0x00, 0x0C, 0x10, 0x14, 0x24, 0x28, 0x2C, 0x34
 
@@ -35,8 +36,10 @@ class GeneralTimer(Peripheral):
         self._interrupt = interrupt
         self._channels = channels
         self._mask = (1 << bits) - 1
-        named = "CR1 CR2 SMCR DIER SR EGR CCMR1 CCMR2 CCER CNT PSC ARR RCR CCR1 CCR2 CCR3 CCR4 BDTR DCR DMAR OR1"
-        self.NAMES = dict(zip(range(0, 0x54, 4), named.split(), strict=True))
+        self.NAMES = numbered(
+            "0x00 CR1 CR2 SMCR DIER SR EGR CCMR1 CCMR2 CCER CNT PSC ARR RCR CCR1 CCR2 CCR3 CCR4 BDTR DCR DMAR OR1",
+            step=4,
+        )
         self.RESET = {_ARR: self._mask}
         super().__init__(machine, name, base)
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from boardsim.memory import Memory
 from boardsim.peripheral import Host, Peripheral, torn
 from boardsim.stm32 import ClockControl
+from npu.registers import numbered
 
 _HSI_HZ, _CSI_HZ = 64_000_000, 4_000_000
 # Start-up times in nanoseconds, of the order that the data sheet gives as typical.
@@ -46,31 +47,11 @@ class Rcc(ClockControl):
     READY = _READY
     # The domains' clocks are ready (14, 15), too.
     STATUS = sum(1 << bit for bit in _READY.values()) | 0xC000
-    NAMES = {
-        0x00: "CR",
-        0x10: "CFGR",
-        0x18: "D1CFGR",
-        0x1C: "D2CFGR",
-        0x20: "D3CFGR",
-        0x28: "PLLCKSELR",
-        0x2C: "PLLCFGR",
-        0x30: "PLL1DIVR",
-        0x34: "PLL1FRACR",
-        0x4C: "D1CCIPR",
-        0x50: "D2CCIP1R",
-        0x54: "D2CCIP2R",
-        0x58: "D3CCIPR",
-        0xD0: "RSR",
-        0xD4: "AHB3ENR",
-        0xD8: "AHB1ENR",
-        0xDC: "AHB2ENR",
-        0xE0: "AHB4ENR",
-        0xE4: "APB3ENR",
-        0xE8: "APB1LENR",
-        0xEC: "APB1HENR",
-        0xF0: "APB2ENR",
-        0xF4: "APB4ENR",
-    }
+    NAMES = numbered(
+        "0x00 CR 0x10 CFGR 0x18 D1CFGR D2CFGR D3CFGR 0x28 PLLCKSELR PLLCFGR PLL1DIVR PLL1FRACR 0x4C D1CCIPR D2CCIP1R "
+        "D2CCIP2R D3CCIPR 0xD0 RSR AHB3ENR AHB1ENR AHB2ENR AHB4ENR APB3ENR APB1LENR APB1HENR APB2ENR APB4ENR",
+        step=4,
+    )
     # HSI is on and ready, and the domains' clocks (14, 15) are.
     RESET = {0x00: 0x0000C005, 0x28: 0x02020200, 0x2C: 0x01FF0000, 0x30: 0x01010280}
 
@@ -275,21 +256,9 @@ _BSY, _QW, _PGSERR, _INCERR = 1 << 0, 1 << 2, 1 << 18, 1 << 21
 class Flash(Peripheral):
     """The flash controller: two banks with registers of their own, words of 256 bits, sectors of 128 KB."""
 
-    NAMES = {
-        0x00: "ACR",
-        0x04: "KEYR1",
-        0x08: "OPTKEYR",
-        0x0C: "CR1",
-        0x10: "SR1",
-        0x14: "CCR1",
-        0x18: "OPTCR",
-        0x1C: "OPTSR_CUR",
-        0x20: "OPTSR_PRG",
-        0x104: "KEYR2",
-        0x10C: "CR2",
-        0x110: "SR2",
-        0x114: "CCR2",
-    }
+    NAMES = numbered(
+        "0x000 ACR KEYR1 OPTKEYR CR1 SR1 CCR1 OPTCR OPTSR_CUR OPTSR_PRG 0x104 KEYR2 0x10C CR2 SR2 CCR2", step=4
+    )
     # RDP in bits 15:8: level 0.
     RESET = {0x00: 0x37, 0x0C: 0x31, 0x10C: 0x31, 0x18: 1, 0x1C: 0x1BC6AAF0, 0x20: 0x1BC6AAF0}
     _SECTOR, _WORD = 0x20000, 32

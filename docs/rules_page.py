@@ -187,7 +187,7 @@ def _rule(info: Message) -> str:
     kind = "test rule" if info.number(6) else "rule"
     rows = []
     for attribute in info.messages(3):
-        if attribute.text(1) == "name":
+        if attribute.text(1) == "name" or attribute.text(2).endswith("Set by the macro."):
             continue
         default = "required" if attribute.number(4) else f"`{attribute.text(6)}`"
         kind_of_value = _TYPES.get(attribute.number(3), "value")

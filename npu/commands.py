@@ -1,6 +1,6 @@
 """Defines the common part of the command sets of Ethos-U55, U65 and U85, whose numbers mean the same."""
 
-from npu.registers import CommandSet
+from npu.registers import CommandSet, numbered
 
 CONV = 0x002
 DEPTHWISE = 0x003
@@ -21,86 +21,21 @@ _COMMON = CommandSet(
         0x012: "KERNEL_WAIT",
         0x013: "PMU_MASK",
     },
-    short_registers={
-        0x100: "IFM_PAD_TOP",
-        0x101: "IFM_PAD_LEFT",
-        0x102: "IFM_PAD_RIGHT",
-        0x103: "IFM_PAD_BOTTOM",
-        0x104: "IFM_DEPTH_M1",
-        0x105: "IFM_PRECISION",
-        0x107: "IFM_UPSCALE",
-        0x109: "IFM_ZERO_POINT",
-        0x10A: "IFM_WIDTH0_M1",
-        0x10B: "IFM_HEIGHT0_M1",
-        0x10C: "IFM_HEIGHT1_M1",
-        0x10F: "IFM_REGION",
-        0x111: "OFM_WIDTH_M1",
-        0x112: "OFM_HEIGHT_M1",
-        0x113: "OFM_DEPTH_M1",
-        0x114: "OFM_PRECISION",
-        0x115: "OFM_BLK_WIDTH_M1",
-        0x116: "OFM_BLK_HEIGHT_M1",
-        0x117: "OFM_BLK_DEPTH_M1",
-        0x118: "OFM_ZERO_POINT",
-        0x11A: "OFM_WIDTH0_M1",
-        0x11B: "OFM_HEIGHT0_M1",
-        0x11C: "OFM_HEIGHT1_M1",
-        0x11F: "OFM_REGION",
-        0x120: "KERNEL_WIDTH_M1",
-        0x121: "KERNEL_HEIGHT_M1",
-        0x122: "KERNEL_STRIDE",
-        0x124: "ACC_FORMAT",
-        0x125: "ACTIVATION",
-        0x126: "ACTIVATION_MIN",
-        0x127: "ACTIVATION_MAX",
-        0x128: "WEIGHT_REGION",
-        0x129: "SCALE_REGION",
-        0x12F: "BLOCKDEP",
-        0x130: "DMA0_SRC_REGION",
-        0x131: "DMA0_DST_REGION",
-        0x132: "DMA0_SIZE0",
-        0x133: "DMA0_SIZE1",
-        0x180: "IFM2_BROADCAST",
-        0x185: "IFM2_PRECISION",
-        0x189: "IFM2_ZERO_POINT",
-        0x18A: "IFM2_WIDTH0_M1",
-        0x18B: "IFM2_HEIGHT0_M1",
-        0x18C: "IFM2_HEIGHT1_M1",
-        0x18F: "IFM2_REGION",
-    },
-    long_registers={
-        0x000: "IFM_BASE0",
-        0x001: "IFM_BASE1",
-        0x002: "IFM_BASE2",
-        0x003: "IFM_BASE3",
-        0x004: "IFM_STRIDE_X",
-        0x005: "IFM_STRIDE_Y",
-        0x006: "IFM_STRIDE_C",
-        0x010: "OFM_BASE0",
-        0x011: "OFM_BASE1",
-        0x012: "OFM_BASE2",
-        0x013: "OFM_BASE3",
-        0x014: "OFM_STRIDE_X",
-        0x015: "OFM_STRIDE_Y",
-        0x016: "OFM_STRIDE_C",
-        0x020: "WEIGHT_BASE",
-        0x021: "WEIGHT_LENGTH",
-        0x022: "SCALE_BASE",
-        0x023: "SCALE_LENGTH",
-        0x024: "OFM_SCALE",
-        0x030: "DMA0_SRC",
-        0x031: "DMA0_DST",
-        0x032: "DMA0_LEN",
-        0x080: "IFM2_BASE0",
-        0x081: "IFM2_BASE1",
-        0x082: "IFM2_BASE2",
-        0x083: "IFM2_BASE3",
-        0x084: "IFM2_STRIDE_X",
-        0x085: "IFM2_STRIDE_Y",
-        0x086: "IFM2_STRIDE_C",
-        0x090: "WEIGHT1_BASE",
-        0x091: "WEIGHT1_LENGTH",
-    },
+    short_registers=numbered(
+        "0x100 IFM_PAD_TOP IFM_PAD_LEFT IFM_PAD_RIGHT IFM_PAD_BOTTOM IFM_DEPTH_M1 IFM_PRECISION 0x107 IFM_UPSCALE "
+        "0x109 IFM_ZERO_POINT IFM_WIDTH0_M1 IFM_HEIGHT0_M1 IFM_HEIGHT1_M1 0x10F IFM_REGION 0x111 OFM_WIDTH_M1 "
+        "OFM_HEIGHT_M1 OFM_DEPTH_M1 OFM_PRECISION OFM_BLK_WIDTH_M1 OFM_BLK_HEIGHT_M1 OFM_BLK_DEPTH_M1 OFM_ZERO_POINT "
+        "0x11A OFM_WIDTH0_M1 OFM_HEIGHT0_M1 OFM_HEIGHT1_M1 0x11F OFM_REGION KERNEL_WIDTH_M1 KERNEL_HEIGHT_M1 "
+        "KERNEL_STRIDE 0x124 ACC_FORMAT ACTIVATION ACTIVATION_MIN ACTIVATION_MAX WEIGHT_REGION SCALE_REGION "
+        "0x12F BLOCKDEP DMA0_SRC_REGION DMA0_DST_REGION DMA0_SIZE0 DMA0_SIZE1 0x180 IFM2_BROADCAST "
+        "0x185 IFM2_PRECISION 0x189 IFM2_ZERO_POINT IFM2_WIDTH0_M1 IFM2_HEIGHT0_M1 IFM2_HEIGHT1_M1 0x18F IFM2_REGION"
+    ),
+    long_registers=numbered(
+        "0x000 IFM_BASE0 IFM_BASE1 IFM_BASE2 IFM_BASE3 IFM_STRIDE_X IFM_STRIDE_Y IFM_STRIDE_C 0x010 OFM_BASE0 "
+        "OFM_BASE1 OFM_BASE2 OFM_BASE3 OFM_STRIDE_X OFM_STRIDE_Y OFM_STRIDE_C 0x020 WEIGHT_BASE WEIGHT_LENGTH "
+        "SCALE_BASE SCALE_LENGTH OFM_SCALE 0x030 DMA0_SRC DMA0_DST DMA0_LEN 0x080 IFM2_BASE0 IFM2_BASE1 IFM2_BASE2 "
+        "IFM2_BASE3 IFM2_STRIDE_X IFM2_STRIDE_Y IFM2_STRIDE_C 0x090 WEIGHT1_BASE WEIGHT1_LENGTH"
+    ),
 )
 
 

@@ -12,6 +12,7 @@ from npu.arithmetic import Integers, Rounding, count_leading_zeros, interpolate,
 from npu.engine import Engine, FeatureMap, Windows, check_size, decoded, divide
 from npu.fault import NpuFault
 from npu.memory import Memory
+from npu.registers import numbered
 
 
 @dataclass(frozen=True)
@@ -61,29 +62,9 @@ _TABLES_BYTES = 2048
 _TRANSPOSES = {0: (0, 1, 2), 1: (1, 0, 2), 2: (0, 2, 1), 3: (1, 2, 0), 6: (2, 0, 1), 7: (2, 1, 0)}
 _MAX, _AVERAGE, _REDUCE_SUM, _SUM, _NOTHING, _MIN, _ARGMAX_X, _ARGMAX_Y = range(8)
 _POOL_NAMES = ("MAX", "AVERAGE", "REDUCE_SUM", "SUM", "NONE", "MIN", "ARGMAX_X", "ARGMAX_Y")
-_ELEMENTWISE = {
-    0: "MUL",
-    1: "ADD",
-    2: "SUB",
-    3: "MIN",
-    4: "MAX",
-    5: "LRELU",
-    6: "ABS",
-    7: "CLZ",
-    8: "SHR",
-    9: "SHL",
-    10: "LSR",
-    11: "DIV",
-    16: "CMP_EQ",
-    17: "CMP_NE",
-    18: "CMP_GE",
-    19: "CMP_GT",
-    33: "AND",
-    34: "OR",
-    35: "XOR",
-    36: "NOT",
-    42: "AND_NOT",
-}
+_ELEMENTWISE = numbered(
+    "0 MUL ADD SUB MIN MAX LRELU ABS CLZ SHR SHL LSR DIV 16 CMP_EQ CMP_NE CMP_GE CMP_GT 33 AND OR XOR NOT 42 AND_NOT"
+)
 _UNARY = ("LRELU", "ABS", "CLZ", "NOT")
 # Tables by activation function: bits of the index, of an entry, and whether the index is signed.
 _TABLES = {1: (8, 8, False), 4: (8, 8, True), 5: (8, 16, True), 7: (8, 32, True), 8: (16, 16, True), 9: (16, 32, True)}

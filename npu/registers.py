@@ -12,6 +12,24 @@ from npu.fault import NpuFault
 _STOP = 0
 
 
+def numbered(table: str, step: int = 1) -> dict[int, str]:
+    """Returns names by number, from a table such as "0x10 SER BAUDR 0x28 SR".
+
+    Args:
+      table: numbers, each before the names that follow one another from it on.
+      step: the distance between the numbers of successive names.
+    """
+    names: dict[int, str] = {}
+    number = 0
+    for word in table.split():
+        if word[0].isdigit():
+            number = int(word, 0)
+        else:
+            names[number] = word
+            number += step
+    return names
+
+
 @dataclass(frozen=True)
 class CommandSet:
     """The commands of an NPU.

@@ -38,7 +38,7 @@ def _write_device(ctx, npu):
 
 namespace torch_fusion::ethos_u {{
 
-// Of the board {board}: base, interrupt, REGIONCFG, QCONFIG, memory, protection, wait_limit, timeout_ms,
+// The board {board} has these: base, interrupt, REGIONCFG, QCONFIG, memory, protection, wait_limit, timeout_ms,
 // cache, cache_size.
 extern const Device kDevice = {{{base}, {interrupt}, {regions}, {queue}, {{{memory}}}, {protection}, {wait_limit}, {timeout_ms}, {cache}, {cache_size}}};
 

@@ -23,7 +23,6 @@ has no Python. Hash seed, locale and what numerical libraries choose by the proc
     py_tool_test(
         name = "export_test",
         srcs = ["export_test.py"],
-        data = ["//models/sine:sine.py"],
         env = {"MODEL": "$(rootpath //models/sine:sine.py)"},
         deps = [":lib"],
     )
@@ -193,7 +192,7 @@ def _py_tool_test_impl(ctx):
         workspace = ctx.workspace_name,
     ), ctx.attr.deps + [ctx.attr._pytest])
 
-py_tool_test = rule(
+_py_tool_test = rule(
     doc = "Tests in Python, run by pytest. See the docstring of this file.",
     implementation = _py_tool_test_impl,
     test = True,
@@ -204,3 +203,20 @@ py_tool_test = rule(
         ),
     },
 )
+
+def py_tool_test(name, data = [], env = {}, **kwargs):
+    """Declares tests in Python, run by pytest. See the docstring of this file.
+
+    Args:
+      name: the target.
+      data: files that the tests read, besides those that env names.
+      env: environment variables; $(rootpath ...) of targets is expanded, and makes them data.
+      **kwargs: attributes of `py_tool`, and those of all tests.
+    """
+    named = [part.partition(" ")[2].partition(")")[0] for value in env.values() for part in value.split("$(rootpath")[1:]]
+    _py_tool_test(
+        name = name,
+        data = {native.package_relative_label(label): None for label in data + named}.keys(),
+        env = env,
+        **kwargs
+    )

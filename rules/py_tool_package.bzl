@@ -14,9 +14,9 @@ def py_tool_package(name, args = [], data = [], deps = [], test_data = [], test_
       args: arguments that the tool is started with, before the user's.
       data: files that the library reads at run time.
       deps: dependencies of the library.
-      test_data: files that the tests read.
+      test_data: files that the tests read, besides those that test_env names.
       test_deps: dependencies of tests besides the library.
-      test_env: environment variables of the tests; $(rootpath ...) of test_data is expanded.
+      test_env: environment variables of the tests; $(rootpath ...) of targets is expanded.
       test_size: Bazel's test size.
     """
     py_library(

@@ -5,7 +5,7 @@ load("@rules_python//python:py_info.bzl", "PyInfo")
 load("//platforms:cores.bzl", "CORES", "core_name")
 load("//platforms:hosts.bzl", "VGF_HOST")
 load("//rules/private:actions.bzl", "CORE_ATTRS", "NO_NETWORK", "check_npu", "check_program_name", "is_identifier", "target_core")
-load("//rules/private:quantization_errors.bzl", "quantization_error")
+load("//rules/private:quantization_attrs.bzl", "QUANTIZATION_ATTRS", "quantization_error", "quantization_values")
 load("//rules/private:transitions.bzl", "program_transition")
 load(":providers.bzl", "NpuInfo", "TorchOperatorInfo", "TorchProgramInfo")
 load(":quantization.bzl", default_quantization = "quantization")
@@ -223,7 +223,7 @@ def _export(ctx, name, core, npu, model, weights, operators, quantization):
 def _torch_program_impl(ctx):
     name = ctx.attr.program_name or ctx.label.name
     npu = ctx.attr._npu[NpuInfo]
-    quantization = json.decode(ctx.attr.quantization) if ctx.attr.quantization else {}
+    quantization = quantization_values(ctx.attr)
     _check_attributes(ctx, name, npu, quantization)
     core = _target_core(ctx)
     operators = [target[TorchOperatorInfo] for target in ctx.attr.operators]
@@ -308,7 +308,6 @@ torch_program_rule = rule(
 the scales and zero points in header and manifest. `int16` is for `ethos_u`, and makes all activations 16 bits wide.
 """,
         ),
-        "quantization": attr.string(doc = "The value of `quantization()`, as JSON, for `cortex_m`. Set by the macro."),
         "program_name": attr.string(doc = "Name of the program, a C identifier; the target's name by default."),
         "cores": attr.string_list(doc = "The cores that the model is for, of those in docs/boards.md; empty: all."),
         "_train": attr.label(default = "//tools/pipeline/train", executable = True, cfg = "exec"),
@@ -316,7 +315,7 @@ the scales and zero points in header and manifest. `int16` is for `ethos_u`, and
         "_export": attr.label(default = _export_tool, executable = True, cfg = "exec"),
         "_npu": attr.label(default = "//rules:npu", providers = [NpuInfo]),
         "_allowlist_function_transition": attr.label(default = "@bazel_tools//tools/allowlists/function_transition_allowlist"),
-    },
+    } | QUANTIZATION_ATTRS,
     cfg = program_transition,
     provides = [TorchProgramInfo],
 )
@@ -367,7 +366,6 @@ def torch_program(name, cores = [], backend = "portable", quantization = None, t
     torch_program_rule(
         name = name,
         backend = backend,
-        quantization = json.encode(quantization) if quantization else "",
         train = train,
         weights = weights,
         cores = cores,
@@ -380,5 +378,5 @@ def torch_program(name, cores = [], backend = "portable", quantization = None, t
         } | {
             "//conditions:default": [Label("//platforms:add_this_core_to_cores_of_the_torch_program")] if cores else [],
         }) + ([Label("//platforms:npu_ethos_u")] if backend == "ethos_u" else []) + (VGF_HOST if backend == "vgf" else []),
-        **kwargs
+        **(kwargs | {"quantization_" + key: value for key, value in (quantization or {}).items()})
     )

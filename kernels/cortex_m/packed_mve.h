@@ -39,39 +39,70 @@ struct VectorScale {
   /// Stores the outputs of the next four channels.
   ET_INLINE void store(int32x4_t sums, int8_t* out) {
     vstrbq_s32(out, saturated(requantized(sums, vldrwq_s32(multipliers), vldrbq_s32(shifts))));
-    bias += 4;
-    multipliers += step;
-    shifts += step;
+    move_on();
   }
 
   /// Does the same as store(), for two pixels, whose outputs are `channels` apart.
   ET_INLINE void store_two(int32x4_t a, int32x4_t b, int8_t* out, int32_t channels) {
     const int32x4_t biases = vldrwq_s32(bias);
-    const int32x4_t factors = vldrwq_s32(multipliers);
-    const int32x4_t places = vldrbq_s32(shifts);
-    vstrbq_s32(out, saturated(requantized(vaddq_s32(a, biases), factors, places)));
-    vstrbq_s32(out + channels, saturated(requantized(vaddq_s32(b, biases), factors, places)));
-    bias += 4;
-    multipliers += step;
-    shifts += step;
+    a = vaddq_s32(a, biases);
+    b = vaddq_s32(b, biases);
+    int32x4_t factors = vldrwq_s32(multipliers);
+    // The compiler would compute one after the other, each step of which waits for the last one.
+    __asm__(
+        "vqrdmulh.s32 %q0, %q0, %q2\n"
+        "vqrdmulh.s32 %q1, %q1, %q2\n"
+        "vshr.s32 %q2, %q0, #31\n"
+        "vadd.i32 %q0, %q0, %q2\n"
+        "vshr.s32 %q2, %q1, #31\n"
+        "vrshl.s32 %q0, %q0, %q3\n"
+        "vadd.i32 %q1, %q1, %q2\n"
+        "vqmovnb.s32 %q0, %q0\n"
+        "vrshl.s32 %q1, %q1, %q3\n"
+        "vqmovnt.s32 %q0, %q1\n"
+        "vqadd.s16 %q0, %q0, %4\n"
+        "vqmovnb.s16 %q0, %q0\n"
+        : "+w"(a), "+w"(b), "+w"(factors)
+        : "w"(vldrbq_s32(shifts)), "r"(offset));
+    vstrbq_s32(out, a);
+    vstrbq_u32(reinterpret_cast<uint8_t*>(out) + channels, upper(a));
+    move_on();
   }
 
-  /// Does the same as store(), for `kCount` pixels whose outputs are `channels` apart, and whose
-  /// sums include biases.
-  template <int32_t kCount>
-  ET_INLINE void store_windows(
-      const int32_t (&sums)[4 * static_cast<size_t>(kCount)],
-      int8_t* out,
-      int32_t channels) {
-    const int32x4_t factors = vldrwq_s32(multipliers);
-    const int32x4_t places = vldrbq_s32(shifts);
-#pragma GCC unroll 4
-    for (int32_t i = 0; i < kCount; ++i) {
-      vstrbq_s32(out, saturated(requantized(vldrwq_s32(sums + 4 * i), factors, places)));
-      out += channels;
-    }
-    multipliers += step;
-    shifts += step;
+  /// Does the same as store(), for three pixels whose outputs are `channels` apart, and whose sums
+  /// include biases.
+  ET_INLINE void store_three(const int32_t (&sums)[12], int8_t* out, int32_t channels) {
+    int32x4_t factors = vldrwq_s32(multipliers);
+    int32x4_t a, b, c;
+    __asm__(
+        "vldrw.32 %q0, [%4]\n"
+        "vqrdmulh.s32 %q0, %q0, %q3\n"
+        "vldrw.32 %q1, [%4, #16]\n"
+        "vqrdmulh.s32 %q1, %q1, %q3\n"
+        "vldrw.32 %q2, [%4, #32]\n"
+        "vqrdmulh.s32 %q2, %q2, %q3\n"
+        "vshr.s32 %q3, %q0, #31\n"
+        "vadd.i32 %q0, %q0, %q3\n"
+        "vshr.s32 %q3, %q1, #31\n"
+        "vrshl.s32 %q0, %q0, %q5\n"
+        "vadd.i32 %q1, %q1, %q3\n"
+        "vshr.s32 %q3, %q2, #31\n"
+        "vrshl.s32 %q1, %q1, %q5\n"
+        "vqmovnb.s32 %q0, %q0\n"
+        "vadd.i32 %q2, %q2, %q3\n"
+        "vrshl.s32 %q2, %q2, %q5\n"
+        "vqmovnt.s32 %q0, %q1\n"
+        "vqmovnb.s32 %q2, %q2\n"
+        "vqadd.s16 %q0, %q0, %6\n"
+        "vqadd.s16 %q2, %q2, %6\n"
+        "vqmovnb.s16 %q0, %q0\n"
+        "vqmovnb.s16 %q2, %q2\n"
+        : "=&w"(a), "=&w"(b), "=&w"(c), "+&w"(factors)
+        : "r"(sums), "w"(vldrbq_s32(shifts)), "r"(offset), "m"(sums));
+    vstrbq_s32(out, a);
+    vstrbq_u32(reinterpret_cast<uint8_t*>(out) + channels, upper(a));
+    vstrbq_s32(out + 2 * channels, c);
+    move_on();
   }
 
   /// Does the same as store(), for the last channels.
@@ -81,6 +112,16 @@ struct VectorScale {
   }
 
  private:
+  ET_INLINE void move_on() {
+    bias += 4;
+    multipliers += step;
+    shifts += step;
+  }
+
+  ET_INLINE static uint32x4_t upper(int32x4_t value) {
+    return vshrq_n_u32(vreinterpretq_u32_s32(value), 16);
+  }
+
   /// Saturates in the lowest byte of each lane, which is all that is stored.
   ET_INLINE int32x4_t saturated(int32x4_t value) const {
     int32x4_t result = vaddq_n_s32(value, offset);
@@ -427,8 +468,10 @@ static_assert(sizeof(void*) != 4 || offsetof(WindowProducts, sums) == 48);
 /**
  * The sums of four channels for three windows: biases and products. Two channels at a time; weights
  * and biases move on. `kUnrolled` vectors at a time, of which a row of a window has a multiple:
- * eleven instructions each for 96 products, and one more per loop. All registers but the one with
- * the address are taken: sums' are even ones.
+ * eleven instructions each for 96 products, and one more per loop; on Cortex-M55 twelve cycles, as
+ * loads and multiplications take turns. Of the first channel the weights are loaded a vector ahead,
+ * up to the second channel's. All registers but the one with the address are taken: sums' are even
+ * ones.
  */
 template <int32_t kUnrolled>
 ET_INLINE void multiply_windows(WindowProducts& products) {
@@ -445,22 +488,23 @@ ET_INLINE void multiply_windows(WindowProducts& products) {
       "mov r4, r0\n"
       "mov r8, r6\n"
       "mov r10, r6\n"
+      "vldrb.8 q1, [r9], #16\n"
       "2:\n"
       "ldr lr, [%[from], #24]\n"
       "dls lr, lr\n"
       "3:\n"
       ".rept %c[unrolled]\n"
-      "vldrb.8 q1, [r9], #16\n"
       "vldrb.8 q0, [r1], #16\n"
-      "vldrb.8 q2, [r11], #16\n"
       "vmladava.s8 r0, q0, q1\n"
+      "vldrb.8 q2, [r11], #16\n"
       "vmladava.s8 r6, q0, q2\n"
       "vldrb.8 q0, [r3], #16\n"
       "vmladava.s8 r2, q0, q1\n"
+      "vldrb.8 q3, [r5], #16\n"
       "vmladava.s8 r8, q0, q2\n"
-      "vldrb.8 q0, [r5], #16\n"
-      "vmladava.s8 r4, q0, q1\n"
-      "vmladava.s8 r10, q0, q2\n"
+      "vmladava.s8 r4, q3, q1\n"
+      "vldrb.8 q1, [r9], #16\n"
+      "vmladava.s8 r10, q3, q2\n"
       ".endr\n"
       "le lr, 3b\n"
       "ldr lr, [%[from], #28]\n"
@@ -498,7 +542,8 @@ ET_INLINE void multiply_windows(WindowProducts& products) {
         "lr",
         "q0",
         "q1",
-        "q2");
+        "q2",
+        "q3");
 }
 
 /// Computes all outputs of three windows, for a layer that is not wide and whose channels are a
@@ -531,7 +576,7 @@ __attribute__((noinline)) void windows_to_outputs(
   VectorScale scale(parts, 0, 1);
   for (int8_t* const end = out + channels; out != end; out += 4) {
     multiply_windows<kUnrolled>(products);
-    scale.store_windows<kWindows>(products.sums, out, channels);
+    scale.store_three(products.sums, out, channels);
   }
 }
 
@@ -556,14 +601,13 @@ struct SixteenSums {
     s3 = vaddq_s32(s3, vmovltq_s16(odd));
   }
 
-  /// Stores the outputs of a layer that is not wide: all sixteen, or those of `active`.
-  template <bool kWhole>
+  /// Stores the outputs of `active` channels of a layer that is not wide.
   ET_INLINE void store(
       const int32_t* multipliers,
       const int8_t* shifts,
       int32_t offset,
       int8_t* out,
-      [[maybe_unused]] mve_pred16_t active) const {
+      mve_pred16_t active) const {
     const int32x4_t v0 = requantized(s0, vldrwq_s32(multipliers), four_shifts<0>(shifts));
     const int32x4_t v1 = requantized(s1, vldrwq_s32(multipliers + 4), four_shifts<4>(shifts));
     const int32x4_t v2 = requantized(s2, vldrwq_s32(multipliers + 8), four_shifts<8>(shifts));
@@ -571,11 +615,7 @@ struct SixteenSums {
     int16x8_t even = narrowed(v0, v2, offset);
     const int16x8_t odd = narrowed(v1, v3, offset);
     __asm__("vqmovnb.s16 %q0, %q0\nvqmovnt.s16 %q0, %q1" : "+w"(even) : "w"(odd));
-    if constexpr (kWhole) {
-      vstrbq_s8(out, vreinterpretq_s8_s16(even));
-    } else {
-      vstrbq_p_s8(out, vreinterpretq_s8_s16(even), active);
-    }
+    vstrbq_p_s8(out, vreinterpretq_s8_s16(even), active);
   }
 
   /// Stores `count` outputs of a layer that is wide.
@@ -608,85 +648,160 @@ struct SixteenSums {
 };
 
 /**
- * Adds the products of up to sixteen channels with a 3x3 depthwise kernel, whose inputs in a row
- * are `step` apart, and advances rows and weights. The products of two elements are added in 16
- * bits; a layer with two weights of -128 is wide. 10.4 instructions per element and sixteen
- * channels; the compiler would run out of registers.
+ * The outputs of up to sixteen channels of a 3x3 depthwise kernel, of a layer that is not wide,
+ * whose inputs in a row are `step` apart; advances rows and weights. The products of two elements
+ * are added in 16 bits; a layer with two weights of -128 is wide. 126 instructions. On Cortex-M55
+ * neighbours that need the same unit take a cycle more: sums alternate with the next elements'
+ * loads and multiplications, for which the compiler would run out of registers.
  */
-#define FIRST(load, address)                \
-  load " %q[a], " address                   \
-       "\n"                                 \
-       "vldrb.8 %q[b], [%[weights]], #16\n" \
-       "vmullb.s8 %q[even], %q[a], %q[b]\n" \
-       "vmullt.s8 %q[odd], %q[a], %q[b]\n"
-#define SECOND(load, address, last_address)                                \
-  load " %q[a], " address                                                  \
-       "\n"                                                                \
-       "vldrb.8 %q[b], [%[weights]], #16\n"                                \
-       "vmullb.s8 %q[a], %q[a], %q[b]\n"                                   \
-       "vadd.i16 %q[even], %q[even], %q[a]\n" load " %q[a], " last_address \
-       "\n"                                                                \
-       "vmullt.s8 %q[a], %q[a], %q[b]\n"                                   \
-       "vadd.i16 %q[odd], %q[odd], %q[a]\n"
-#define SUM                          \
-  "vmovlb.s16 %q[a], %q[even]\n"     \
-  "vadd.i32 %q[s0], %q[s0], %q[a]\n" \
-  "vmovlt.s16 %q[a], %q[even]\n"     \
-  "vadd.i32 %q[s2], %q[s2], %q[a]\n" \
-  "vmovlb.s16 %q[a], %q[odd]\n"      \
-  "vadd.i32 %q[s1], %q[s1], %q[a]\n" \
-  "vmovlt.s16 %q[a], %q[odd]\n"      \
-  "vadd.i32 %q[s3], %q[s3], %q[a]\n"
-#define NINE_PRODUCTS(load)                                                                        \
-  "add %[x], %[row0], %[step]\n" FIRST(load, "[%[row0]], #16") SECOND(load, "[%[x]]", "[%[x]]")    \
-      SUM "add %[x], %[x], %[step]\n" FIRST(load, "[%[x]]") "add %[x], %[row1], %[step]\n" SECOND( \
-          load, "[%[row1]]", "[%[row1]], #16") SUM                                                 \
-      FIRST(load, "[%[x]]") "add %[x], %[x], %[step]\n" SECOND(load, "[%[x]]", "[%[x]]") SUM       \
-      "add %[x], %[row2], %[step]\n" FIRST(load, "[%[row2]], #16")                                 \
-          SECOND(load, "[%[x]]", "[%[x]]") SUM "add %[x], %[x], %[step]\n" FIRST(load, "[%[x]]")   \
-              SUM
+// The first two elements. Their sums of even and odd bytes go to `even` and `odd`, and the lower
+// half of `even` to `low`.
+#define FIRST_TWO(load, address, next, step, even, odd, low, b)                            \
+  load " %q[" #low "], " address                                                           \
+       "\n"                                                                                \
+       "vldrb.8 %q[" #b                                                                    \
+       "], [%[weights]], #16\n"                                                            \
+       "vmullb.s8 %q[" #even "], %q[" #low "], %q[" #b                                     \
+       "]\n"                                                                               \
+       "vmullt.s8 %q[" #odd "], %q[" #low "], %q[" #b                                      \
+       "]\n"                                                                               \
+       "vldrb.8 %q[" #b "], [%[weights]], #16\n" load " %q[" #low "], " next               \
+       "\n"                                                                                \
+       "vmullb.s8 %q[" #low "], %q[" #low "], %q[" #b                                      \
+       "]\n"                                                                               \
+       "vadd.i16 %q[" #even "], %q[" #even "], %q[" #low "]\n" load " %q[" #low "], " next \
+       "\n" step "vmullt.s8 %q[" #b "], %q[" #low "], %q[" #b                              \
+       "]\n"                                                                               \
+       "vmovlb.s16 %q[" #low "], %q[" #even                                                \
+       "]\n"                                                                               \
+       "vadd.i16 %q[" #odd "], %q[" #odd "], %q[" #b "]\n"
+// Adds what FIRST_TWO() gives, but the upper half of `odd`, and begins with the next element: its
+// products are in `even` and `low`.
+#define NEXT_ONE(load, address, step, even, odd, low, b)                                \
+  "vldrb.8 %q[" #b                                                                      \
+  "], [%[weights]], #16\n"                                                              \
+  "vadd.i32 %q[s0], %q[s0], %q[" #low "]\n" load " %q[" #low "], " address              \
+  "\n"                                                                                  \
+  "vmovlt.s16 %q[" #even "], %q[" #even "]\n" step "vadd.i32 %q[s2], %q[s2], %q[" #even \
+  "]\n"                                                                                 \
+  "vmullb.s8 %q[" #even "], %q[" #low "], %q[" #b                                       \
+  "]\n"                                                                                 \
+  "vmullt.s8 %q[" #low "], %q[" #low "], %q[" #b                                        \
+  "]\n"                                                                                 \
+  "vmovlb.s16 %q[" #b "], %q[" #odd                                                     \
+  "]\n"                                                                                 \
+  "vadd.i32 %q[s1], %q[s1], %q[" #b "]\n"
+// The same for two elements. The results are in `even`, `low` and `b`.
+#define NEXT_TWO(load, address, step, next, last, even, odd, low, b)                  \
+  NEXT_ONE(load, address, step, even, odd, low, b)                                    \
+  "vldrb.8 %q[" #b                                                                    \
+  "], [%[weights]], #16\n"                                                            \
+  "vmovlt.s16 %q[" #odd "], %q[" #odd                                                 \
+  "]\n"                                                                               \
+  "vadd.i32 %q[s3], %q[s3], %q[" #odd "]\n" load " %q[" #odd "], " next               \
+  "\n"                                                                                \
+  "vmullb.s8 %q[" #odd "], %q[" #odd "], %q[" #b                                      \
+  "]\n"                                                                               \
+  "vadd.i16 %q[" #even "], %q[" #even "], %q[" #odd "]\n" load " %q[" #odd "], " last \
+  "\n"                                                                                \
+  "vmullt.s8 %q[" #odd "], %q[" #odd "], %q[" #b                                      \
+  "]\n"                                                                               \
+  "vmovlb.s16 %q[" #b "], %q[" #even                                                  \
+  "]\n"                                                                               \
+  "vadd.i16 %q[" #low "], %q[" #low "], %q[" #odd "]\n"
+// requantized() of sums, but its last addition and shift.
+#define LAST_SUM(sum, multiplier, move, from, to)                                        \
+  "vldrw.32 %q[b], [%[multipliers], #" multiplier "]\n" move ".s16 %q[" to "], %q[" from \
+  "]\n"                                                                                  \
+  "vadd.i32 %q[" sum "], %q[" sum "], %q[" to                                            \
+  "]\n"                                                                                  \
+  "vqrdmulh.s32 %q[" sum "], %q[" sum "], %q[b]\n"
+#define NINE_PRODUCTS(load) \
+  "add %[x], %[row0], %[step]\n" \
+  FIRST_TWO(load, "[%[row0]], #16", "[%[x]]", "add %[x], %[x], %[step]\n", even, odd, low, b) \
+  NEXT_TWO(load, "[%[x]]", "add %[x], %[row1], %[step]\n", "[%[row1]]", "[%[row1]], #16", even, odd, low, b) \
+  NEXT_TWO(load, "[%[x]]", "add %[x], %[x], %[step]\n", "[%[x]]", "[%[x]]", even, low, b, odd) \
+  "add %[x], %[row2], %[step]\n" \
+  NEXT_TWO(load, "[%[row2]], #16", "", "[%[x]]", "[%[x]]", even, b, odd, low) \
+  "add %[x], %[x], %[step]\n" \
+  NEXT_ONE(load, "[%[x]]", "", even, odd, low, b) \
+  "vmovlt.s16 %q[odd], %q[odd]\n" \
+  "vadd.i32 %q[s3], %q[s3], %q[odd]\n" \
+  LAST_SUM("s0", "0", "vmovlb", "even", "odd") LAST_SUM("s2", "32", "vmovlt", "even", "even") \
+  LAST_SUM("s1", "16", "vmovlb", "low", "odd") LAST_SUM("s3", "48", "vmovlt", "low", "low") \
+  "vshr.s32 %q[even], %q[s0], #31\n" \
+  "vldrb.s32 %q[b], [%[shifts]]\n" \
+  "vadd.i32 %q[s0], %q[s0], %q[even]\n" \
+  "vldrb.s32 %q[low], [%[shifts], #8]\n" \
+  "vshr.s32 %q[odd], %q[s2], #31\n" \
+  "vrshl.s32 %q[s0], %q[s0], %q[b]\n" \
+  "vadd.i32 %q[s2], %q[s2], %q[odd]\n" \
+  "vldrb.s32 %q[b], [%[shifts], #4]\n" \
+  "vshr.s32 %q[even], %q[s1], #31\n" \
+  "vrshl.s32 %q[s2], %q[s2], %q[low]\n" \
+  "vldrb.s32 %q[low], [%[shifts], #12]\n" \
+  "vadd.i32 %q[s1], %q[s1], %q[even]\n" \
+  "vqmovnb.s32 %q[s0], %q[s0]\n" \
+  "vshr.s32 %q[odd], %q[s3], #31\n" \
+  "vrshl.s32 %q[s1], %q[s1], %q[b]\n" \
+  "vqmovnt.s32 %q[s0], %q[s2]\n" \
+  "vadd.i32 %q[s3], %q[s3], %q[odd]\n" \
+  "vqmovnb.s32 %q[s1], %q[s1]\n" \
+  "vrshl.s32 %q[s3], %q[s3], %q[low]\n" \
+  "vqadd.s16 %q[s0], %q[s0], %[offset]\n" \
+  "vqmovnt.s32 %q[s1], %q[s3]\n" \
+  "vqmovnb.s16 %q[s0], %q[s0]\n" \
+  "vqadd.s16 %q[s1], %q[s1], %[offset]\n" \
+  "vqmovnt.s16 %q[s0], %q[s1]\n"
 template <bool kWhole>
-ET_INLINE void multiply_3x3(
-    SixteenSums& sums,
+ET_INLINE int8x16_t outputs_3x3(
+    SixteenSums sums,
     const int8_t*& row0,
     const int8_t*& row1,
     const int8_t*& row2,
     int32_t step,
     const int8_t*& weights,
+    const int32_t* multipliers,
+    const int8_t* shifts,
+    int32_t offset,
     [[maybe_unused]] int32_t count) {
-  int8x16_t a, b;
-  int16x8_t even, odd;
+  int8x16_t even, odd, low, b;
   const int8_t* x;
-#define NINE_ASM(text, ...)                   \
-  __asm__ volatile(text                       \
-                   : [s0] "+w"(sums.s0),      \
-                     [s1] "+w"(sums.s1),      \
-                     [s2] "+w"(sums.s2),      \
-                     [s3] "+w"(sums.s3),      \
-                     [row0] "+r"(row0),       \
-                     [row1] "+r"(row1),       \
-                     [row2] "+r"(row2),       \
-                     [weights] "+r"(weights), \
-                     [x] "=&r"(x),            \
-                     [a] "=&w"(a),            \
-                     [b] "=&w"(b),            \
-                     [even] "=&w"(even),      \
-                     [odd] "=&w"(odd)         \
-                   : __VA_ARGS__)
+#define NINE_ASM(text, ...)                          \
+  __asm__ volatile(text                              \
+                   : [s0] "+w"(sums.s0),             \
+                     [s1] "+w"(sums.s1),             \
+                     [s2] "+w"(sums.s2),             \
+                     [s3] "+w"(sums.s3),             \
+                     [row0] "+r"(row0),              \
+                     [row1] "+r"(row1),              \
+                     [row2] "+r"(row2),              \
+                     [weights] "+r"(weights),        \
+                     [x] "=&r"(x),                   \
+                     [even] "=&w"(even),             \
+                     [odd] "=&w"(odd),               \
+                     [low] "=&w"(low),               \
+                     [b] "=&w"(b)                    \
+                   : [step] "r"(step),               \
+                     [multipliers] "r"(multipliers), \
+                     [shifts] "l"(shifts),           \
+                     [offset] "r"(offset)__VA_ARGS__)
   if constexpr (kWhole) {
-    NINE_ASM(NINE_PRODUCTS("vldrb.8"), [step] "r"(step) : "memory");
+    NINE_ASM(NINE_PRODUCTS("vldrb.8"), : "memory");
   } else {
     NINE_ASM(
         SAVE_P0 "vctp.8 %[count]\n" NINE_PRODUCTS("vpst\nvldrbt.8") RESTORE_P0,
-        [step] "r"(step),
+        ,
         [count] "r"(count) : "memory" WITH_GCC(, "p0"));
   }
 #undef NINE_ASM
+  return vreinterpretq_s8_s32(sums.s0);
 }
 #undef NINE_PRODUCTS
-#undef SUM
-#undef SECOND
-#undef FIRST
+#undef LAST_SUM
+#undef NEXT_TWO
+#undef NEXT_ONE
+#undef FIRST_TWO
 
 /// All channels of a depthwise convolution of three by three at one position.
 inline __attribute__((noinline)) void depthwise_pixel_3x3(
@@ -702,9 +817,10 @@ inline __attribute__((noinline)) void depthwise_pixel_3x3(
   const int8_t* shifts = parts.shifts;
   const int8_t* weights = parts.weights;
   for (int32_t groups = step / 16; groups > 0; --groups) {
-    SixteenSums sums(bias);
-    multiply_3x3<true>(sums, row0, row1, row2, step, weights, 16);
-    sums.store<true>(multipliers, shifts, offset, out, 0);
+    vstrbq_s8(
+        out,
+        outputs_3x3<true>(
+            SixteenSums(bias), row0, row1, row2, step, weights, multipliers, shifts, offset, 16));
     bias += 16;
     multipliers += 16;
     shifts += 16;
@@ -712,9 +828,9 @@ inline __attribute__((noinline)) void depthwise_pixel_3x3(
   }
   if (step % 16 != 0) {
     const int32_t rest = step % 16;
-    SixteenSums sums(bias);
-    multiply_3x3<false>(sums, row0, row1, row2, step, weights, rest);
-    sums.store<false>(multipliers, shifts, offset, out, vctp8q(static_cast<uint32_t>(rest)));
+    const int8x16_t outputs = outputs_3x3<false>(
+        SixteenSums(bias), row0, row1, row2, step, weights, multipliers, shifts, offset, rest);
+    vstrbq_p_s8(out, outputs, vctp8q(static_cast<uint32_t>(rest)));
   }
 }
 
@@ -742,8 +858,7 @@ inline __attribute__((noinline)) void depthwise_pixel_any(
     if (layer.is_wide != 0) {
       sums.store_wide(parts, c, count, out + c);
     } else {
-      sums.store<false>(
-          parts.multipliers + c, parts.shifts + c, layer.output_offset, out + c, active);
+      sums.store(parts.multipliers + c, parts.shifts + c, layer.output_offset, out + c, active);
     }
   }
 }

@@ -6,7 +6,7 @@ load("//rules/private:toolchain_files.bzl", "tools_of")
 
 visibility(["//rules/..."])
 
-# As an argument of create_launcher, the target provides the files that Debian's QEMU reads. Beside the script alone
+# The target is an argument of create_launcher, which adds the files that Debian's QEMU reads. Beside the script alone
 # these are only found if runfiles are links to the repository, which they are not on a remote worker.
 QEMU_ATTRS = {
     "_qemu": attr.label(default = "@qemu//:qemu-system-arm", allow_single_file = True, cfg = "exec"),

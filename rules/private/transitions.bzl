@@ -129,7 +129,7 @@ def _chooses_float(attr):
     Programs with integer inputs and outputs shouldn't need floating-point code in between, and the costs of
     ExecuTorch's operators are unknown, because another project implements their kernels.
     """
-    return json.decode(attr.quantization)["float_where_faster"] and attr.io == "float32"
+    return attr.quantization_float_where_faster and attr.io == "float32"
 
 def _program_transition_impl(settings, attr):
     # A program for any core is exported (and trained) once for all boards and consoles, so its configuration must not

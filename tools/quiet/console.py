@@ -117,7 +117,7 @@ class SparseProgress(io.TextIOBase):
         self._bar = ""
 
     def write(self, text: str) -> int:
-        # What follows a carriage return is a state of the bar; a newline ends the bar or is part of other text.
+        # A carriage return begins a state of the bar; a newline ends the bar or is part of other text.
         before, carriage_return, state = text.rpartition("\r")
         if not carriage_return and not self._bar:
             return self._stream.write(text)
@@ -177,7 +177,7 @@ def flush_all() -> None:
 
 
 def _redirect(out: int, err: int) -> None:
-    # What is still held belongs to the old destination.
+    # Buffered text belongs to the old destination.
     flush_all()
     os.dup2(out, 1)
     os.dup2(err, 2)
@@ -219,7 +219,7 @@ def run_quietly(step: Callable[[Console], None], log: Path, tool: str) -> int:
     try:
         return _run_quietly(step, log, tool)
     except OSError as error:
-        # Of the log itself.
+        # The log itself cannot be written.
         print(f"{tool}: error: {system_error(error)}", file=sys.stderr)
         return 1
 
@@ -240,7 +240,7 @@ def _run_quietly(step: Callable[[Console], None], log: Path, tool: str) -> int:
             console.say(f"{tool}: error: {error}\n  ({'what torch printed' if has_printed else 'traceback'}: {log})")
             return 1
         except SystemExit as error:
-            # Of code of the user's: a tool's own comes before any step.
+            # The user's code has called sys.exit(): a tool's own call comes before any step.
             _log_traceback()
             console.say(
                 f"{tool}: error: a call of sys.exit({error.code!r}) ended it; let the model raise an error instead\n"

@@ -96,7 +96,7 @@ def test_a_fault_of_the_tool_leaves_its_traceback_in_the_log(tmp_path: Path) -> 
 
 
 def test_an_interrupt_is_no_fault_of_the_tool(tmp_path: Path) -> None:
-    # Where a class is being defined Python 3.11 makes a RuntimeError of it.
+    # Python 3.11 raises a RuntimeError from an interrupt during the definition of a class.
     for last in ("raise KeyboardInterrupt", "raise RuntimeError('__set_name__') from KeyboardInterrupt()"):
         result = run(last, tmp_path / "log")
         assert "internal error" not in result.stderr

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from .console import UserError, system_error
 
-# What json, numpy and zipfile raise for foreign and truncated files, and what taking apart foreign content does.
+# json, numpy and zipfile raise these for foreign and truncated files, and so does code that parses foreign content.
 _SOMETHING_ELSE = (
     ValueError,
     LookupError,
@@ -27,7 +27,7 @@ _SOMETHING_ELSE = (
     zlib.error,
 )
 
-# Of a new file: everybody may read it.
+# Everybody may read a new file.
 _PERMISSIONS = 0o644
 
 

@@ -14,14 +14,14 @@ import sys
 from types import FrameType
 from typing import NoReturn
 
-# As a shell says it of a program that SIGINT ended.
+# A shell reports this status of a program that SIGINT ended.
 _INTERRUPTED = 128 + signal.SIGINT
 _OF_OUTPUT = (errno.EDQUOT, errno.ENOSPC, errno.EPIPE)
 
 
 def main() -> None:
     interrupted = False
-    # What Python ends with after a traceback.
+    # Python ends with this status after a traceback.
     status = 1
     _, name, module, *arguments = sys.argv
     line = f"\n{name}: interrupted\n".encode()
@@ -51,7 +51,7 @@ def main() -> None:
             signal.signal(signal.SIGINT, interrupt)
             runpy.run_module(module, run_name="__main__", alter_sys=True)
         finally:
-            # What is left to do is Python's: it waits for threads, and would show our exception with a traceback.
+            # Python only has to wait for threads now; it would show our exception with a traceback.
             signal.signal(signal.SIGINT, signal.SIG_DFL if interrupted else end)
             if not interrupted:
                 # Else a full disk would only be met when Python ends.

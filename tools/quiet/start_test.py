@@ -33,7 +33,7 @@ def start(folder: Path, importing: float, working: float) -> subprocess.Popen[st
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        # As the launcher does, until there is something that handles it.
+        # The launcher ignores the signal, too, until there is something that handles it.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN),
     )
 
@@ -136,7 +136,7 @@ def test_other_errors_keep_their_traceback(tmp_path: Path) -> None:
     ],
 )
 def test_output_that_is_not_taken(tmp_path: Path, last: str, nobody: bool, expected: tuple[int, str]) -> None:
-    # As argparse prints its help, before a tool's own code runs.
+    # argparse prints its help like this, before a tool's own code runs.
     (tmp_path / "prints.py").write_text(f"import sys\n{last}\n", encoding="utf-8")
     command = [sys.executable, str(Path(__file__).with_name("start.py")), "tool", "prints"]
     environment = os.environ | {"PYTHONPATH": f"{tmp_path}:{os.environ['PYTHONPATH']}"}

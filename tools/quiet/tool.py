@@ -7,7 +7,7 @@ from typing import Any
 
 from .console import UserError, flush_or_drop, printable, system_error
 
-# As a shell says it of a program that SIGPIPE ended.
+# A shell reports this status of a program that SIGPIPE ended.
 _NOBODY_READS = 141
 
 

@@ -45,7 +45,7 @@ def test_segments_symbols_and_functions(tmp_path: Path) -> None:
     path = tmp_path / "image.elf"
     path.write_bytes(_elf())
     image = ElfImage(path)
-    # Where the initial values lie, not where they are used.
+    # Segments have the addresses of the initial values, not those at which the program uses them.
     assert image.entry == 0x08000005 and image.segments == [(0x08000000, _CODE)]
     assert image.address("main") == 0x08000005 and image.symbols["main"].size == 8
     assert image.address("arena") == 0x20000000 and image.address("nothing") is None

@@ -7,7 +7,7 @@ from typing import Any
 from tools.artifacts.document.document import from_json
 from tools.quiet.files import reading
 
-# As rules/ethos_u.bzl writes it.
+# rules/ethos_u.bzl writes this format.
 _FORMAT, _VERSION = "NPU description", 1
 _ADVICE = "pass the file that the board_npu() target of a board writes"
 
@@ -70,7 +70,7 @@ class Npu:
             f"const_mem_area={constants}",
             f"arena_mem_area={arena}",
             f"cache_mem_area={cache}",
-            # Where tensors are in SRAM Vela must find room for them in it.
+            # If tensors are in SRAM, Vela must find room for them there.
             f"arena_cache_size={self.cache_bytes or self.arena_bytes}",
         ]
         return "\n".join(lines) + "\n"

@@ -114,7 +114,7 @@ def test_scratch_memory_and_branches_need_not_be_written() -> None:
         non_const_buffer_sizes=[0, 26],
     )
     assert unwritten_bytes(plan) == 10
-    # What another operator reads as bytes was written.
+    # Another operator that reads bytes needs them written.
     operator.name = "aten::add"
     assert unwritten_bytes(plan) == 0
     instructions.append(SimpleNamespace(instr_args=jump))

@@ -31,11 +31,18 @@ _QEMU = Path(os.environ["QEMU"])
 _RUN = ["--elf", str(_ELF), "--board", str(_BOARD), "--qemu", str(_QEMU), "--on", "qemu"]
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def channel() -> Iterator[Channel]:
     channel = EmulatorChannel(_ELF, read_board(_BOARD), _QEMU)
     yield channel
     channel.close()
+
+
+@pytest.fixture
+def running(channel: Channel, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Gives commands the emulator that runs already, since its start takes longer than what they do."""
+    monkeypatch.setattr(channel, "close", lambda: None)
+    monkeypatch.setattr("tools.commands.infer.infer.open_channel", lambda *_: channel)
 
 
 @pytest.fixture(scope="module")
@@ -119,7 +126,7 @@ def test_a_model_that_the_runtime_runs_answers_as_any() -> None:
         channel.close()
 
 
-@pytest.mark.parametrize(("probability", "samples"), [(1e-3, 40), (1e-2, 4)])
+@pytest.mark.parametrize(("probability", "samples"), [(1e-3, 32), (1e-2, 1)])
 def test_noise_changes_nothing(
     channel: Channel, golden: dict[str, np.ndarray], probability: float, samples: int
 ) -> None:
@@ -235,6 +242,7 @@ def test_the_command_on_a_data_set(golden: dict[str, np.ndarray], capsys: pytest
     assert "label \\ predicted" in out
 
 
+@pytest.mark.usefixtures("running")
 @pytest.mark.parametrize("is_terminal", [False, True])
 def test_an_error_on_the_way_has_a_line_of_its_own(
     is_terminal: bool, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
@@ -254,6 +262,7 @@ def test_an_error_on_the_way_has_a_line_of_its_own(
     assert capsys.readouterr().err == f"{progress}infer: error: the board is gone\n"
 
 
+@pytest.mark.usefixtures("running")
 @pytest.mark.parametrize(
     ("arrays", "says"),
     [
@@ -310,6 +319,7 @@ def test_the_command_over_a_serial_port(
     np.testing.assert_allclose(np.load(tmp_path / "y.npy"), golden["output_0"][0], rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.usefixtures("running")
 @pytest.mark.parametrize("content", [b"something else", b"", b"PK\x03\x04 cut", b"\x93NUMPY\x01\x00"])
 def test_a_file_that_is_no_array(tmp_path: Path, capsys: pytest.CaptureFixture, content: bytes) -> None:
     (tmp_path / "x.npy").write_bytes(content)
@@ -319,6 +329,7 @@ def test_a_file_that_is_no_array(tmp_path: Path, capsys: pytest.CaptureFixture, 
     assert error.endswith("; write it with numpy.save or numpy.savez\n")
 
 
+@pytest.mark.usefixtures("running")
 def test_arrays_by_another_name(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     np.savez(tmp_path / "x.npz", x=np.zeros((8, 8)))
     assert main([*_RUN, "--input", str(tmp_path / "x.npz")]) == 1
@@ -330,6 +341,7 @@ def test_a_missing_file(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     assert "x.npy: No such file or directory; write it with numpy.save" in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("running")
 def test_outputs_that_cannot_be_written(
     tmp_path: Path, golden: dict[str, np.ndarray], capsys: pytest.CaptureFixture
 ) -> None:

@@ -112,7 +112,7 @@ def debian_findings(found: list[Package], listing: str, fetch: Fetch) -> tuple[l
 
 def _run(arguments: argparse.Namespace) -> int:
     found = packages(arguments)
-    # As pip's own configuration and environment have it, which are what the build installs by.
+    # The build installs from the index in pip's configuration and environment, so the audit asks that one.
     index = create_command("download").parse_args([])[0].index_url
     try:
         apt = ["apt-get", "--print-uris", "update"]

@@ -12,7 +12,7 @@ from tools.pipeline.compile.layout import kind_of
 from tools.pipeline.compile.program import Method, Shape
 from tools.pipeline.compile.values import floating
 
-# kMulOffsets of kernels/cortex_m/elementwise.h.
+# Equals kMulOffsets in kernels/cortex_m/elementwise.h.
 _MUL_OFFSETS = 0x7FFF
 # The largest number of dimensions of a walk; code with more nested loops is rarely worth its size.
 _MAX_DIMS = 4

@@ -12,7 +12,7 @@ from tools.pipeline.compile.text import BREAK, LINE
 from tools.pipeline.compile.values import floating, integer, string
 from tools.quiet.console import UserError
 
-# What functions of a source reach in the arena.
+# These parameters of a source's functions point into the arena.
 ELEMENTS, PLACED_TENSORS = "elements", "tensors"
 
 

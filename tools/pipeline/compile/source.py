@@ -26,7 +26,7 @@ def source(model: Model) -> str:
 def _lines(model: Model) -> list[str]:
     name, constants = model.name, Constants(model.method)
     operands = Operands(name, model.method, constants)
-    # What is made of constants comes last: functions say which there are.
+    # Functions are generated before the constants, because they decide which constants are declared.
     body = run(model, operands)
     begin = _begin(model, operands)
     borders = interface(model, operands)

@@ -30,7 +30,7 @@ def floating(value: float, is_single: bool) -> str:
         return f'__builtin_nan{suffix}("")'
     if math.isinf(value):
         return f"{'-' if value < 0 else ''}__builtin_inf{suffix}()"
-    # Enough digits to distinguish all numbers.
+    # These are enough digits to distinguish all numbers.
     text = f"{value:.9g}" if is_single else repr(value)
     return f"{text}{suffix}" if {".", "e"} & set(text) else f"{text}.0{suffix}"
 

@@ -89,6 +89,15 @@ class Result:
             [plan.values[index].val for index in call.args] for call in calls if getattr(call, "op_index", -1) in wanted
         ]
 
+    def decibels(self, output: int = 0) -> float:
+        """Returns the signal-to-noise ratio of an output against eager mode."""
+        values, eager = (self.golden[f"{name}_{output}"] for name in ("output", "eager"))
+        if values.dtype != eager.dtype:
+            entry = self.manifest["outputs"][output]
+            values = (values.astype(numpy.float64) - entry["zero_point"]) * entry["scale"]
+        eager = eager.astype(numpy.float64)
+        return float(10 * numpy.log10((eager**2).sum() / ((eager - values) ** 2).sum()))
+
     def largest_error(self) -> float:
         """Returns the largest difference between ExecuTorch's runtime and eager mode, over all outputs and samples."""
         inputs = [self.golden[f"input_{i}"] for i in range(len(self.manifest["inputs"]))]

@@ -40,7 +40,7 @@ target_compile_options({package.name} PRIVATE
   $<$<COMPILE_LANGUAGE:CXX>:-fno-exceptions>
   $<$<COMPILE_LANGUAGE:CXX>:-fno-rtti>
   $<$<COMPILE_LANGUAGE:CXX>:-fno-threadsafe-statics>
-  # GCC's remarks on an ABI that changed with its version 7.
+  # GCC would remark on an ABI that changed with its version 7.
   $<$<COMPILE_LANGUAGE:CXX>:-Wno-psabi>
 )
 # A frame pointer would be in a register that inner loops need. Of a source, this is behind what frameworks ask for.
@@ -52,7 +52,7 @@ set_source_files_properties(${{{package.name}_sources}} PROPERTIES COMPILE_OPTIO
 def _mbed_flags(package: Package) -> str:
     """Mbed CE keeps the flags of the target's core, and optimization flags, separate for libraries."""
     return f"""
-# Of an application for Mbed CE, wherever it adds mbed-os.
+# Mbed CE defines this target, wherever the application adds mbed-os.
 target_link_libraries({package.name} PRIVATE $<TARGET_NAME_IF_EXISTS:mbed-core-flags>)
 """
 
@@ -161,7 +161,7 @@ cmake_minimum_required(VERSION 3.16)
 
 {library(package)}{"" if package.archives else _mbed_flags(package)}
 if(NOT WIN32)
-  # fmaf() of cores without the instruction, and the like.
+  # Cores without the instruction call fmaf() and its like.
   target_link_libraries({package.name} {"INTERFACE" if package.archives else "PUBLIC"} m)
 endif()
 if(NOT TARGET {package.name}::{package.name})
@@ -169,7 +169,7 @@ if(NOT TARGET {package.name}::{package.name})
 endif()
 
 if(CMAKE_SOURCE_DIR STREQUAL CMAKE_CURRENT_SOURCE_DIR)
-  # By itself: the example.
+  # The package is built by itself, with its example.
   enable_testing()
   add_executable({package.name}_example example/main.c)
   target_link_libraries({package.name}_example PRIVATE {package.name})
@@ -358,7 +358,7 @@ config {symbol}
     sample = f"""\
 cmake_minimum_required(VERSION 3.20.0)
 
-# As long as west.yml has no such module.
+# This is needed unless west.yml lists the module.
 list(APPEND ZEPHYR_EXTRA_MODULES ${{CMAKE_CURRENT_SOURCE_DIR}}/../..)
 find_package(Zephyr REQUIRED HINTS $ENV{{ZEPHYR_BASE}})
 project({name}_selftest)

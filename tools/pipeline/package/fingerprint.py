@@ -58,8 +58,8 @@ extern "C" const unsigned char {symbol};
     source = f"""\
 #include "{VERSION_HEADER}"
 
-// Of the kernels that two packages have an application has one's. It ends in "multiple definition" of this when they
-// were made by different versions of Torch Fusion, whose models need different kernels: make all packages by one.
+// An application takes the kernels that two packages have from one of them. It ends in "multiple definition" of this if
+// they were made by different versions of Torch Fusion, whose models need different kernels: make all packages by one.
 extern "C" const unsigned char {_ONE_VERSION};
 extern "C" const unsigned char {_ONE_VERSION} = 0;
 
@@ -87,7 +87,7 @@ extern const unsigned char {symbol};
 __attribute__((used)) static const unsigned char* const {name}_model_identity = &{symbol};
 """
     definition = f"""
-// Of two models of one name in an application the linker would take one for both: give one another program_name.
+// The linker would take one model for both of one name in an application: give one another program_name.
 extern "C" const unsigned char {_ONE_MODEL}{name};
 extern "C" const unsigned char {_ONE_MODEL}{name} = 0;
 extern "C" const unsigned char {symbol} = 0;

@@ -56,7 +56,7 @@ def _library(package: Package, variable: str) -> str:
 {variable}_BUILD ?= build/{package.name}
 {variable}_CPPFLAGS := -I$({variable}_DIR)include
 {variable}_LDLIBS := -lm
-# What is made without a target's name stays what it is in the file that includes this one.
+# The default goal stays that of the file that includes this one.
 {variable}_GOAL := $(.DEFAULT_GOAL)
 # A folder of its own for this content of the package: files of a .zip are older than what was made of an older one.
 {variable}_OUTPUT := $({variable}_BUILD)/{package.content_fingerprint}

@@ -67,7 +67,7 @@ def _accuracy(image: Image, images: Sequence[Image]) -> float | None:
 def _image(number: int, image: Image, images: Sequence[tuple[int, Image]]) -> dict[str, Any]:
     measured = image
     if not image.profile:
-        # What another board with the same core counts is the same; only its clock is its own.
+        # Another board with the same core counts the same; only its clock differs.
         same = [
             other
             for program, other in images
@@ -97,7 +97,7 @@ def _program(graph: Graph, quantization: QuantizationReport | None) -> dict[str,
     by_place: dict[str, list[dict[str, Any]]] = {}
     result = None
     for layer, entry in reversed(list(zip(layers, quantization.layers if quantization else (), strict=True))):
-        # What is computed together with the next one has its result.
+        # A layer that is computed together with the next one has the result of that one.
         result = layer["snr"] if entry.scheme != "fused" else result
         by_place.setdefault(entry.place, []).insert(0, {"snr": result, "reason": layer["reason"]})
     seen: set[int] = set()
@@ -187,7 +187,7 @@ def page_html(data: dict[str, Any], libraries: Sequence[str] = (), licences: Seq
         libraries: texts of the scripts that page.js uses.
         licences: theirs, which are in the page's source.
     """
-    # What a user named is data, which the page shows as text; it keeps no character that has a meaning in HTML.
+    # The user's names are data, which the page shows as text; no character with a meaning in HTML remains in them.
     content = json.dumps(data, separators=(",", ":"), ensure_ascii=True).replace("<", "\\u003c").replace("&", "\\u0026")
     scripts = [*libraries, (_FOLDER / "page.js").read_text(encoding="utf-8")]
     texts = [("", text) for text in scripts] + [(' type="text/plain"', text) for text in licences]

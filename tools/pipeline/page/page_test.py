@@ -87,7 +87,7 @@ def test_steps_have_places_weights_and_ratios() -> None:
     (program,) = _data(Image(_SIZES, _BOARD, _GRAPH, report))["programs"]  # type: ignore[misc]
     conv, act, linear = program["steps"]
     assert (conv["module"], conv["kind"], conv["line"]) == ("conv", "Conv2d", "net.py:5")
-    # What is computed together with the next layer has its result, and data that two layers read counts once.
+    # A layer that is computed together with the next one has its result, and data that two layers read counts once.
     assert [step["snr"] for step in (conv, act, linear)] == [31.5, 31.5, "exact"]
     assert [step["weights"] for step in (conv, act, linear)] == [24, 0, 0]
     assert linear["reasons"] == ["no int8 form"]
@@ -125,7 +125,7 @@ def test_hostile_text_is_text() -> None:
     board = replace(_BOARD, description=hostile)
     data = page_data(hostile, [Image(_SIZES, board, graph)])
     text = page_html(data, ["const end = '</script>';"], ["Copyright </script> & others"])
-    # As many elements as without it, and what the page's script reads is what was given.
+    # The page has as many elements as without the hostile text, and its script reads the data that was given.
     plain = page_html(_data(Image(_SIZES, _BOARD, _GRAPH)), ["const end = '';"], ["Copyright"])
     for tag in ("<script", "</script", "<!--"):
         assert text.lower().count(tag) == plain.lower().count(tag)

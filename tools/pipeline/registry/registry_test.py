@@ -296,7 +296,7 @@ def test_backends_are_those_that_programs_have_delegates_of() -> None:
     source = registry_source([], Part(0), backends)
     assert '#include "mine.h"' in source and '{"Mine", &mine::backend},' in source and "other" not in source
     assert "kStaticBackends;" in registry_source([], Part(0), [])
-    # Of an image with every kernel, whose backends are registered when it runs.
+    # An image with every kernel registers its backends when it runs.
     assert "kStaticBackends" not in registry_source([], Part(0), None)
 
 

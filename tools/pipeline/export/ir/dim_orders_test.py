@@ -54,7 +54,7 @@ def test_an_operator_that_takes_contiguous_tensors_gets_them(name: str) -> None:
     assert all(has_default_order(source.meta["val"]) for source in nodes[0].all_input_nodes)
     result = program.module()(x)
     torch.testing.assert_close(result, model(x))
-    # What the plan says of the tensors is what the graph says.
+    # The plan has the graph's orders of dimensions.
     plan = emit(program).program.execution_plan[0]
     orders = [list(value.val.dim_order) for value in plan.values if hasattr(value.val, "dim_order")]
     assert [0, 2, 3, 1] in orders

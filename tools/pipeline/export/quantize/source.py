@@ -19,7 +19,7 @@ from tools.pipeline.export.quantize import quantize
 from tools.pipeline.export.quantize.quantize import Quantized
 from tools.quiet.console import UserError
 
-# Of weight_dtype: int4 where min_snr allows it.
+# A weight_dtype: int4 where min_snr allows it, and int8 elsewhere.
 AUTO = "auto"
 
 

@@ -74,7 +74,7 @@ def test_what_is_assigned_is_put_together(function: Callable[[Any, Tensor], Any]
 
 def test_parts_that_are_overwritten_are_not_made() -> None:
     found = operators(assembled(shifted))
-    # Of the zeros a row of two channels each, and one tensor of three groups of channels, of which two have two parts.
+    # Each of two rows of zeros has two channels; two of three concatenated groups of channels have two parts.
     assert (found.count("full.default"), found.count("cat.default")) == (2, 3)
 
 

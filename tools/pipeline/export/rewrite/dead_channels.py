@@ -33,7 +33,7 @@ _POOLS = (
     _aten.adaptive_avg_pool1d.default, _aten.adaptive_avg_pool2d.default, _aten.upsample_nearest2d.default,
     _aten.upsample_nearest2d.vec, _aten.upsample_bilinear2d.default, _aten.upsample_bilinear2d.vec,
 )  # fmt: skip
-# Those that average over zero padding, and the index of their padding argument.
+# These average over zero padding; maps each to the index of its padding argument.
 _PADDED = {_aten.avg_pool1d.default: 3, _aten.avg_pool2d.default: 3}
 _FLATTEN = RESHAPES | {_aten.flatten.using_ints}
 _TOGETHER = 4

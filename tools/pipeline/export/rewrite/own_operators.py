@@ -21,44 +21,11 @@ from tools.quiet.console import UserError
 _aten = torch.ops.aten
 
 _library = torch.library.Library("torch_fusion", "FRAGMENT")
-
-_POOL = "Tensor self, int[2] kernel_size, int[2] stride, int[2] padding, int[2] dilation, bool ceil_mode"
-_library.define(f"max_pool2d({_POOL}) -> Tensor")
-_library.define(f"max_pool2d.out({_POOL}, *, Tensor(a!) out) -> Tensor(a!)")
-
-
-@torch.library.impl(_library, "max_pool2d", "CompositeExplicitAutograd")
-def _max_pool2d(
-    self: Tensor, kernel_size: list[int], stride: list[int], padding: list[int], dilation: list[int], ceil_mode: bool
-) -> Tensor:
-    return torch.ops.aten.max_pool2d_with_indices(self, kernel_size, stride, padding, dilation, ceil_mode)[0]
-
-
-@torch.library.impl(_library, "max_pool2d.out", "CompositeExplicitAutograd")
-def _max_pool2d_out(
-    self: Tensor,
-    kernel_size: list[int],
-    stride: list[int],
-    padding: list[int],
-    dilation: list[int],
-    ceil_mode: bool,
-    *,
-    out: Tensor,
-) -> Tensor:
-    return out.copy_(_max_pool2d(self, kernel_size, stride, padding, dilation, ceil_mode))
-
-
-def drop_pool_indices(program: ExportedProgram) -> ExportedProgram:
-    """Replaces max_pool2d_with_indices where nothing reads the indices, which would take twice the result's memory."""
-    edge = exir_ops.edge
-    drop_unused_argmax(
-        program.graph_module, {edge.aten.max_pool2d_with_indices.default: edge.torch_fusion.max_pool2d.default}, program
-    )
-    return program
+_own_libraries: list[torch.library.Library] = []
 
 
 def define_out_variant(functional: torch._ops.OpOverload) -> None:
-    """Defines the out variant of a user's own operator, which writes its results to given memory.
+    """Defines the out variant of an operator, which writes its results to given memory.
 
     Raises:
       UserError: the operator writes to its arguments, or returns anything but tensors.
@@ -71,7 +38,9 @@ def define_out_variant(functional: torch._ops.OpOverload) -> None:
         raise UserError(f"operator {name} must return tensors of its own, not views: {schema}")
     if "out" in getattr(getattr(torch.ops, functional.namespace), name.partition("::")[2]).overloads():
         return
-    outs = ["out"] if len(schema.returns) == 1 else [f"out{index}" for index in range(len(schema.returns))]
+    numbered = ["out"] if len(schema.returns) == 1 else [f"out{index}" for index in range(len(schema.returns))]
+    taken = {None, "", *(argument.name for argument in schema.arguments)}
+    outs = [n if result.name in taken else result.name for result, n in zip(schema.returns, numbered, strict=True)]
     kinds = [f"Tensor({chr(ord('a') + index)}!)" for index in range(len(outs))]
     given, _, _ = str(schema).partition("(")[2].rpartition(") -> ")
     keyword_only = "" if any(argument.kwarg_only for argument in schema.arguments) else "*, "
@@ -92,26 +61,40 @@ def define_out_variant(functional: torch._ops.OpOverload) -> None:
     library.impl(f"{name.partition('::')[2]}.out", write, "CompositeExplicitAutograd")
 
 
-_own_libraries: list[torch.library.Library] = []
-
-
-_LSTM = (
-    "Tensor input, Tensor? hidden0, Tensor? cell0, Tensor input_weight, Tensor hidden_weight, Tensor? bias, "
-    "bool reverse, bool batch_first"
+_library.define(
+    "max_pool2d(Tensor self, int[2] kernel_size, int[2] stride, int[2] padding, int[2] dilation, bool ceil_mode) "
+    "-> Tensor"
 )
-_GRU = "Tensor input, Tensor? hidden0, Tensor input_weight, Tensor hidden_weight, Tensor? bias, bool reverse, "
-_GRU += "bool batch_first"
+
+
+@torch.library.impl(_library, "max_pool2d", "CompositeExplicitAutograd")
+def _max_pool2d(
+    self: Tensor, kernel_size: list[int], stride: list[int], padding: list[int], dilation: list[int], ceil_mode: bool
+) -> Tensor:
+    return torch.ops.aten.max_pool2d_with_indices(self, kernel_size, stride, padding, dilation, ceil_mode)[0]
+
+
+define_out_variant(torch.ops.torch_fusion.max_pool2d.default)
+
+
+def drop_pool_indices(program: ExportedProgram) -> ExportedProgram:
+    """Replaces max_pool2d_with_indices where nothing reads the indices, which would take twice the result's memory."""
+    edge = exir_ops.edge
+    drop_unused_argmax(
+        program.graph_module, {edge.aten.max_pool2d_with_indices.default: edge.torch_fusion.max_pool2d.default}, program
+    )
+    return program
+
+
 # The last result is scratch memory of the kernel.
-_library.define(f"lstm({_LSTM}) -> (Tensor out, Tensor hidden, Tensor cell, Tensor gates)")
 _library.define(
-    f"lstm.out({_LSTM}, *, Tensor(a!) out, Tensor(b!) hidden, Tensor(c!) cell, Tensor(d!) gates) -> "
-    "(Tensor(a!), Tensor(b!), Tensor(c!), Tensor(d!))"
+    "lstm(Tensor input, Tensor? hidden0, Tensor? cell0, Tensor input_weight, Tensor hidden_weight, Tensor? bias, "
+    "bool reverse, bool batch_first) -> (Tensor out, Tensor hidden, Tensor cell, Tensor gates)"
 )
-_library.define(f"gru({_GRU}) -> (Tensor out, Tensor hidden, Tensor gates)")
 _library.define(
-    f"gru.out({_GRU}, *, Tensor(a!) out, Tensor(b!) hidden, Tensor(c!) gates) -> (Tensor(a!), Tensor(b!), Tensor(c!))"
+    "gru(Tensor input, Tensor? hidden0, Tensor input_weight, Tensor hidden_weight, Tensor? bias, bool reverse, "
+    "bool batch_first) -> (Tensor out, Tensor hidden, Tensor gates)"
 )
-
 
 RECURRENT = (torch.ops.torch_fusion.lstm.default, torch.ops.torch_fusion.gru.default)
 """Recurrent layers of one direction, which keep_recurrent_layers() inserts."""
@@ -196,18 +179,8 @@ def _fake_gru(
     return out, input.new_empty(input.shape[0 if batch_first else 1], size), input.new_empty(4 * size)
 
 
-def _copy_results(results: tuple[Tensor, ...], outs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-    return tuple(out.copy_(result) for out, result in zip(outs, results, strict=True))
-
-
-@torch.library.impl(_library, "lstm.out", "CompositeExplicitAutograd")
-def _lstm_out(*args: Any, out: Tensor, hidden: Tensor, cell: Tensor, gates: Tensor) -> tuple[Tensor, ...]:
-    return _copy_results(_lstm(*args), (out, hidden, cell, gates))
-
-
-@torch.library.impl(_library, "gru.out", "CompositeExplicitAutograd")
-def _gru_out(*args: Any, out: Tensor, hidden: Tensor, gates: Tensor) -> tuple[Tensor, ...]:
-    return _copy_results(_gru(*args), (out, hidden, gates))
+for _layer in RECURRENT:
+    define_out_variant(_layer)
 
 
 def keep_recurrent_layers(program: ExportedProgram, nodes: Iterable[Node] | None = None) -> ExportedProgram:

@@ -19,7 +19,7 @@ from tools.pipeline.export.upstream.replaced import replace, replaced
 
 @pytest.mark.parametrize("gap", [gap for gap in GAPS if gap.is_open()], ids=lambda gap: gap.symbol)
 def test_the_symbol_exists_and_is_replaced_by_that_name(gap: Gap) -> None:
-    # What upstream has renamed or moved is an error here, with its name, before any export fails.
+    # A symbol that upstream has renamed or moved is an error here, with its name, before any export fails.
     check_is_known(*gap.resolve())
 
 

@@ -4,7 +4,6 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-import numpy
 import pytest
 import torch
 
@@ -51,11 +50,6 @@ def _weights(result: Result) -> dict[str, str]:
     assert result.report is not None
     layers = result.report["layers"]
     return {layer["place"].split()[0]: layer["weight"]["scheme"] for layer in layers if "weight" in layer}
-
-
-def _decibels(result: Result) -> float:
-    expected, actual = result.golden["eager_0"].astype(float), result.golden["output_0"].astype(float)
-    return float(10 * numpy.log10((expected**2).sum() / ((expected - actual) ** 2).sum()))
 
 
 @pytest.mark.parametrize("group_size", [32, 0])
@@ -122,7 +116,7 @@ def calibration_inputs():
     result = export_source(tmp_path, model_source("return self.layer(x)", inputs, init) + more, options=options)
     assert result.operators["torch_fusion::linear_int4"] == 1
     # The ratio without correction is 21 dB.
-    assert _decibels(result) > 30
+    assert result.decibels() > 30
 
 
 @pytest.mark.parametrize("arrangement", [DSP, MVE])
@@ -167,7 +161,7 @@ def test_layers_get_int4_weights(core: str) -> None:
         # The layer has a single group.
         "second.0": "int4 per channel",
     }
-    assert _decibels(result) > 15
+    assert result.decibels() > 15
     # The bounds of relu6 are in the integers.
     assert float(result.golden["output_0"].min()) >= 0
 
@@ -193,7 +187,7 @@ def test_auto_leaves_int8_where_the_outputs_need_it() -> None:
     # The first layer's are integers of four bits already.
     assert (weights["first"], weights["second.0"]) == ("int4 per group of 32", "per tensor")
     assert any("int4 weights in 1 of 2 places" in line for line in result.said)
-    assert _decibels(result) > 30
+    assert result.decibels() > 30
     all_of_them = _exported(_CORE, weight_dtype="auto", min_snr=10)
     assert _weights(all_of_them)["second.0"] == "int4 per channel"
     none = _exported(_CORE, weight_dtype="auto", min_snr=60, io="int8")

@@ -42,11 +42,6 @@ def exported(
     return export_source(folder, source, options=Options(core, "cortex_m", **({"packed": False} | options)))
 
 
-def decibels(expected: numpy.ndarray, actual: numpy.ndarray) -> float:
-    """The signal-to-noise ratio."""
-    return float(10 * numpy.log10((expected**2).sum() / ((expected - actual) ** 2).sum()))
-
-
 def numbers(golden: dict[str, numpy.ndarray], entry: dict[str, Any], name: str) -> numpy.ndarray:
     """Dequantizes an int8 array."""
     assert golden[name].dtype == numpy.int8
@@ -156,13 +151,6 @@ def test_images_are_channels_last_in_memory_and_nothing_is_copied(tmp_path: Path
     assert list(result.golden["dim_order_input_0"]) == list(result.golden["dim_order_output_0"]) == [0, 2, 3, 1]
 
 
-def test_large_images_are_pooled(tmp_path: Path) -> None:
-    init = "self.conv = nn.Conv2d(3, 4, 3)\nself.pool = nn.MaxPool2d(2)"
-    result = exported(tmp_path, "return self.pool(self.conv(x))", "(torch.randn(1, 3, 16, 16),)", init)
-    assert result.operators["cortex_m::quantized_max_pool2d"] == 1
-    assert numpy.abs(result.golden["output_0"] - result.golden["eager_0"]).max() < 0.05
-
-
 def test_places_of_maxima_alone(tmp_path: Path) -> None:
     """Maxima with indices are computed in floating point, the layer before them in int8."""
     forward = "y = self.conv(x)\nreturn y.max(1)[1], nn.functional.max_pool2d(y, 2, return_indices=True)[1]"
@@ -213,19 +201,13 @@ def test_calibration_inputs_set_the_ranges(tmp_path: Path) -> None:
     assert any("has no calibration_inputs()" in text for text in narrow.said)
 
 
-def test_what_stays_in_float_is_said_with_its_module(tmp_path: Path) -> None:
-    result = exported(tmp_path, "return self.norm(x)", "(torch.randn(2, 8),)", "self.norm = nn.LayerNorm(8)")
-    (said,) = [text for text in result.said if "floating point" in text]
-    assert "norm (LayerNorm) at my_model.py" in said
-
-
 def test_a_layer_that_stays_in_float_is_said_once_however_many_operators_it_is(tmp_path: Path) -> None:
     init = "self.attention = nn.MultiheadAttention(8, 2, batch_first=True)"
     mask = "torch.full((4, 4), float('-inf')).triu(1)"
     forward = f"return self.attention(x, x, x, attn_mask={mask}, need_weights=False)[0]"
     result = exported(tmp_path, forward, "(torch.randn(1, 4, 8),)", init)
     said = [text for text in result.said if "floating point" in text]
-    assert len(said) == 1 and "attention (MultiheadAttention)" in said[0] and "aten::" not in said[0]
+    assert len(said) == 1 and "attention (MultiheadAttention) at my_model.py" in said[0] and "aten::" not in said[0]
 
 
 _MASKS = {
@@ -309,7 +291,7 @@ def test_what_is_always_the_same_is_quantized_and_said_if_it_depends_on_the_samp
 
 @pytest.mark.parametrize("bias", ["0", "1000", *by_hand(["1"])])
 def test_activations_that_fade_from_layer_to_layer_keep_their_accuracy(bias: str, tmp_path: Path) -> None:
-    # As in an untrained network; the biases of the last layer are far larger than its other terms.
+    # The biases of the last layer are far larger than its other terms, which happens in untrained networks.
     init = f"""
 self.first, self.second, self.third = nn.Conv2d(3, 8, 3), nn.Conv2d(8, 8, 3), nn.Conv2d(8, 8, 3)
 self.head = nn.Linear(8, 4)
@@ -321,7 +303,7 @@ self.head.bias.data *= {bias}
     forward = "return self.head(self.third(self.second(self.first(x).relu()).relu()).relu().mean((2, 3)))"
     result = exported(tmp_path, forward, "(torch.randn(1, 3, 8, 8),)", init)
     assert not any("floating point" in text for text in result.said)
-    assert decibels(result.golden["eager_0"], result.golden["output_0"]) > 20
+    assert result.decibels() > 20
 
 
 def test_a_linear_layer_of_many_rows_computes_them_together(tmp_path: Path) -> None:
@@ -407,21 +389,6 @@ def test_a_recurrent_layer_stays_whole_in_floating_point(tmp_path: Path) -> None
     assert "torch_fusion::lstm" in [layer["operator"] for layer in result.report["layers"]]
 
 
-_RESULTS = """
-x = self.first(x)
-results = [x.chunk(2, 1), x.split(4, 1), x.split([4, 4], 1), x.reshape(1, 2, 4, 8, 8).unbind(1)]
-return torch.cat([self.second(a) for a, _ in results] + [b for _, b in results], 1)
-"""
-
-
-def test_operators_of_several_results(tmp_path: Path) -> None:
-    init = "self.first = nn.Conv2d(3, 8, 1); self.second = nn.Conv2d(4, 4, 1)"
-    result = exported(tmp_path, _RESULTS, "(torch.randn(1, 3, 8, 8),)", init)
-    assert result.report is not None
-    assert {layer["scheme"] for layer in result.report["layers"]} <= {"int8", "view", "fused"}
-    assert not any("floating point" in text for text in result.said)
-
-
 def test_parts_whose_ranges_are_shared_in_a_circle_stay_int8(tmp_path: Path) -> None:
     # The slices connect all parts with each other; torchao's ranges must not recurse endlessly.
     init = "self.first = nn.Conv2d(3, 8, 1); self.second = nn.Conv2d(4, 4, 1)"
@@ -500,11 +467,27 @@ def evaluation_set():
     return [({inputs},) for _ in range(12)], torch.zeros(12, dtype=torch.int64)
 """
     result = exported(tmp_path, _STREAM, f"({inputs},)", _STATE, more=more)
-    assert result.operators["aten::copy_"] == 3
+    # Elements of the ring buffer are only moved, and int8 adds no error to them from call to call.
+    dtypes = [call[0].scalar_type for call in result.calls("aten::copy_")]
+    assert sorted(dtypes) == [ScalarType.CHAR, ScalarType.FLOAT, ScalarType.FLOAT]
     # The eager module has the state of twelve calls, whereas the export has the initial state.
     for index in range(3):
         eager = result.golden[f"eager_{index}"]
         assert numpy.abs(result.golden[f"output_{index}"] - eager).max() < 0.05 * numpy.ptp(eager)
+
+
+@pytest.mark.parametrize(("start", "dtype"), [("-torch.inf", ScalarType.FLOAT), ("0.0", ScalarType.CHAR)])
+def test_a_running_maximum_is_int8_if_int8_holds_its_first_value(
+    start: str, dtype: ScalarType, tmp_path: Path
+) -> None:
+    init = f"self.register_buffer('peak', torch.full((1, 4), {start})); self.layer = nn.Linear(4, 4)"
+    forward = """
+x = self.layer(x)
+self.peak.copy_(torch.maximum(self.peak, x))
+return x + self.peak
+"""
+    result = exported(tmp_path, forward, "(torch.randn(1, 4),)", init)
+    assert [call[0].scalar_type for call in result.calls("aten::copy_")] == [dtype]
 
 
 @pytest.mark.parametrize(("core", "linear"), [("cortex-m4", "linear_rows"), ("cortex-m55", "linear")])
@@ -744,8 +727,7 @@ with torch.no_grad():
     (note,) = (text for text in result.said if "layers stay in floating point that cost most accuracy" in text)
     assert result.operators["aten::linear"] + result.operators["torch_fusion::linear_rows"] == 3
     assert "torch_fusion::linear_rows" in result.operators
-    expected, actual = result.golden["eager_0"], result.golden["output_0"]
-    assert decibels(expected, actual) > 29, note
+    assert result.decibels() > 29, note
     with pytest.raises(UserError, match=r"min_snr = 200, but the outputs reach [\d.]+ dB \([\d.]+ dB all in int8\)"):
         exported(tmp_path, forward, inputs, init, packed=True, min_snr=200)
 
@@ -813,7 +795,7 @@ return self.head(self.norms[4](h)[:, 0])
     more = "\n\ndef calibration_inputs():\n    return [(torch.randn(1, 8, 16),) for _ in range(4)]\n"
     result = exported(tmp_path, forward, "(torch.randn(1, 8, 16),)", init, more=more, packed=True, min_snr=20)
     (note,) = (text for text in result.said if "layers stay in floating point that cost most accuracy" in text)
-    assert decibels(result.golden["eager_0"], result.golden["output_0"]) > 19, note
+    assert result.decibels() > 19, note
     assert result.operators["torch_fusion::linear_rows"] >= 3
     assert result.operators["aten::add"] >= 3 and result.operators["aten::native_layer_norm"] >= 4
 
@@ -823,7 +805,7 @@ def test_what_makes_an_int8_program_useless_stays_in_floating_point_without_bein
     forward = "return self.head(torch.relu(self.conv(x)).clamp(min=1e-6).pow(8).mean((2, 3)).pow(1 / 8))"
     result = exported(tmp_path, forward, "(torch.randn(1, 2, 10, 10),)", init)
     assert "cortex_m::quantized_conv2d" in result.operators and "aten::pow" in result.operators
-    assert decibels(result.golden["eager_0"], result.golden["output_0"]) > 15
+    assert result.decibels() > 15
 
 
 def test_a_layer_that_makes_an_int8_program_useless_wherever_it_is_computed_is_named(tmp_path: Path) -> None:
@@ -871,7 +853,7 @@ def test_a_stream_is_measured_over_its_whole_length_with_its_own_state(tmp_path:
     result = exported(tmp_path, forward, "(torch.randn(1, 16),)", init, more=_LEVELS_FILES, packed=True)
     # Ranges that the quiet start doesn't show stay in floating point.
     assert result.operators["torch_fusion::quantized_lstm"] == result.operators["aten::log10"] == 1
-    assert decibels(result.golden["eager_0"], result.golden["output_0"]) > 25
+    assert result.decibels() > 25
     (note,) = (text for text in result.said if "over a stream of 48 calls" in text)
     assert re.search(r"off by [\d.e-]+ in the mean, by [\d.e-]+ at most; \d of 48 decisions \(above a half\)", note)
 
@@ -907,7 +889,7 @@ def evaluation_set():
     layer = next(each for each in result.report["layers"] if each["operator"] == "aten::hardtanh")
     assert layer["output"]["scale"] == pytest.approx(6 / 255, rel=1e-3)
     assert "aten::clamp" not in result.operators and "aten::hardtanh" not in result.operators
-    assert decibels(result.golden["eager_0"], result.golden["output_0"]) > 30
+    assert result.decibels() > 30
 
 
 def test_results_without_dimensions_comparisons_of_inputs_and_constants_are_as_in_floating_point(
@@ -930,11 +912,11 @@ self.queries, self.attention = nn.Parameter(torch.rand(4, 1, 4)), nn.MultiheadAt
     result = exported(tmp_path, forward, inputs, init)
     assert result.golden["output_0"].shape == result.golden["eager_0"].shape == (1,)
     for index in range(3):
-        assert decibels(result.golden[f"eager_{index}"], result.golden[f"output_{index}"]) > 30
+        assert result.decibels(index) > 30
 
 
 def test_numbers_that_no_factor_of_int8_reaches_stay_in_floating_point(tmp_path: Path) -> None:
-    # As in a deep untrained network without normalization.
+    # Deep untrained networks without normalization have such activations.
     init = "self.a = nn.Conv2d(3, 8, 1); self.b = nn.Conv2d(8, 4, 1); self.s = 2.0 ** -90"
     forward = "y = self.a(x) * self.s\nreturn self.b(nn.functional.avg_pool2d(y, 4) * 2.0 ** 90)"
     result = exported(tmp_path, forward, "(torch.randn(1, 3, 8, 8),)", init)
@@ -952,7 +934,7 @@ return (places * torch.linspace(0, 1, 256)).sum(-1), classes
 """
     result = exported(tmp_path, forward, "(torch.randn(1, 1, 16, 16),)", init)
     assert (result.operators["aten::_softmax"], result.operators["cortex_m::softmax"]) == (1, 1)
-    assert decibels(result.golden["eager_0"], result.golden["output_0"]) > 30
+    assert result.decibels() > 30
     reasons = [layer.get("reason", "") for layer in result.report["layers"] if layer["operator"] == "aten::softmax"]
     assert [reason for reason in reasons if reason] == [
         "the resolution of an int8 softmax, 1/256, is too coarse for its results"
@@ -972,7 +954,7 @@ def test_outputs_that_are_far_from_those_in_floating_point_are_named() -> None:
 
 
 def test_linear_layers_read_contiguous_tensors_of_four_dimensions(tmp_path: Path) -> None:
-    # As in the joint network of a transducer: sums of all pairs of rows.
+    # The joint network of a transducer adds all pairs of rows.
     init = "self.rows, self.columns, self.joint = nn.Linear(6, 4), nn.Linear(6, 4), nn.Linear(4, 3)"
     forward = "return self.joint(torch.tanh(self.rows(x).unsqueeze(2) + self.columns(x).unsqueeze(1)))"
     result = exported(tmp_path, forward, "(torch.randn(1, 5, 6),)", init, packed=True)
@@ -1064,7 +1046,7 @@ def test_a_function_that_is_dear_is_int8_among_floating_point(tmp_path: Path) ->
     assert result.operators["aten::avg_pool2d"] == 1
     assert "cortex_m::quantized_activation" in result.operators
     assert "aten::pow" not in result.operators
-    assert decibels(result.golden["eager_0"], result.golden["output_0"]) > 35
+    assert result.decibels() > 35
 
 
 def test_what_passes_cannot_lower_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -1109,7 +1091,7 @@ def test_the_place_that_passes_fail_at_stays_in_floating_point_alone(
 
 
 def test_a_softmax_of_numbers_that_hardly_differ_stays_in_floating_point(tmp_path: Path) -> None:
-    # As in a deep untrained network: the scores of its attention vanish.
+    # The scores of attention vanish in a deep untrained network.
     init = "self.a, self.b = nn.Linear(8, 4), nn.Linear(4, 4)"
     forward = "return self.b(torch.softmax(self.a(x) * 2.0 ** -60, -1))"
     result = exported(tmp_path, forward, "(torch.randn(1, 8),)", init)
@@ -1131,7 +1113,7 @@ def test_a_layer_whose_weights_are_computed_stays_in_floating_point(tmp_path: Pa
     result = exported(tmp_path, forward, "(torch.randn(1, 4, 8, 8),)", init, packed=True)
     assert kernel in result.operators and "torch_fusion::convolution" in result.operators
     assert not any("Please report" in said for said in result.said)
-    assert decibels(result.golden["eager_0"], result.golden["output_0"]) > 25
+    assert result.decibels() > 25
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float64", *by_hand(["bfloat16"])])
@@ -1141,7 +1123,7 @@ def test_layers_of_another_format_stay_in_it(tmp_path: Path, dtype: str) -> None
     result = exported(tmp_path, forward, "(torch.randn(1, 8),)", init, packed=True)
     assert {"torch_fusion::linear", "aten::linear"} <= set(result.operators)
     assert not any("Please report" in said for said in result.said)
-    assert decibels(result.golden["eager_0"], result.golden["output_0"]) > 25
+    assert result.decibels() > 25
 
 
 def test_an_operator_without_a_kernel_is_refused_by_its_line(tmp_path: Path) -> None:
@@ -1159,7 +1141,7 @@ def test_a_pooling_whose_places_are_asked_for_stays_in_floating_point_alone(tmp_
     result = exported(tmp_path, forward, "(torch.randn(1, 4, 8, 8),)", init, packed=True)
     assert result.operators["torch_fusion::convolution"] == 3
     assert not any("Please report" in said for said in result.said)
-    assert decibels(result.golden["eager_0"], result.golden["output_0"]) > 15
+    assert result.decibels() > 15
 
 
 def test_layers_clamp_what_they_share_a_range_for(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from pathlib import Path
 from typing import Any
 
-import numpy
 import pytest
 import torch
 from torch import nn
@@ -18,13 +17,6 @@ _BORDER = {"cortex_m::quantize_per_tensor": 1, "cortex_m::dequantize_per_tensor"
 def _exported(folder: Path, forward: str, inputs: str, init: str, **options: Any) -> Result:
     source = model_source(forward, inputs, init)
     return export_source(folder, source, options=Options("cortex-m4", "cortex_m", **options))
-
-
-def _snr(result: Result, index: int = 0) -> float:
-    """Decibels by which an output is above its difference from the model's."""
-    expected = result.golden[f"eager_{index}"].astype(numpy.float64)
-    difference = result.golden[f"output_{index}"] - expected
-    return float(10 * numpy.log10((expected**2).mean() / (difference**2).mean()))
 
 
 _WRITTEN = {
@@ -58,7 +50,7 @@ def test_normalization_is_one_operator(tmp_path: Path) -> None:
         "cortex_m::dequantize_per_tensor": len(_WRITTEN),
     }
     for index, form in enumerate(_WRITTEN):
-        assert _snr(result, index) > 35, form
+        assert result.decibels(index) > 35, form
 
 
 def test_what_only_looks_like_normalization_is_none(tmp_path: Path) -> None:
@@ -73,7 +65,7 @@ def test_groups_of_channels_are_normalized_where_they_lie(norm: str, tmp_path: P
     forward = "return self.last(self.norm(self.conv(x)))"
     result = _exported(tmp_path, forward, "(torch.randn(1, 3, 8, 8),)", init)
     assert result.operators == {**_BORDER, "torch_fusion::convolution": 2, "torch_fusion::quantized_group_norm": 1}
-    assert _snr(result) > 30
+    assert result.decibels() > 30
 
 
 def test_images_come_in_the_order_in_which_weights_lie(tmp_path: Path) -> None:
@@ -83,7 +75,7 @@ def test_images_come_in_the_order_in_which_weights_lie(tmp_path: Path) -> None:
     assert result.operators["torch_fusion::quantized_layer_norm"] == 1
     # There and back, as a convolution gives and takes them.
     assert result.operators["dim_order_ops::_to_dim_order_copy"] == 2
-    assert _snr(result) > 30
+    assert result.decibels() > 30
 
 
 def test_a_transformer_has_no_floating_point(tmp_path: Path) -> None:
@@ -99,13 +91,13 @@ def test_a_softmax_of_many_numbers_is_by_a_table(tmp_path: Path) -> None:
     forward = "return (x @ x.transpose(1, 2)).softmax(-1) @ x"
     result = _exported(tmp_path, forward, "(torch.randn(2, 24, 16),)", "pass")
     assert result.operators["torch_fusion::quantized_softmax"] == 1
-    assert _snr(result) > 30
+    assert result.decibels() > 30
     # The 512 bytes of the table are only used in packed programs, and for more results than those of a small
     # classifier.
     for rows, packed in ((24, False), (3, True)):
         result = _exported(tmp_path, forward, f"(torch.randn(2, {rows}, 16),)", "pass", packed=packed)
         assert result.operators["cortex_m::softmax"] == 1
-        assert _snr(result) > 30
+        assert result.decibels() > 30
 
 
 _MASKED = {
@@ -146,7 +138,7 @@ return {", ".join(results)}
     floats = ("_softmax", "bmm", "add", "mul", "div", "where", "masked_fill")
     assert not {f"aten::{name}" for name in floats} & set(result.operators)
     for index, form in enumerate(_MASKED):
-        assert _snr(result, index) > 25, form
+        assert result.decibels(index) > 25, form
 
 
 def test_what_is_no_mask_is_added(tmp_path: Path) -> None:
@@ -155,7 +147,7 @@ def test_what_is_no_mask_is_added(tmp_path: Path) -> None:
     result = _exported(tmp_path, forward, "(torch.randn(1, 24, 16),)", "pass")
     assert "torch_fusion::quantized_masked_softmax" not in result.operators
     for index, form in enumerate(_NOT_MASKED):
-        assert _snr(result, index) > 25, form
+        assert result.decibels(index) > 25, form
 
 
 @pytest.mark.parametrize(
@@ -171,7 +163,7 @@ def test_recurrent_layers_are_one_operator_each(layer: str, operator: str, calls
     assert {name: count for name, count in result.operators.items() if name != "aten::cat"} == {
         **_BORDER, f"torch_fusion::quantized_{operator}": calls,
     }  # fmt: skip
-    assert _snr(result) > 30
+    assert result.decibels() > 30
 
 
 @pytest.mark.parametrize(("cell", "state"), [("GRUCell", "h"), ("LSTMCell", "h[0]")])
@@ -181,7 +173,7 @@ def test_cells_are_layers_of_one_step(cell: str, state: str, tmp_path: Path) -> 
     result = _exported(tmp_path, forward, "(torch.randn(2, 3, 8),)", init)
     assert result.operators[f"torch_fusion::quantized_{cell.removesuffix('Cell').lower()}"] == 2
     assert "torch_fusion::linear" in result.operators
-    assert _snr(result) > 30
+    assert result.decibels() > 30
 
 
 def test_layers_named_to_stay_in_floating_point_do(tmp_path: Path) -> None:

@@ -48,7 +48,7 @@ from tools.pipeline.export.plan.plan_passes import LEAD
 _LANES = 4
 # The bytes after a window that these kernels copy along with it.
 _COPIED_MORE = 8
-# kPairOutputs of these kernels.
+# Equals kPairOutputs in these kernels.
 _PAIR_OUTPUTS = 32
 # The largest number of groups of a convolution that is packed without groups: its weights are no larger than in
 # floating point, and its products take a quarter of the instructions of unpacked ones.
@@ -446,30 +446,6 @@ def _convolution(input: Tensor, packed: Tensor, geometry: int, scratch: Tensor) 
     return operator(input, kernel.contiguous(), layer.bias, *windows, *extra, *offsets, scratch)
 
 
-@impl(_library, "convolution", "CompositeExplicitAutograd")
-def convolution(input: Tensor, packed: Tensor, geometry: int, scratch: Tensor) -> Tensor:
-    """Computes a convolution without groups with the dialect."""
-    return _convolution(input, packed, geometry, scratch)
-
-
-@impl(_library, "grouped_convolution", "CompositeExplicitAutograd")
-def grouped_convolution(input: Tensor, packed: Tensor, geometry: int, scratch: Tensor) -> Tensor:
-    """Computes a convolution of several groups with the dialect."""
-    return _convolution(input, packed, geometry, scratch)
-
-
-@impl(_library, "winograd_convolution", "CompositeExplicitAutograd")
-def winograd_convolution(input: Tensor, packed: Tensor, geometry: int, scratch: Tensor) -> Tensor:
-    """Computes a 3x3 convolution without groups with the dialect."""
-    return _convolution(input, packed, geometry, scratch)
-
-
-@impl(_library, "depthwise_convolution", "CompositeExplicitAutograd")
-def depthwise_convolution(input: Tensor, packed: Tensor, geometry: int, scratch: Tensor) -> Tensor:
-    """Computes a convolution with as many groups as channels with the dialect."""
-    return _convolution(input, packed, geometry, scratch)
-
-
 @impl(_library, "linear", "CompositeExplicitAutograd")
 def linear(input: Tensor, packed: Tensor, geometry: int) -> Tensor:
     """Computes a linear layer with the dialect."""
@@ -506,10 +482,10 @@ def _many_rows_like(input: Tensor, packed: Tensor, geometry: int, scratch: Tenso
     return _rows_like(input, packed, geometry)
 
 
-register_fake("torch_fusion::convolution")(_image_like)
-register_fake("torch_fusion::grouped_convolution")(_image_like)
-register_fake("torch_fusion::winograd_convolution")(_image_like)
-register_fake("torch_fusion::depthwise_convolution")(_image_like)
+for _name in _SCHEMAS:
+    if _name.endswith("convolution"):
+        impl(_library, _name, "CompositeExplicitAutograd")(_convolution)
+        register_fake(f"torch_fusion::{_name}")(_image_like)
 
 
 def _pair(values: Any) -> tuple[int, int]:

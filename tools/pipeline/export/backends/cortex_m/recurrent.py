@@ -23,7 +23,7 @@ from tools.pipeline.export.ir.constants import add_constant
 from tools.pipeline.export.ir.operators import DEQUANTIZE, QUANTIZE
 from tools.pipeline.export.ir.rewriting import emit, place_of, replace_node
 from tools.pipeline.export.plan.manifest import MACS
-from tools.pipeline.export.rewrite.own_operators import RECURRENT
+from tools.pipeline.export.rewrite.own_operators import RECURRENT, define_out_variant
 
 _aten = torch.ops.aten
 _own = torch.ops.torch_fusion
@@ -37,19 +37,17 @@ _LARGEST = 0x7FFFFF
 
 _NUMBERS = "int input_zero_point, int state_bits, int out_factor, int out_shift, int out_zero_point, "
 _NUMBERS += "bool reverse, bool batch_first"
-_LSTM = f"Tensor input, Tensor? hidden0, Tensor? cell0, Tensor weights, Tensor factors, {_NUMBERS}"
-_GRU = f"Tensor input, Tensor? hidden0, Tensor weights, Tensor factors, {_NUMBERS}"
 # The last result is scratch memory of the kernel.
-_library.define(f"quantized_lstm({_LSTM}) -> (Tensor out, Tensor hidden, Tensor cell, Tensor work)")
 _library.define(
-    f"quantized_lstm.out({_LSTM}, *, Tensor(a!) out, Tensor(b!) hidden, Tensor(c!) cell, Tensor(d!) work) -> "
-    "(Tensor(a!), Tensor(b!), Tensor(c!), Tensor(d!))"
+    f"quantized_lstm(Tensor input, Tensor? hidden0, Tensor? cell0, Tensor weights, Tensor factors, {_NUMBERS}) -> "
+    "(Tensor out, Tensor hidden, Tensor cell, Tensor work)"
 )
-_library.define(f"quantized_gru({_GRU}) -> (Tensor out, Tensor hidden, Tensor work)")
 _library.define(
-    f"quantized_gru.out({_GRU}, *, Tensor(a!) out, Tensor(b!) hidden, Tensor(c!) work) -> "
-    "(Tensor(a!), Tensor(b!), Tensor(c!))"
+    f"quantized_gru(Tensor input, Tensor? hidden0, Tensor weights, Tensor factors, {_NUMBERS}) -> "
+    "(Tensor out, Tensor hidden, Tensor work)"
 )
+for _layer in (torch.ops.torch_fusion.quantized_lstm.default, torch.ops.torch_fusion.quantized_gru.default):
+    define_out_variant(_layer)
 
 
 def _columns(features: int) -> int:

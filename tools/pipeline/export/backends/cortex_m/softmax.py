@@ -189,7 +189,7 @@ def arranged_mask(mask: Tensor, shape: torch.Size) -> tuple[Tensor, int]:
     split = next((dim for dim in range(first, len(own)) if own[dim] != sizes[dim]), len(own))
     end = next((dim for dim in range(split, len(own)) if own[dim] != 1), len(own))
     if split == len(own) or own[end:] != sizes[end:]:
-        # One group.
+        # All of them form one group.
         rows = rows.expand(*own[:first], *sizes[first:], count)
         split = end = first
     arranged = rows.reshape(math.prod(sizes[first:split]), math.prod(sizes[end:]), count)

@@ -191,7 +191,7 @@ def quantize(
     samples = list(samples)
     write_masks(program, samples, state, bits)
     if bits == 8:
-        # As the quantizer will do: a node with several readers has one scale.
+        # The quantizer will do the same: a node with several readers has one scale.
         _merge_equal(program.graph_module, program)
         isolate_concat_scales(program, samples, state)
     quantized = delegates.quantize(ETHOS_U_FORMS.run(program, npu=npu), samples, quantizer, path, state)

@@ -95,7 +95,7 @@ def compiling(npu: Npu) -> Iterator[list[Compiled]]:
     def vela_compile(tosa_flatbuffer: bytes, args: list[str], **_: Any) -> Any:
         with tempfile.TemporaryDirectory() as directory:
             payload = in_a_child(lambda: compiled(tosa_flatbuffer, list(args), directory), VelaError)
-            # Of two outputs that hold the same elements in another order Vela keeps one.
+            # Vela keeps one of two outputs that hold the same elements in different orders.
             outputs, kept = delegates.outputs_of(bytes(tosa_flatbuffer)), len(parse(payload).outputs)
             if kept != outputs:
                 raise VelaError(f"it leaves out {outputs - kept} of the {outputs} outputs of a subgraph")

@@ -405,7 +405,7 @@ def _histc(x: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor
     if not _is_static(x) or not x.is_floating_point() or min == max:
         return NotImplemented
     values = x.reshape(-1, 1)
-    # As in PyTorch, the last bin includes its upper bound.
+    # The last bin includes its upper bound, as in PyTorch.
     place = ((values - min) * bins / (max - min)).floor().clamp(max=bins - 1)
     is_inside = (values >= min) & (values <= max)
     return (is_inside & (place == torch.arange(bins))).sum(0).to(x.dtype)

@@ -45,7 +45,7 @@ _EXTREMES = torch.tensor([
     [3.0, 0.0, -0.0, 1e30, 1e-30, -2.0, _NAN, 1.0, -_INF],
     [-4.0, -0.0, 0.0, 1e30, -0.0, _INF, 1.0, _NAN, 2.0],
 ])  # fmt: skip
-_MATRICES = torch.randn(3, 4, 4, generator=torch.Generator().manual_seed(2)) - 5 * torch.eye(4).flip(0)
+_MATRICES = torch.randn(2, 3, 3, generator=torch.Generator().manual_seed(2)) - 5 * torch.eye(3).flip(0)
 
 # Calls and their inputs by topic; each topic becomes one program.
 _CALLS: dict[str, dict[str, tuple[Callable[..., object], Tensor]]] = {
@@ -157,7 +157,7 @@ _CALLS: dict[str, dict[str, tuple[Callable[..., object], Tensor]]] = {
         "solve a vector": (lambda x: torch.linalg.solve(x, x[:, 0] + 1), _MATRICES[0]),
         "solve from the right": (lambda x: torch.linalg.solve(x, x[:, 1:] * 2, left=False), _MATRICES),
         "solve_triangular": (
-            lambda x: torch.linalg.solve_triangular(x + 3 * torch.eye(4), x[..., :1], upper=True),
+            lambda x: torch.linalg.solve_triangular(x + 3 * torch.eye(3), x[..., :1], upper=True),
             _MATRICES,
         ),
         "unitriangular": (
@@ -166,8 +166,8 @@ _CALLS: dict[str, dict[str, tuple[Callable[..., object], Tensor]]] = {
         ),
         "det": (lambda x: (torch.linalg.det(x), torch.det(x[0])), _MATRICES),
         "slogdet": (lambda x: tuple(torch.linalg.slogdet(x)), _MATRICES),
-        "cholesky": (lambda x: torch.linalg.cholesky(x @ x.mT + torch.eye(4)), _MATRICES),
-        "cholesky upper": (lambda x: torch.linalg.cholesky(x @ x.mT + torch.eye(4), upper=True), _MATRICES),
+        "cholesky": (lambda x: torch.linalg.cholesky(x @ x.mT + torch.eye(3)), _MATRICES),
+        "cholesky upper": (lambda x: torch.linalg.cholesky(x @ x.mT + torch.eye(3), upper=True), _MATRICES),
     },
     "scatter_reduce": {
         f"{reduce} {kind} {dtype} {dim}": (

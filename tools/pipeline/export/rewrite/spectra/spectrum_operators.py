@@ -10,10 +10,11 @@ all further ones are zero. `roots` is the result of fft_roots(), and the last re
 """
 
 import math
-from typing import Any
 
 import torch
 from torch import Tensor
+
+from tools.pipeline.export.rewrite.own_operators import define_out_variant
 
 _library = torch.library.Library("torch_fusion", "FRAGMENT")
 
@@ -31,7 +32,7 @@ _SCHEMAS = {
 }
 for _name, _arguments in _SCHEMAS.items():
     _library.define(f"{_name}({_arguments}) -> (Tensor out, Tensor work)")
-    _library.define(f"{_name}.out({_arguments}, *, Tensor(a!) out, Tensor(b!) work) -> (Tensor(a!), Tensor(b!))")
+    define_out_variant(getattr(torch.ops.torch_fusion, _name).default)
 
 
 def fft_radices(size: int) -> list[int]:
@@ -170,18 +171,3 @@ def _fake_filtered_spectrogram(
 ) -> tuple[Tensor, Tensor]:
     shape = (self.shape[0], count, bands.shape[0]) if frames_first else (self.shape[0], bands.shape[0], count)
     return self.new_empty(shape, dtype=torch.float32), _work(self, size)
-
-
-@torch.library.impl(_library, "stft.out", "CompositeExplicitAutograd")
-def _stft_out(*args: Any, out: Tensor, work: Tensor) -> tuple[Tensor, Tensor]:
-    return out.copy_(_stft(*args)[0]), work
-
-
-@torch.library.impl(_library, "spectrogram.out", "CompositeExplicitAutograd")
-def _spectrogram_out(*args: Any, out: Tensor, work: Tensor) -> tuple[Tensor, Tensor]:
-    return out.copy_(_spectrogram(*args)[0]), work
-
-
-@torch.library.impl(_library, "filtered_spectrogram.out", "CompositeExplicitAutograd")
-def _filtered_spectrogram_out(*args: Any, out: Tensor, work: Tensor) -> tuple[Tensor, Tensor]:
-    return out.copy_(_filtered_spectrogram(*args)[0]), work

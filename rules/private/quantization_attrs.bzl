@@ -1,6 +1,33 @@
-"""Explains why arguments of `quantization()` can't be."""
+"""The arguments of `quantization()`: attributes of torch_program's rule, and why their values can't be."""
 
 visibility(["//rules/..."])
+
+# The types of the arguments of `quantization()`, each of which is an attribute of the rule of torch_program().
+_TYPES = {
+    "packed": attr.bool,
+    "float_where_faster": attr.bool,
+    "float_growth": attr.int,
+    "winograd_growth": attr.int,
+    "keep_float": attr.string_list,
+    "min_snr": attr.int,
+    "min_accuracy": attr.string,
+    "weight_dtype": attr.string,
+    "weight_dtypes": attr.string_dict,
+    "group_size": attr.int,
+    "activation_range": attr.string,
+    "activation_ranges": attr.string_dict,
+}
+
+QUANTIZATION_ATTRS = {
+    "quantization_" + name: kind(doc = "`%s` of `quantization()`. Set by the macro." % name)
+    for name, kind in _TYPES.items()
+}
+
+def quantization_values(attributes):
+    """Returns a rule's value of `quantization()`; {} if it has none."""
+    if not attributes.quantization_weight_dtype:
+        return {}
+    return {name: getattr(attributes, "quantization_" + name) for name in _TYPES}
 
 _ALLOWED = {
     "weight_dtype": ["int8", "int4", "auto"],
@@ -28,7 +55,7 @@ def quantization_error(values, io):
       io: dtype of the program's inputs and outputs.
     """
     for name, unit in _COUNTS.items():
-        if type(values[name]) != "int" or values[name] < 0:
+        if values[name] < 0:
             return "%s = %s; it is a number of %s, 0 for none" % (name, values[name], unit)
     for name, allowed in _ALLOWED.items():
         if values[name] not in allowed:
@@ -38,7 +65,7 @@ def quantization_error(values, io):
             if value not in allowed:
                 return "%s: '%s' has '%s'; allowed: %s" % (name, layer, value, allowed)
     share = values["min_accuracy"]
-    if share and (type(share) != "string" or not _is_share(share)):
+    if share and not _is_share(share):
         return "min_accuracy = %r; it is a share from 0 to 1, such as \"0.95\", or empty for none" % share
     if share and io != "float32":
         return "min_accuracy is for io = \"float32\": with integers at the border nothing stays in floating point"
