@@ -266,11 +266,12 @@ class SimulatedImage:
         )
 
     def run_samples(self, golden: Golden, most: int | None) -> SampleRun:
-        """Runs samples, see Environment.run_samples(): 20 by default, and fewer of a slow program."""
+        """Runs samples, see Environment.run_samples(): 20 by default, fewer of a slow program, and one of a stream."""
         simulation = self._simulation
         inputs = golden.inputs_in_memory()
         runs: list[Run] = []
-        samples = spread(golden.samples, _SAMPLES if most is None else most)
+        # A run begins with a reset, which a stream has before its first sample alone.
+        samples = spread(golden, 1 if golden.is_stream else _SAMPLES if most is None else most)
         for sample in samples:
             if runs and sum(run.instructions for run in runs) + runs[-1].instructions > _SAMPLES_BUDGET:
                 break

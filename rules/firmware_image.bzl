@@ -271,6 +271,9 @@ compiles what it can: not images with `backends`, nor an application in `srcs`, 
         "_compiled_models_application": attr.label(default = "//firmware:compiled_models_application.cpp", allow_files = True),
         "_compiled_runtime": attr.label(default = "//runtime:compiled", providers = [CcInfo], cfg = library_transition),
         "_console": attr.label(default = "//firmware:console"),
+        # No action needs it here; the models do. Bazel looks at what has another configuration, as models have, when all else is fetched:
+        # PyTorch, the largest of what a first build fetches, would wait for the compiler.
+        "_packages": attr.label(default = "@pypi//:export", cfg = "exec"),
         "_profiling": attr.label(default = "//firmware:profiling"),
         "_sleep": attr.label(default = "//firmware:sleep"),
         "backends": attr.label_list(

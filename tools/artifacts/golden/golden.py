@@ -30,6 +30,7 @@ class Golden:
         labels: of an evaluation set.
         eager: what the module returns that the user wrote, if the program is quantized and must return something else.
         input_orders, output_orders: dim orders of one sample; empty where all are the default.
+        is_stream: whether each sample starts with the state that the one before left.
     """
 
     inputs: tuple[np.ndarray, ...]
@@ -38,6 +39,7 @@ class Golden:
     eager: tuple[np.ndarray, ...] = ()
     input_orders: tuple[tuple[int, ...], ...] = ()
     output_orders: tuple[tuple[int, ...], ...] = ()
+    is_stream: bool = False
 
     @property
     def samples(self) -> int:
@@ -117,7 +119,7 @@ def read_golden(path: Path) -> Golden:
         raise UserError(f"golden file {path} has no sample; {_ADVICE}")
     if len(samples) != 1:
         raise UserError(f"golden file {path}: its arrays differ in their number of samples")
-    return Golden(inputs, outputs, arrays.get("labels"), eager, *dim_orders)
+    return Golden(inputs, outputs, arrays.get("labels"), eager, *dim_orders, is_stream="is_stream" in arrays)
 
 
 def golden_npz(golden: Golden) -> bytes:
@@ -133,6 +135,8 @@ def golden_npz(golden: Golden) -> bytes:
         }
     if golden.labels is not None:
         arrays["labels"] = golden.labels
+    if golden.is_stream:
+        arrays["is_stream"] = np.array(True)
     # numpy writes no time into a file that it opens itself.
     buffer = io.BytesIO()
     np.savez(buffer, **arrays)

@@ -10,10 +10,10 @@ from tools.quiet.console import UserError
 def test_what_is_written_is_read_again(tmp_path: Path) -> None:
     path = tmp_path / "golden.npz"
     data = np.arange(6, dtype=np.float32).reshape(3, 2)
-    golden = Golden((data,), (data + 1, data + 2), np.array([0, 1, 0]), (data, data), (), ())
+    golden = Golden((data,), (data + 1, data + 2), np.array([0, 1, 0]), (data, data), is_stream=True)
     path.write_bytes(golden_npz(golden))
     read = read_golden(path)
-    assert read.samples == 3 and read.input_orders == ()
+    assert read.samples == 3 and read.input_orders == () and read.is_stream
     for kind in ("inputs", "outputs", "eager"):
         assert all(map(np.array_equal, getattr(read, kind), getattr(golden, kind)))
     assert np.array_equal(read.labels, golden.labels)

@@ -194,7 +194,7 @@ def prove(arguments: argparse.Namespace, board: Board) -> BoardReport:
             "prove a model with smaller ones"
         )
     versions = _read_versions(arguments.spdx)
-    golden = golden.part(spread(golden.samples, arguments.samples))
+    golden = golden.part(spread(golden, arguments.samples))
     channel, programmed = program_with_console(arguments, board)
     if isinstance(channel, MachineChannel):
         # The notes are about a board that has no image yet.

@@ -99,6 +99,7 @@ def _export(path: Path, name: str, options: Options, weights: Path | None, conso
             eager.labels,
             eager=eager.outputs if options.backend != "portable" else None,
             dim_orders=dim_orders_of(manifest),
+            is_stream=emitted.keeps_state,
         ),
         manifest=manifest_json(manifest).encode(),
         report=None if lowered.report is None else quantization_report_json(lowered.report).encode(),

@@ -88,7 +88,7 @@ class HostedImage:
 
     def run_samples(self, golden: Golden, most: int | None) -> SampleRun:
         """Runs samples, see Environment.run_samples(); without a limit it runs all."""
-        samples = spread(golden.samples, most)
+        samples = spread(golden, most)
         result, outputs = run_golden(self.environment, self.elf, golden.part(samples), self.timeout, self.model)
         return SampleRun(tuple(samples), tuple(outputs), tuple(_measurements(result)), self._problems(result))
 

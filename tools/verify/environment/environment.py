@@ -85,12 +85,14 @@ class Environment(Protocol):
 MakeEnvironment = Callable[[argparse.Namespace, Board, Golden | None], Environment]
 
 
-def spread(samples: int, most: int | None) -> list[int]:
+def spread(golden: Golden, most: int | None) -> list[int]:
     """Indices of at most `most` samples, spread over all: of an evaluation set sorted by label, the first ones are no
-    sample.
+    sample. Of a stream they are the first ones, since each continues the one before.
     """
-    count = samples if most is None else min(most, samples)
-    return [int(index) for index in np.linspace(0, samples - 1, count).astype(int)]
+    count = golden.samples if most is None else min(most, golden.samples)
+    if golden.is_stream:
+        return list(range(count))
+    return [int(index) for index in np.linspace(0, golden.samples - 1, count).astype(int)]
 
 
 def boards() -> dict[str, Path]:
@@ -155,6 +157,8 @@ def _compare(result: SampleRun, golden: Golden, arguments: argparse.Namespace) -
     outputs = part.outputs_from_memory(result.outputs)
     for i, (actual, expected) in enumerate(zip(outputs, part.outputs, strict=True)):
         print("\n".join(table(f"output {i}", actual, expected)))
+    if golden.is_stream and part.samples < golden.samples:
+        print(f"{part.samples} of {golden.samples} samples of a stream, each of which continues the one before")
     problems = compare(outputs, part, arguments.atol, arguments.rtol)
     if part.labels is not None:
         device, expected_share = (accuracy(array, part.labels) for array in (outputs[0], part.outputs[0]))

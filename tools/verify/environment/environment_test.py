@@ -27,7 +27,7 @@ class Dreamt:
         return Run("hello\n", ("1 instruction",), self.problems, self.comparable)
 
     def run_samples(self, golden: Golden, most: int | None) -> SampleRun:
-        samples = spread(golden.samples, most)
+        samples = spread(golden, most)
         return SampleRun(tuple(samples), (golden.inputs[0][samples] + np.float32(self.error),), ("2 instructions",))
 
 
@@ -56,7 +56,10 @@ def test_a_good_run_shows_console_outputs_measurements_and_pass(
 def test_some_samples_are_spread_over_all(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert _verify(tmp_path, Dreamt(), "--samples", "2") == 0
     assert "accuracy over 2 of 4 samples" in capsys.readouterr().out
-    assert spread(100, 3) == [0, 49, 99] and spread(2, 5) == [0, 1] and spread(3, None) == [0, 1, 2]
+    samples = np.zeros((100, 1), np.float32)
+    whole, stream = (Golden((samples,), (samples,), None, is_stream=is_stream) for is_stream in (False, True))
+    assert spread(whole, 3) == [0, 49, 99] and spread(whole.part([0, 1]), 5) == [0, 1]
+    assert spread(stream, 3) == [0, 1, 2] and spread(whole.part([0, 1, 2]), None) == [0, 1, 2]
 
 
 def test_what_is_wrong_is_a_warning_or_in_a_test_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

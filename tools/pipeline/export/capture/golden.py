@@ -71,6 +71,7 @@ def serialize(
     labels: torch.Tensor | None,
     eager: list[list[torch.Tensor]] | None = None,
     dim_orders: tuple[list[list[int]], list[list[int]]] = ([], []),
+    is_stream: bool = False,
 ) -> bytes:
     """Writes the golden file of a program.
 
@@ -78,6 +79,7 @@ def serialize(
       outputs: the expected outputs of the program.
       eager: the outputs of the user's module, where they differ from the expected ones.
       dim_orders: the dim orders of inputs and outputs.
+      is_stream: whether the program keeps state from sample to sample.
     """
 
     def stacked(lists: list[Sample] | list[list[torch.Tensor]]) -> tuple[numpy.ndarray, ...]:
@@ -92,6 +94,7 @@ def serialize(
             eager=() if eager is None else stacked(eager),
             input_orders=input_orders,
             output_orders=output_orders,
+            is_stream=is_stream,
         )
     )
 

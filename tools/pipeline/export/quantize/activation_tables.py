@@ -324,10 +324,42 @@ def _with_defaults(node: Node, place: int, defaults: tuple[Any, ...]) -> tuple[A
     return given + defaults[len(given) :]
 
 
-def _find_state(graph: Graph, count: int) -> list[Node]:
-    """Lists the nodes that compute the first outputs of a graph, back to layers with weights and to products."""
+def moved_states(graph: Graph, may_be_int8: Sequence[bool]) -> dict[Node, Node]:
+    """Maps state inputs to their new values, for states of which elements are only moved, such as a window of the last
+    samples. In int8 they gather no error from call to call, unlike sums and averages.
+
+    Args:
+      may_be_int8: for each state, the first inputs and outputs of the graph, whether int8 can hold its first value.
+    """
+    inputs = [node for node in graph.nodes if node.op == "placeholder"]
+    found = {}
+    for before, after, may in zip(inputs, graph.output_node().args[0], may_be_int8, strict=False):
+        behind = {before}
+        for node in graph.nodes:
+            if behind.intersection(node.all_input_nodes):
+                behind.add(node)
+        between: set[Node] = set()
+        pending = [after]
+        while pending:
+            node = pending.pop()
+            if node in behind and node is not before and node not in between:
+                between.add(node)
+                pending += node.all_input_nodes
+        are_moves = all(_is_view(node) and bounds(node) == (-math.inf, math.inf) for node in between)
+        if may and between and are_moves and before.meta["val"].is_floating_point():
+            found[before] = after
+    return found
+
+
+def _find_state(graph: Graph, count: int, moved: Collection[Node] = ()) -> list[Node]:
+    """Lists the nodes that compute the first outputs of a graph, back to layers with weights and to products.
+
+    Args:
+      moved: outputs that are left out.
+    """
     found: dict[Node, None] = {}
-    pending = [node for node in graph.output_node().args[0][:count] if isinstance(node, Node)]
+    outputs = graph.output_node().args[0][:count]
+    pending = [node for node in outputs if isinstance(node, Node) and node not in moved]
     while pending:
         node = pending.pop()
         if node.op == "call_function" and node.target not in (*_PRODUCTS, *RECURRENT) and node not in found:
@@ -377,7 +409,7 @@ class _Whole(Quantizer):
 
     def __init__(
         self,
-        states: int,
+        states: Sequence[bool],
         stays: Callable[[Node], bool],
         decide: Callable[[GraphModule], Decided] | None,
         has_own_layers: bool,
@@ -388,6 +420,8 @@ class _Whole(Quantizer):
         # Inputs of the model that are only used to compute spectra.
         self.signals: list[Node] = []
         self.states = states
+        # Those of the states that are int8, and their new values.
+        self.moved: dict[Node, Node] = {}
         self.decided = Decided()
         self._stays = stays
         self._decide = decide
@@ -397,9 +431,14 @@ class _Whole(Quantizer):
         softmaxes = _find_scores(model) if self._has_own_layers else {}
         together = {node for softmax, each in softmaxes.items() for node in (*each.between, softmax)}
         scores = [node for node in find_masked_scores(model) if node not in together]
-        scores += _find_state(model.graph, self.states)
         if self._decide is not None:
             self.decided = self._decide(model)
+        self.moved = {
+            before: after
+            for before, after in moved_states(model.graph, self.states).items()
+            if before not in self.decided.floating
+        }
+        scores += _find_state(model.graph, len(self.states), self.moved.values())
         scores += [
             node
             for node in model.graph.nodes
@@ -529,7 +568,7 @@ class _Functions(Quantizer):
         if self._has_float_border:
             return []
         inputs = [node for node in graph.nodes if node.op == "placeholder"]
-        return [*inputs[self._groups.states :], graph.output_node()]
+        return [*inputs[len(self._groups.states) :], graph.output_node()]
 
     def _leave_compared(self, graph: Graph) -> None:
         """Makes comparisons read the model's inputs unquantized: rounding could move a value across a limit."""
@@ -573,11 +612,14 @@ class _Functions(Quantizer):
         """Removes the annotations of state inputs and outputs: int8 operators may read them, but they are not
         quantized.
         """
-        for node in [node for node in graph.nodes if node.op == "placeholder"][: self._groups.states]:
-            node.meta[Q_ANNOTATION_KEY].output_qspec = None
+        count, moved = len(self._groups.states), self._groups.moved
+        for node in [node for node in graph.nodes if node.op == "placeholder"][:count]:
+            if node not in moved:
+                node.meta[Q_ANNOTATION_KEY].output_qspec = None
         output = graph.output_node()
-        for node in output.args[0][: self._groups.states]:
-            output.meta[Q_ANNOTATION_KEY].input_qspec_map.pop(node, None)
+        for node in output.args[0][:count]:
+            if node not in moved.values():
+                output.meta[Q_ANNOTATION_KEY].input_qspec_map.pop(node, None)
 
     def validate(self, model: GraphModule) -> None:
         """Checks nothing, as in _Whole."""
@@ -706,7 +748,8 @@ class Quantizers(CortexMQuantizer):
     """ExecuTorch's quantizer, extended by groups of operators for functions and masked scores.
 
     Args:
-      states: the number of state inputs and outputs, which come first and stay in floating point.
+      states: for each state, an input and an output, which come first: whether int8 can hold its first value. Those
+        whose elements are only moved become int8 where it can.
       stays: whether a node stays in floating point for other reasons.
       decide: finds the operators that take fewer instructions in floating point; None: everything is int8 that can be.
       has_own_layers: whether layers may become int8 that only operators of our own compute.
@@ -715,7 +758,7 @@ class Quantizers(CortexMQuantizer):
 
     def __init__(
         self,
-        states: int,
+        states: Sequence[bool],
         stays: Callable[[Node], bool],
         decide: Callable[[GraphModule], Decided] | None = None,
         has_own_layers: bool = True,
@@ -752,6 +795,11 @@ class Quantizers(CortexMQuantizer):
     def softmaxes(self) -> list[list[Node]]:
         """Softmax operators of the annotated graph, each after the operators that are computed with it."""
         return self._groups.softmaxes
+
+    @property
+    def moved(self) -> dict[Node, Node]:
+        """The states of the annotated graph that are int8, with their new values."""
+        return self._groups.moved
 
     @property
     def cheaper(self) -> frozenset[Node]:

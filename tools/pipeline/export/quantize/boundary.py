@@ -1,5 +1,6 @@
 """Replaces floating-point inputs and outputs of a quantized program by integers."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -83,6 +84,37 @@ class BorderOperators:
         output.args = (tuple(results),)
         program.graph.eliminate_dead_code()
         program.graph_module.recompile()
+
+    def keep_states(self, program: ExportedProgram, buffers: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        """Makes states integers that are quantized where they are read, and dequantized with the same scale where they
+        are written, in place.
+
+        Args:
+          buffers: the first values of states, which are the program's first inputs and outputs.
+
+        Returns:
+          their first values, as integers where they are.
+        """
+        output = program.graph.output_node()
+        results = list(output.args[0])
+        kept = dict(buffers)
+        specs = program.graph_signature.output_specs
+        for index, (node, name) in enumerate(zip(user_inputs(program), buffers, strict=False)):
+            read, result = self._shared(node), results[index]
+            if read is None or result.target != self.dequantize or self._parameters(result) != read:
+                continue
+            quantizers = list(node.users)
+            node.meta["val"] = quantizers[0].meta["val"]
+            for user in quantizers:
+                user.replace_all_uses_with(node)
+                program.graph.erase_node(user)
+            results[index] = result.args[0]
+            specs[index].arg.name = results[index].name
+            (kept[name],) = self.quantize_sample((buffers[name],), [read])
+        output.args = (tuple(results),)
+        program.graph.eliminate_dead_code()
+        program.graph_module.recompile()
+        return kept
 
     def quantize_sample(
         self, tensors: tuple[torch.Tensor, ...], parameters: list[Parameters | None]

@@ -16,7 +16,7 @@ floating point only: there images are in the default order of dimensions, and no
 import json
 import math
 import operator
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -392,12 +392,19 @@ class Choice:
     all_floating: float
 
 
-def choose(module: GraphModule, functions: Sequence[Sequence[Node]], costs: Costs, is_all_int8: bool = False) -> Choice:
+def choose(
+    module: GraphModule,
+    functions: Sequence[Sequence[Node]],
+    states: Mapping[Node, Node],
+    costs: Costs,
+    is_all_int8: bool = False,
+) -> Choice:
     """Chooses the operators that stay in floating point because they take fewer instructions there.
 
     Args:
       module: an annotated module.
       functions: groups of operators that are computed as one in int8.
+      states: inputs that keep values from call to call and can be int8, with the values that they get.
       is_all_int8: whether inputs and outputs are int8, and all operators that can be.
     """
     cut = networkx.DiGraph()
@@ -406,7 +413,7 @@ def choose(module: GraphModule, functions: Sequence[Sequence[Node]], costs: Cost
 
     def can_be_int8(node: Node) -> bool:
         if node.op != "call_function":
-            return is_all_int8
+            return is_all_int8 or node in states
         is_handed_on = node.target in _VIEWS or not isinstance(node.meta.get("val"), torch.Tensor)
         return node in tables or _is_annotated(node) or is_handed_on
 
@@ -438,7 +445,14 @@ def choose(module: GraphModule, functions: Sequence[Sequence[Node]], costs: Cost
                 pay(node, floating_point, costs.int8(work_of_group(tables[node])))
             has_one_form = is_all_int8 or _is_larger(node) or _memory(node, is_int8=False) > room
             pay(int8, node, math.inf if has_one_form else _cost_in_float(node, work, costs), _DOUBT)
-        for operand in node.all_input_nodes:
+        operands = node.all_input_nodes
+        if node in states:
+            # The next call reads what this one writes.
+            operands = [states[node]]
+        elif node.op == "output":
+            written = list(states.values())
+            operands = [operand for operand in node.all_input_nodes if operand not in written]
+        for operand in operands:
             value = operand.meta.get("val")
             if operand.op == "get_attr" or (isinstance(value, torch.Tensor) and not value.is_floating_point()):
                 continue

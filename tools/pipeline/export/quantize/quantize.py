@@ -182,7 +182,7 @@ def quantize(
     path: Path,
     state: State = _NO_STATE,
     in_float: frozenset[str] = frozenset(),
-    choose: Callable[[GraphModule, list[list[Node]]], Choice] | None = None,
+    choose: Callable[[GraphModule, list[list[Node]], dict[Node, Node]], Choice] | None = None,
     kept_layers: Collection[str] = (),
     has_own_layers: bool = True,
     has_float_border: bool = True,
@@ -197,7 +197,8 @@ def quantize(
       state: the state, which the program's first inputs read and its first outputs update, from one sample to the next.
       in_float: locations that stay in floating point, as origin() returns them, or ALL_BUT_LAYERS.
       choose: finds the operators of an annotated graph that stay in floating point because they take fewer instructions
-        there; it also takes the groups of operators that are computed as one in int8. None: no operator stays.
+        there; it also takes the groups of operators that are computed as one in int8, and the states that can be int8
+        with their new values. None: no operator stays.
       kept_layers: names of modules that stay in floating point, including all modules inside.
       has_own_layers: whether normalization and recurrent layers become int8, which only operators of our own compute.
       has_float_border: whether the program takes and returns floating point.
@@ -216,6 +217,7 @@ def quantize(
             return True
         return origin(node, path) in in_float or (ALL_BUT_LAYERS in in_float and not activation_tables.is_layer(node))
 
+    states = [bool(torch.isfinite(value).all()) for value in state.buffers.values()]
     instructions: tuple[float, float] | None = None
 
     def decide(module: GraphModule) -> activation_tables.Decided:
@@ -223,9 +225,10 @@ def quantize(
         assert choose is not None
         # The trial annotates everything that can be int8.
         trial = copy.deepcopy(module)
-        annotator = activation_tables.Quantizers(len(state.buffers), stays, None, has_own_layers, has_float_border)
+        annotator = activation_tables.Quantizers(states, stays, None, has_own_layers, has_float_border)
         annotator.annotate(trial)
-        choice = choose(trial, [*(function.nodes for function in annotator.functions), *annotator.softmaxes])
+        groups = [*(function.nodes for function in annotator.functions), *annotator.softmaxes]
+        choice = choose(trial, groups, annotator.moved)
         instructions = choice.instructions, choice.all_floating
         if not has_float_border:
             return activation_tables.Decided()
@@ -237,7 +240,7 @@ def quantize(
         )
 
     decider = None if choose is None else decide
-    quantizer = RangeQuantizers(len(state.buffers), stays, decider, has_own_layers, has_float_border)
+    quantizer = RangeQuantizers(states, stays, decider, has_own_layers, has_float_border)
     module, samples = program.module(check_guards=False), list(samples)
     start = channels_last(state.start())
     equalized = equalize(module, ((*start, *sample) for sample in samples))

@@ -17,7 +17,7 @@ from tools.pipeline.export.capture.diagnosis import (
     in_floating_point,
     places_behind,
 )
-from tools.pipeline.export.capture.state import inputs_to_state
+from tools.pipeline.export.capture.state import State, inputs_to_state
 from tools.pipeline.export.options import Options
 from tools.pipeline.export.plan.emission import EmittedProgram, emit, optimized
 from tools.pipeline.export.plan.manifest import Quantization
@@ -114,7 +114,7 @@ def _to_int8(
     try:
         prepared = prepare(source, lambda _, samples: quantize_captured(samples, in_float))
         edge = lower.to_cortex_m(prepared.captured, target)
-        inputs_to_state(edge, source.state, source.inputs)
+        inputs_to_state(edge, State(lower.BORDER.keep_states(edge, source.state.buffers)), source.inputs)
         quantize.check_integers(edge, path)
         lower.run(edge, [source.inputs])
     except (UserError, quantize.NoInt8Form):
