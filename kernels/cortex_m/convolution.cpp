@@ -263,10 +263,11 @@ void convolve(
   const int32_t row_taps = parameters.width.kernel;
   const int32_t kernel_size = parameters.height.kernel * row_taps * kernel.inner;
   const auto zero = static_cast<int8_t>(-parameters.input_offset);
-  const bool is_gathered = find_reads == reads_of_convolution && kernel.tap_step == kernel.inner &&
-      kernel_size <= kGathered && zero == -parameters.input_offset;
   const bool is_depthwise = kernel.inner == 1 && kernel.channel_step == 1 && group_channels == 1 &&
       in_shape.channel_step == 1 && out_shape.channel_step == 1;
+  const bool is_gathered = !is_depthwise && find_reads == reads_of_convolution &&
+      kernel.tap_step == kernel.inner && kernel_size <= kGathered &&
+      zero == -parameters.input_offset;
   int8_t gathered[kGathered];
   for (int32_t n = 0; n < out_shape.batch; ++n) {
     for (int32_t y = 0; y < out_shape.height; ++y) {

@@ -247,12 +247,14 @@ class PaddedRows final {
     const int32_t column_bytes = is_dense ? layer_.kernel[1] * channels : channels;
     const int32_t column_step = layer_.dilation[1] * channels;
 #ifdef __ARM_FEATURE_DSP
-    for (; is_dense && windows > 0; --windows) {
-      copy_window(from, end, size, step, layer_.kernel[0], column_bytes, to);
-      from += from_step;
-      to += to_step;
-    }
     if (is_dense) {
+      const int32_t words = (column_bytes + 3) / 4;
+      const auto copy = words == 1 ? copy_windows<1>
+          : words == 2             ? copy_windows<2>
+          : words == 3             ? copy_windows<3>
+          : words == 4             ? copy_windows<4>
+                                   : copy_windows<0>;
+      copy(from, end, size, step, layer_.kernel[0], from_step, windows, column_bytes, to, to_step);
       return;
     }
 #endif
@@ -270,48 +272,47 @@ class PaddedRows final {
 
  private:
 #ifdef __ARM_FEATURE_DSP
-  /// Copies rows of at least one byte, `step` bytes apart, one after the other, and up to seven
-  /// bytes more. A row that would begin at `end` or behind it begins `size` bytes before.
-  static ET_INLINE void copy_window(
+  /// Copies words one by one: the compiler would copy several in memory of its own.
+  template <int kWords>
+  static ET_INLINE void copy_some(const int8_t* from, int8_t* to) {
+    if constexpr (kWords > 0) {
+      const uint32_t word = load_word(from);
+      std::memcpy(to, &word, sizeof(word));
+      copy_some<kWords - 1>(from + 4, to + 4);
+    }
+  }
+
+  /// Copies rows of windows, `step` bytes apart, one after the other, and up to seven bytes more. A
+  /// row that would begin at `end` or behind it begins `size` bytes before. `kWords` are those of a
+  /// row, or 0 for any number.
+  template <int kWords>
+  __attribute__((noinline)) static void copy_windows(
       const int8_t* from,
       const int8_t* end,
       int32_t size,
       int32_t step,
       int32_t rows,
+      int32_t from_step,
+      int32_t windows,
       int32_t bytes,
-      int8_t* to) {
-    const int32_t copied = (bytes + 7) & ~7;
-    uint32_t first, second;
-    int32_t count;
-    __asm__ volatile(
-        "1:\n"
-        "mov %[count], %[copied]\n"
-        "2:\n"
-        "ldr %[first], [%[from]], #4\n"
-        "ldr %[second], [%[from]], #4\n"
-        "str %[first], [%[to]], #4\n"
-        "str %[second], [%[to]], #4\n"
-        "subs %[count], #8\n"
-        "bgt 2b\n"
-        "add %[from], %[step]\n"
-        "add %[to], %[back]\n"
-        "cmp %[from], %[end]\n"
-        "it hs\n"
-        "subhs %[from], %[size]\n"
-        "subs %[rows], #1\n"
-        "bgt 1b\n"
-        : [from] "+r"(from),
-          [to] "+r"(to),
-          [rows] "+r"(rows),
-          [count] "=&r"(count),
-          [first] "=&r"(first),
-          [second] "=&r"(second)
-        : [copied] "r"(copied),
-          [step] "r"(step - copied),
-          [back] "r"(bytes - copied),
-          [end] "r"(end),
-          [size] "r"(size)
-        : "memory", "cc");
+      int8_t* to,
+      int32_t to_step) {
+    for (; rows > 0; --rows) {
+      if constexpr (kWords == 0) {
+        copy_words(from, from_step, windows, bytes, to, to_step);
+      } else {
+        const int8_t* part = from;
+        int8_t* place = to;
+        for (int32_t i = windows; i > 0; --i) {
+          copy_some<kWords>(part, place);
+          part += from_step;
+          place += to_step;
+        }
+      }
+      from += step;
+      from -= from >= end ? size : 0;
+      to += bytes;
+    }
   }
 #endif
 

@@ -5,7 +5,21 @@
 
 namespace torch::executor::native::cortex_m {
 
-void pad(const PadShape& shape, int8_t value, const int8_t* in, int8_t* out) {
+void pad(PadShape shape, int8_t value, const int8_t* in, int8_t* out) {
+  // A last dimension without padding, as channels are, is a part of the one before.
+  for (int32_t merged = 0; merged < 3 && shape.before[3] == 0 && shape.after[3] == 0; ++merged) {
+    const int32_t last = shape.sizes[3];
+    for (size_t i = 3; i > 0; --i) {
+      shape.before[i] = shape.before[i - 1];
+      shape.sizes[i] = shape.sizes[i - 1];
+      shape.after[i] = shape.after[i - 1];
+    }
+    shape.before[0] = shape.after[0] = 0;
+    shape.sizes[0] = 1;
+    shape.before[3] *= last;
+    shape.sizes[3] *= last;
+    shape.after[3] *= last;
+  }
   const auto fill = [&](int32_t count) {
     std::memset(out, value, static_cast<size_t>(count));
     out += count;

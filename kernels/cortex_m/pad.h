@@ -12,6 +12,6 @@ struct PadShape {
 };
 
 /// Copies `in` to the middle of `out`, and writes `value` around it.
-void pad(const PadShape& shape, int8_t value, const int8_t* in, int8_t* out);
+void pad(PadShape shape, int8_t value, const int8_t* in, int8_t* out);
 
 } // namespace torch::executor::native::cortex_m

@@ -7,7 +7,7 @@ each); this module fixes the rest:
 * oneDNN and NNPACK are disabled, because their convolutions sum in an order that depends on instruction sets and the
   sizes of caches. torch's own code with MKL's matrix products replaces them. Results keep oneDNN's memory order;
 * a single thread is used, because threads would split sums;
-* topk and sorting find equal elements in the order that they have, as the kernels of a device do;
+* topk, kthvalue and sorting find equal elements in the order that they have, as the kernels of a device do;
 * functions from MKL's vector mathematics that start from the processor's approximation of 1/x or 1/sqrt(x) (rcpps,
   rsqrtps) are replaced by NumPy's functions in float64. The approximations of Intel and AMD differ, and MKL uses them
   for these functions even with MKL_CBWR=COMPATIBLE, contrary to its documentation.
@@ -104,6 +104,8 @@ def _replace_functions() -> torch.library.Library:
             library.impl(name, functools.partial(_in_order, original), "CPU")
         original = torch.library.get_kernel("aten::topk", "CPU")
         library.impl("topk", functools.partial(_topk, original), "CPU")
+        original = torch.library.get_kernel("aten::kthvalue.values", "CPU")
+        library.impl("kthvalue.values", functools.partial(_kthvalue, original), "CPU")
         original = torch.library.get_kernel("aten::sort.stable", "CPU")
         library.impl("sort.stable", functools.partial(_sort, original), "CPU")
     return library
@@ -135,6 +137,23 @@ def _topk(
         return results
     found = torch.sort(x, dim=dim, descending=largest, stable=True)
     return tuple(part.narrow(dim, 0, k).contiguous() for part in found)
+
+
+def _kthvalue(
+    original: Any,
+    x: torch.Tensor,
+    k: int,
+    dim: int = -1,
+    keepdim: bool = False,
+    *,
+    values: torch.Tensor,
+    indices: torch.Tensor,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    original.call_boxed(_CPU, x, k, dim, keepdim, values=values, indices=indices)
+    if x.dim():
+        found = torch.sort(x, dim=dim, stable=True)[1].select(dim, k - 1)
+        indices.copy_(found.unsqueeze(dim) if keepdim else found)
+    return values, indices
 
 
 def _sort(

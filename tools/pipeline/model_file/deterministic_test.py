@@ -139,6 +139,8 @@ def test_equal_elements_are_found_in_the_order_that_they_have(largest: bool) -> 
         values, places = x.topk(count, largest=largest)
         assert places.tolist() == expected[:, :count].tolist()
         assert torch.equal(values, x.gather(1, places)) and values.is_contiguous()
+        found = x.kthvalue(count, 1, keepdim=True)[1]
+        assert largest or found.tolist() == expected[:, count - 1 : count].tolist()
     assert x.argsort(descending=largest).tolist() == x.sort(1, largest)[1].tolist() == expected.tolist()
     with pytest.raises(RuntimeError, match="out of range"):
         x.topk(101)

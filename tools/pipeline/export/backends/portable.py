@@ -1,5 +1,7 @@
 """Lowers a model to ExecuTorch's portable operators, in the model's own dtypes."""
 
+from collections.abc import Iterable
+
 from executorch.exir import to_edge_transform_and_lower
 from executorch.exir.error import InternalError
 from torch._export.verifier import SpecViolationError
@@ -27,6 +29,10 @@ def lower_model(asked: LoweringRequest) -> LoweredModel:
 
 def lower_method(file: ModelFile, eager: Eager, console: Console | None) -> EmittedProgram:
     captured = capture_model(file, eager, console)
+    found = branches(captured, file.path)
+    # ExecuTorch can't emit loops on a condition, also within a torch.cond.
+    if loops := [name for name, kind in found.items() if kind == "while_loop"]:
+        raise _no_form(file, loops)
     try:
         edge = to_edge(captured)
     except SpecViolationError as error:
@@ -35,14 +41,17 @@ def lower_method(file: ModelFile, eager: Eager, console: Console | None) -> Emit
     try:
         return emit(edge)
     except (InternalError, RuntimeError) as error:
-        found = branches(captured, file.path)
         if not found:
             raise
-        # ExecuTorch can't emit loops on a condition, and maps of several tensors or results.
-        raise UserError(
-            f"{file.path}: ExecuTorch has no form of {', '.join(found)}, as it is written; scan a function over a "
-            "fixed number of steps, or write the steps one after another."
-        ) from error
+        # ExecuTorch can't emit maps of several tensors or results.
+        raise _no_form(file, found) from error
+
+
+def _no_form(file: ModelFile, found: Iterable[str]) -> UserError:
+    return UserError(
+        f"{file.path}: ExecuTorch has no form of {', '.join(found)}, as it is written; scan a function over a "
+        "fixed number of steps, or write the steps one after another."
+    )
 
 
 def to_edge(program: ExportedProgram) -> ExportedProgram:

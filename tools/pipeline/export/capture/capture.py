@@ -150,12 +150,23 @@ def fill_memory(program: ExportedProgram) -> ExportedProgram:
 
 
 def branches(program: ExportedProgram, path: Path) -> dict[str, str]:
-    """Returns the conditions and loops of a captured model: by their names with source locations, the kinds."""
-    return {
-        f"{_BRANCHES[node.target.__name__]} ({origin(node, path)})": node.target.__name__
-        for node in program.graph.nodes
-        if isinstance(node.target, torch._ops.HigherOrderOperator) and node.target.__name__ in _BRANCHES
-    }
+    """Returns the conditions and loops of a captured model, the inner ones first: by their names with source locations,
+    the kinds.
+    """
+    found: dict[str, str] = {}
+
+    def add(module: torch.fx.GraphModule) -> None:
+        for node in module.graph.nodes:
+            if isinstance(node.target, torch._ops.HigherOrderOperator) and node.target.__name__ in _BRANCHES:
+                for inner in node.all_input_nodes:
+                    if inner.op == "get_attr" and isinstance(
+                        part := getattr(module, inner.target), torch.fx.GraphModule
+                    ):
+                        add(part)
+                found[f"{_BRANCHES[node.target.__name__]} ({origin(node, path)})"] = node.target.__name__
+
+    add(program.graph_module)
+    return found
 
 
 def without_branches(program: ExportedProgram, path: Path, backend: str, console: Console) -> ExportedProgram:

@@ -336,10 +336,12 @@ def test_branches_that_pytorch_does_not_capture(layer: str, message: str, tmp_pa
         export_source(tmp_path, model_source(forward, "(torch.ones(1, 3, 4),)", f"self.layer = {layer}"))
 
 
-def test_loops_on_a_condition_have_no_form(tmp_path: Path) -> None:
+@pytest.mark.parametrize("result", ["loop(x)", "torch.cond(x.sum() > 0, loop, torch.neg, (x,))"])
+def test_loops_on_a_condition_have_no_form(result: str, tmp_path: Path) -> None:
     forward = (
         "from torch._higher_order_ops.while_loop import while_loop\n"
-        "return while_loop(lambda i, x: i < 3, lambda i, x: (i + 1, x * 2), (torch.tensor(0), x))[1]"
+        "loop = lambda x: while_loop(lambda i, x: i < 3, lambda i, x: (i + 1, x * 2), (torch.tensor(0), x))[1]\n"
+        f"return {result}"
     )
     with pytest.raises(UserError, match=r"no form of while_loop\(\) \(my_model.py:1\d\), as it is written; scan"):
         export_source(tmp_path, model_source(forward, "(torch.ones(2),)"))

@@ -584,7 +584,7 @@ def _lay_out(graph: Graph, node: Node) -> None:
                     copy = emit(graph, node, _aten.clone.default, operand, memory_format=torch.contiguous_format)
                 node.replace_input_with(operand, copy)
         operands = []
-    elif node.target in _IMAGE_OPERATORS:
+    elif node.target in _IMAGE_OPERATORS or _is_padding(node):
         operands = operands[:1]
     elif node.target not in _BINARY or not any(
         # It was a view in the previous order of its operand.
@@ -602,9 +602,7 @@ def _lay_out(graph: Graph, node: Node) -> None:
                 plane = emit(graph, node, _aten.reshape.default, operand, [batch, height, width, 1])
                 node.replace_input_with(operand, emit(graph, node, _aten.permute.default, plane, IMAGE))
         elif operand.meta["val"].dim() == 4 and not is_channels_last(operand) and not is_constant(operand):
-            with graph.inserting_before(node):
-                copy = emit(graph, node, _aten.clone.default, operand, memory_format=torch.channels_last)
-            node.replace_input_with(operand, copy)
+            node.replace_input_with(operand, _copied(graph, node, operand))
     if node.target in RESHAPES and not node.args[0].meta["val"].is_contiguous():
         # It was a view in the previous order of its operand.
         node.target = _aten.reshape.default
@@ -613,6 +611,21 @@ def _lay_out(graph: Graph, node: Node) -> None:
     if isinstance(node.target, OpOverload) and any(returned.alias_info for returned in node.target._schema.returns):
         result = tree_map(torch.Tensor.contiguous, result)
     node.meta["val"] = result
+
+
+def _is_padding(node: Node) -> bool:
+    """Whether a node only pads images of image operators."""
+    return node.target == _aten.constant_pad_nd.default and all(user.target in _IMAGE_OPERATORS for user in node.users)
+
+
+def _copied(graph: Graph, node: Node, image: Node) -> Node:
+    """Returns an image's copy in channels-last for a node, which others may read, too."""
+    layout = {"memory_format": torch.channels_last}
+    for user in image.users:
+        if user.target == _aten.clone.default and user.kwargs == layout and user < node:
+            return user
+    with graph.inserting_before(node):
+        return emit(graph, node, _aten.clone.default, image, **layout)
 
 
 def _is_part(node: Node) -> bool:

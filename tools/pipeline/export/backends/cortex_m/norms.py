@@ -91,7 +91,8 @@ def _normalize(x: Tensor, center: int | None, epsilon: float) -> Tensor:
     # float32 represents the upper 24 bits; the exponent from frexp is the bit length.
     cut = (torch.frexp(spread.double()).exponent - 24).clamp(min=0).to(torch.int64)
     spread = ((spread >> cut) << cut).float() + torch.tensor(epsilon) * size * size
-    factor = (size * 2.0 ** _value_bits(count)) / spread.sqrt()
+    # PyTorch's root of single precision is not that of kernels, which is rounded to the nearest number.
+    factor = (size * 2.0 ** _value_bits(count)) / spread.double().sqrt().float()
     pattern = torch.where(spread == 0, 0.0, factor).view(torch.int32).to(torch.int64)
     shift = 149 - (pattern >> 23)
     mantissa = ((pattern & 0x7FFFFF) | 0x800000) >> 1

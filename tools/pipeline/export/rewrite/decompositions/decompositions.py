@@ -222,14 +222,13 @@ def _kthvalue(x: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> tuple[
 def _median(x: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tensor]:
     if not _is_static(x) or x.dim() == 0:
         return NotImplemented
-    # The median is the lower of the two middle elements; NaN, if there is one, comes first.
-    rank = x.shape[dim] // 2 + 1
-    found = torch.topk(x, rank, dim, largest=True, sorted=True)
-    values, positions = (part.narrow(dim, rank - 1, 1) for part in found)
+    # The median is the lower of the two middle elements; NaN, if there is one, replaces it.
+    values, positions = _kthvalue(x, (x.shape[dim] - 1) // 2 + 1, dim, True)
     if x.is_floating_point():
-        is_nan = found[0].narrow(dim, 0, 1).isnan()
-        values = torch.where(is_nan, found[0].narrow(dim, 0, 1), values)
-        positions = torch.where(is_nan, found[1].narrow(dim, 0, 1), positions)
+        highest = x.amax(dim, True)
+        is_nan = highest.isnan()
+        values = torch.where(is_nan, highest, values)
+        positions = torch.where(is_nan, x.argmax(dim, True), positions)
     return (values, positions) if keepdim else (values.squeeze(dim), positions.squeeze(dim))
 
 
