@@ -115,6 +115,7 @@ ET_INLINE void expand_columns(
     int32_t columns,
     uint32_t* to) {
   __asm__ volatile(
+      ".p2align 2\n"
       "1:\n"
       "ldr r4, [%[first]]\n"
       "ldr r6, [%[second]]\n"
@@ -214,6 +215,7 @@ __attribute__((noinline)) void row_to_outputs(
       "ldr %[e], " IN_MEMORY(odd, 5) "\n"
       "cmp %[e], #0\n"
       "bne 2f\n"
+      ".p2align 2\n"
       "1:\n" OUTPUT "2:\n" OUTPUT
       "ldr %[e], " IN_MEMORY(end, 3) "\n"
       "cmp %[x], %[e]\n"
@@ -314,6 +316,7 @@ __attribute__((noinline)) void rows_to_outputs(
       "str %[s3], " IN_MEMORY(shift, 8) "\n"
       "cmp %[x], %[s2]\n"
       "beq 2f\n"
+      ".p2align 2\n"
       "1:\n" FIRST_COLUMN("s3") PRODUCTS("s0", "s2", "s3", "s3", "r4", "r8")
       COLUMN("32") PRODUCTS("s1", "s3", "s3", "s3", "r4", "r8")
       PRODUCTS("s0", "s2", "s0", "s2", "r5", "r9")

@@ -35,6 +35,7 @@ __attribute__((noinline)) uint32_t* expand_rows(
     int32_t count = words;
     // 1 instruction per byte. With a register to spare: compilers keep one for a frame pointer.
     __asm__ volatile(
+        ".p2align 2\n"
         "1:\n"
         "ldr r6, [%[p0]], #4\n"
         "ldr r8, [%[p1]], #4\n"
@@ -178,10 +179,8 @@ store_lanes(int32_t s0, int32_t s1, int32_t s2, int32_t s3, Scale scale, int8_t*
 #define FIRST(sum) "lsl " sum ", " sum ", #1\n" LANE(sum)
 #define TWO_BYTES(low, high) "bfi " low ", " high ", #8, #8\n"
 #define NEXT_FACTORS \
-  "ldr %[w], [%[v], #4]\n" \
-  "ldrsb %[x], [%[a], #1]\n" \
-  "add %[v], #8\n" \
-  "add %[a], #2\n" \
+  "ldr %[w], [%[v]], #4\n" \
+  "ldrsb %[x], [%[a]], #1\n" \
   "str %[v], " IN_MEMORY(multipliers, 1) "\n" \
   "str %[a], " IN_MEMORY(shifts, 2) "\n"
 
@@ -198,7 +197,7 @@ store_lanes(int32_t s0, int32_t s1, int32_t s2, int32_t s3, Scale scale, int8_t*
       "ldr %[a], " IN_MEMORY(bias, 0) "\n" \
       "ldr %[x], " IN_MEMORY(expanded, 5) "\n" \
       "ldr %[b], " IN_MEMORY(inner, 6) "\n" \
-      "ldr %[s0], [%[a]]\n" \
+      "ldr %[s0], [%[a], #4]\n" \
       "mov %[s1], %[s0]\n" \
       "mov %[s2], %[s0]\n" \
       "mov %[s3], %[s0]\n" \
@@ -219,20 +218,19 @@ store_lanes(int32_t s0, int32_t s1, int32_t s2, int32_t s3, Scale scale, int8_t*
       "ldr %[x], " IN_MEMORY(bias, 0) "\n" \
       "ldr %[v], " IN_MEMORY(multipliers, 1) "\n" \
       "ldr %[a], " IN_MEMORY(shifts, 2) "\n" \
-      "ldr %[w], [%[x], #4]\n" \
+      "ldr %[w], [%[x], #8]!\n" \
       "sub %[s4], %[s0]\n" \
       "sub %[s5], %[s1]\n" \
       "sub %[s6], %[s2]\n" \
       "sub %[s7], %[s3]\n" \
       "lsl %[w], #1\n" \
-      "add %[x], #8\n" \
       "str %[x], " IN_MEMORY(bias, 0) "\n" \
       "add %[s4], %[w], %[s4], asr #7\n" \
       "add %[s5], %[w], %[s5], asr #7\n" \
       "add %[s6], %[w], %[s6], asr #7\n" \
       "add %[s7], %[w], %[s7], asr #7\n" \
-      "ldr %[w], [%[v]]\n" \
-      "ldrsb %[x], [%[a]]\n" \
+      "ldr %[w], [%[v]], #4\n" \
+      "ldrsb %[x], [%[a]], #1\n" \
       "ldr %[b], " IN_MEMORY(addend, 9) "\n" \
       FIRST("%[s0]") FIRST("%[s1]") FIRST("%[s2]") FIRST("%[s3]") next_factors \
       LANE("%[s4]") LANE("%[s5]") LANE("%[s6]") LANE("%[s7]") \
@@ -291,7 +289,8 @@ pairs_to_outputs(const PackedParts& parts, const uint32_t* expanded, int32_t pai
   const uint32_t* const end = expanded + inner / 2 * kLanes - 2;
   const int32_t step = parts.layer->channels;
   const int32_t addend = addend_of(*parts.layer);
-  const int32_t* bias = parts.bias;
+  // The last bias of the pair before.
+  const int32_t* bias = parts.bias - 1;
   const int32_t* multipliers = parts.multipliers;
   const int8_t* shifts = parts.shifts;
   const int8_t* weights = parts.weights;
