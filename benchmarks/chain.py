@@ -1,7 +1,5 @@
 """Chains of one small operator: images differ in how many there are, so the difference is what a call takes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import torch

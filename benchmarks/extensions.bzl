@@ -7,8 +7,9 @@ def _operator_list_impl(rctx):
     names = []
     for catalog in rctx.attr.catalogs:
         for line in rctx.read(catalog).split("\n"):
-            if line.startswith("- op: "):
-                names.append(line.removeprefix("- op: ").strip())
+            # The entries of `kernels`, which alone are indented so far.
+            if line.startswith("    "):
+                names.append(line.strip().partition(": ")[0])
     rctx.file("BUILD.bazel", _BUILD)
     rctx.file("operators.bzl", '"""Made of kernels/*/operators.yaml."""\n\nOPERATORS = %s\n' % repr(sorted(names)))
 

@@ -1,7 +1,5 @@
 """Reports accesses to addresses of a chip that its model does not have: a fault, which says what is missing."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 

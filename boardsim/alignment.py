@@ -7,8 +7,6 @@ looked at in the beginning, and then some of every so many. (The engine's hooks 
 with them, 2.1.4 takes other branches than without.)
 """
 
-from __future__ import annotations
-
 import unicorn
 
 from boardsim.cpu import Cpu

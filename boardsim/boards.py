@@ -1,7 +1,5 @@
 """Builds the machine that simulates a board, with the chip that the board's definition names."""
 
-from __future__ import annotations
-
 from boardsim.chips import chip_names, find_chip
 from boardsim.machine import Machine
 from tools.artifacts.board.board import Board

@@ -1,7 +1,5 @@
 """Runs the very image that gets flashed on a simulated board, and compares its outputs with PyTorch's."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Tests the command on a real image: the outputs of its samples and their accuracy."""
 
-from __future__ import annotations
-
 import os
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The memories, flash behind its controller and peripherals that the core reaches by addresses, and its accesses."""
 
-from __future__ import annotations
-
 import ctypes
 from collections.abc import Callable, Iterable
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Defines a model of a chip. Each is a module of boardsim/chips, found by its name."""
 
-from __future__ import annotations
-
 from typing import ClassVar, Protocol
 
 from boardsim.address_map import AddressMap

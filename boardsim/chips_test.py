@@ -1,7 +1,5 @@
 """A chip is one module: it is found by its name, and nothing else names it."""
 
-from __future__ import annotations
-
 import ast
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 Time is counted in core cycles, one per instruction, and jumps ahead while the core does nothing but poll or sleep.
 """
 
-from __future__ import annotations
-
 import heapq
 import itertools
 from collections.abc import Callable

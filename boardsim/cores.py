@@ -1,7 +1,5 @@
 """Lists the cores that boards can be simulated with: Unicorn's names, and what the simulator does by the core."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from unicorn import arm_const

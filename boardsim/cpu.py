@@ -2,8 +2,6 @@
 of them ended.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import enum

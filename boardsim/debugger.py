@@ -1,7 +1,5 @@
 """Does what a debug probe does to a board: reads and writes memory and registers, halts and steps the core."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 

@@ -2,8 +2,6 @@
 that come with its board support package.
 """
 
-from __future__ import annotations
-
 from collections import deque
 
 from boardsim.peripheral import Host, Peripheral

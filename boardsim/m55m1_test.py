@@ -1,7 +1,5 @@
 """Tests the simulated M55M1 as a debugger sees it: mistakes have the consequences that they have on a board."""
 
-from __future__ import annotations
-
 import struct
 from pathlib import Path
 

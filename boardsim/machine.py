@@ -19,8 +19,6 @@ and bus; debugger; core; machine. The chips (boardsim/chips) know of peripherals
 machine its chip.
 """
 
-from __future__ import annotations
-
 import ctypes
 from collections.abc import Callable, Iterable
 

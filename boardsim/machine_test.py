@@ -1,7 +1,5 @@
 """Tests the simulated chip by itself, as a debugger sees it; //firmware/tests has tests of images that run on it."""
 
-from __future__ import annotations
-
 import signal
 import struct
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Models memory of a board, and accesses that nothing answers."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Models an Ethos-U of a chip: //npu behind its registers, on the memories that it reaches."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import numpy as np

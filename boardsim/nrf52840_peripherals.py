@@ -1,7 +1,5 @@
 """Peripherals of the nRF52840, by the chapters of its Product Specification."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """Tests the simulated nRF52840 as a debugger sees it: mistakes have the consequences that they have on a board."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -2,8 +2,6 @@
 the interface to the flash ("SSI"), and the ticks of timer and watchdog.
 """
 
-from __future__ import annotations
-
 import struct
 from collections import deque
 from collections.abc import Callable

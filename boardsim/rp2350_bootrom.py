@@ -6,8 +6,6 @@ data sheet for sizes and times. The ROM is this module's own: it does what each 
 the time for that.
 """
 
-from __future__ import annotations
-
 import struct
 from collections import deque
 from collections.abc import Callable

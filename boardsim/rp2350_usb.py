@@ -4,8 +4,6 @@ Datasheet, "USB": the controller's registers and its dual-port RAM. The host fol
 1.2, as an operating system does; it is strict about data toggles and descriptors.
 """
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field

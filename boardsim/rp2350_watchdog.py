@@ -3,8 +3,6 @@
 Datasheet: "Watchdog", "Tick Generators", "Power-On State Machine".
 """
 
-from __future__ import annotations
-
 from typing import Protocol
 
 from boardsim.peripheral import Host

@@ -1,7 +1,5 @@
 """The timer of the RP2040 and the RP2350 with its alarms, by the chapter "Timer" of each datasheet."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from boardsim.peripheral import Host

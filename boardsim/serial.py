@@ -1,7 +1,5 @@
 """Models a serial line: a terminal with its own baud rate at the far end, a receiver at the board's."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable
 

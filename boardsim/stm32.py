@@ -5,8 +5,6 @@ Behaviour: RM0434 (STM32WB55) and RM0351 (STM32L47x), by chapter: "Reset and clo
 transmitter (USART/UART)" and "Low-power universal asynchronous receiver transmitter (LPUART)".
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol

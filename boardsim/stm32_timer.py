@@ -1,7 +1,5 @@
 """A general-purpose timer of the STM32WB55 that counts up: RM0434, "General-purpose timers" (TIM2, TIM16/TIM17)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from boardsim.peripheral import Host, Peripheral

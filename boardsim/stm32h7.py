@@ -3,8 +3,6 @@
 those of boardsim.stm32.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from boardsim.memory import Memory

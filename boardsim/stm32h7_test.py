@@ -1,7 +1,5 @@
 """Tests the simulated STM32H743 as a debugger sees it: clocks, voltage and flash that do not fit have consequences."""
 
-from __future__ import annotations
-
 import struct
 from pathlib import Path
 

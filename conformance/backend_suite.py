@@ -4,8 +4,6 @@ As a program it runs all of the suite and writes the table of docs/backend_suite
 machine: //firmware:runner_host.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -4,8 +4,6 @@ The environment says what it does: SUITE_EVERY=n runs every n-th test, SUITE_RUN
 (//firmware:runner_host), and SUITE_REPORT a file that gets a line of JSON per test (conformance.backend_suite.Outcome).
 """
 
-from __future__ import annotations
-
 import importlib
 import importlib.util
 import json

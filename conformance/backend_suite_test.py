@@ -1,7 +1,5 @@
 """Runs ExecuTorch's backend test suite on our runtime."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

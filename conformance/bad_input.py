@@ -1,7 +1,5 @@
 """Calls with arguments that their operators cannot take: sizes, dims, numbers, dtypes, positions out of range."""
 
-from __future__ import annotations
-
 import random
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Corrupted calls of every operator: an error with a name or some result, and no access outside of the tensors."""
 
-from __future__ import annotations
-
 import os
 import pickle
 from pathlib import Path

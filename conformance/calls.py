@@ -1,7 +1,5 @@
 """Calls of operators with real tensors: what a program's instruction does, and what eager PyTorch makes of it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -71,7 +69,7 @@ class Call:
 
     @property
     def dtype(self) -> torch.dtype:
-        """Returns the dtype that the call counts for: that of its first tensor (not of a condition), or of its result."""
+        """Returns the dtype that the call counts for: its first tensor's (not a condition's), or its result's."""
         return next(iter([*_counted(self.arguments), *self.expected])).dtype
 
     def signature(self) -> tuple[Any, ...]:

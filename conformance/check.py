@@ -1,7 +1,5 @@
 """Runs calls as programs and compares what they give with eager PyTorch."""
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 from executorch.exir.tensor import scalar_type_enum

@@ -2,8 +2,6 @@
 the loaded programs give, to the bit.
 """
 
-from __future__ import annotations
-
 import argparse
 import pickle
 import re

@@ -1,7 +1,5 @@
 """Operators that are compiled to C++ compute to the bit what loaded programs do."""
 
-from __future__ import annotations
-
 import os
 import re
 from pathlib import Path

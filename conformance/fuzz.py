@@ -4,8 +4,6 @@ bazel run //conformance:fuzz -- --minutes N     random seeds
 bazel run //conformance:fuzz -- --seed S        one graph
 """
 
-from __future__ import annotations
-
 import argparse
 import random
 import time

@@ -1,7 +1,5 @@
 """Calls of operators that PyTorch's database of samples does not show, by the arguments of the functional operators."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 
@@ -34,7 +32,7 @@ def _own_calls() -> Iterator[tuple[str, Arguments]]:
 
 
 def recurrent_calls() -> Iterator[tuple[str, Arguments]]:
-    """Yields recurrent layers of 3 inputs and 4 hidden values: the export leaves other dtypes than float32 decomposed."""
+    """Yields recurrent layers of 3 inputs and 4 hidden values: the export decomposes other dtypes than float32."""
     for gates, name, states in ((4, "lstm", ("hidden0", "cell0")), (3, "gru", ("hidden0",))):
         for has_state, reverse, batch_first in ((False, False, False), (True, True, False), (True, False, True)):
             yield (

@@ -1,7 +1,5 @@
 """Calls on tensors that are channels-last in memory, made of calls on contiguous ones."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterable, Iterator
 from typing import Any

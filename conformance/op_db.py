@@ -5,8 +5,6 @@ op_db run --runner BOARD --out RESULTS CALLS
 op_db table --calls CALLS --document DOCUMENT [--check] RESULTS...
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -1,7 +1,5 @@
 """The operators that must work: ExecuTorch's portable and quantized ones, and what else has a kernel here."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -84,7 +82,7 @@ def listed_operators(catalogs: Sequence[Path], symbols: Iterable[str]) -> list[O
         "quantized": list(_listed(kernels / "quantized" / "quantized.yaml")),
     }
     known = {name for names in groups.values() for name in names}
-    own = {entry["op"] for path in catalogs for entry in yaml.safe_load(path.read_text(encoding="utf-8"))}
+    own = {name for path in catalogs for entry in yaml.safe_load(path.read_text()) for name in entry["kernels"]}
     known |= set(symbols)
     groups["extra"] = [name for name in own - known if name.startswith("aten::") or name in _OWN]
     groups["symbols"] = list(symbols)

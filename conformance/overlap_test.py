@@ -1,7 +1,5 @@
 """Programs that lay the result of an operator over what it has checked, or make them one tensor: no access outside."""
 
-from __future__ import annotations
-
 import math
 import os
 from pathlib import Path

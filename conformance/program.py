@@ -1,7 +1,5 @@
 """Programs of one instruction: a call of an operator on inputs."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -1,7 +1,5 @@
 """Calls of every operator with every dtype: from PyTorch's own samples, made by hand, or cast from another dtype."""
 
-from __future__ import annotations
-
 import itertools
 import random
 import warnings

@@ -1,7 +1,5 @@
 """Calls of operators on numbers, with which programs compute sizes, and of those that read numbers of a tensor."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import operator

@@ -1,7 +1,5 @@
 """Tests that kernels write to the arguments that the operators' schemas and the registry name."""
 
-from __future__ import annotations
-
 import torch
 
 # Importing them defines the int8 operators of our own.

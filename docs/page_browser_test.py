@@ -1,7 +1,5 @@
 """Opens a page in Chromium: tools/pipeline/page has the tests that need none."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """Writes docs/passes.md from the table tools/pipeline/export/pipelines.py and the passes' doc strings."""
 
-from __future__ import annotations
-
 import argparse
 import ast
 import os

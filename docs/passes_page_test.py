@@ -1,7 +1,5 @@
 """docs/passes.md is what the table of passes says."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from docs.passes_page import page

@@ -1,7 +1,5 @@
 """docs/rules.md is what the doc strings say, and says something of everything that is public."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -5,10 +5,7 @@
 #include "kernels/soft_double.h"
 #include "runtime/kernel/constant_data.h"
 
-namespace torch {
-namespace executor {
-namespace native {
-namespace internal {
+namespace torch::executor::native::internal {
 
 using executorch::runtime::Result;
 
@@ -205,7 +202,4 @@ Scalar scalar(const EValue& value) {
   }
 }
 
-} // namespace internal
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native::internal

@@ -11,9 +11,7 @@
 #include <executorch/runtime/core/span.h>
 #include <executorch/runtime/kernel/kernel_runtime_context.h>
 
-namespace torch {
-namespace executor {
-namespace native {
+namespace torch::executor::native {
 
 using executorch::aten::ArrayRef;
 using executorch::aten::Scalar;
@@ -306,6 +304,4 @@ struct Boxed<kFn> {
 template <auto kFn, uint32_t kWrites = 0, bool kSetsShapes = false>
 constexpr auto boxed = internal::Boxed<kFn>::template checked<kWrites, kSetsShapes>();
 
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native

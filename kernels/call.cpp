@@ -2,9 +2,7 @@
 
 #include "kernels/util/checks.h"
 
-namespace torch {
-namespace executor {
-namespace native {
+namespace torch::executor::native {
 
 bool is_true(KernelRuntimeContext& ctx, const Tensor& condition) {
   const auto* const flags = static_cast<const uint8_t*>(condition.const_data_ptr());
@@ -30,6 +28,4 @@ bool is_true(KernelRuntimeContext& ctx, const EValue& condition) {
   return condition.payload.copyable_union.as_bool;
 }
 
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native

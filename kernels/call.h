@@ -16,9 +16,7 @@
  * constants as literals, tensors as TensorData and, of programs that compute numbers, values as
  * EValue. What an argument is converted to follows from the kernel's signature when it is compiled.
  */
-namespace torch {
-namespace executor {
-namespace native {
+namespace torch::executor::native {
 
 using executorch::runtime::internal::TensorData;
 
@@ -268,6 +266,4 @@ inline bool is_true(KernelRuntimeContext&, bool condition) {
   return condition;
 }
 
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native

@@ -4,9 +4,7 @@
 
 #include <executorch/runtime/core/exec_aten/exec_aten.h>
 
-namespace torch {
-namespace executor {
-namespace native {
+namespace torch::executor::native {
 
 using executorch::aten::ScalarType;
 
@@ -59,6 +57,4 @@ struct Selection {
 /// Every dtype and every variant: for tools that run any program.
 using SelectAll = Selection<~uint64_t{0}>;
 
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native

@@ -2,9 +2,7 @@
 
 #include <cstring>
 
-namespace torch {
-namespace executor {
-namespace native {
+namespace torch::executor::native {
 
 namespace {
 
@@ -117,6 +115,4 @@ double double_of(int64_t value) {
   return result;
 }
 
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native

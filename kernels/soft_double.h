@@ -9,9 +9,7 @@
  * floating point library of cores that have single precision only: integer
  * operations on IEEE 754 binary64.
  */
-namespace torch {
-namespace executor {
-namespace native {
+namespace torch::executor::native {
 
 /// The nearest float, the even one of two; infinite beyond the largest.
 float float_of(double value);
@@ -40,6 +38,4 @@ ET_INLINE double parameter_of<double>(double value) {
   return value;
 }
 
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native

@@ -4,8 +4,6 @@ Register numbers and bits: `ethosu.vela.ethos_u55_regs` in the wheel of ethos-u-
 `ethos_u85_interface.hpp` in its source distribution. They are the same as far as they are modelled.
 """
 
-from __future__ import annotations
-
 import struct
 
 from npu import ethos_u55, ethos_u85

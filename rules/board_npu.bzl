@@ -36,15 +36,13 @@ def _write_device(ctx, npu):
     source = ctx.actions.declare_file(ctx.label.name + "/npu_device.cpp")
     ctx.actions.write(source, """#include "firmware/ethos_u/driver.h"
 
-namespace torch_fusion {{
-namespace ethos_u {{
+namespace torch_fusion::ethos_u {{
 
 // Of the board {board}: base, interrupt, REGIONCFG, QCONFIG, memory, protection, wait_limit, timeout_ms,
 // cache, cache_size.
 extern const Device kDevice = {{{base}, {interrupt}, {regions}, {queue}, {{{memory}}}, {protection}, {wait_limit}, {timeout_ms}, {cache}, {cache_size}}};
 
-}} // namespace ethos_u
-}} // namespace torch_fusion
+}} // namespace torch_fusion::ethos_u
 """.format(
         board = board,
         base = npu["base"],

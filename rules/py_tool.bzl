@@ -175,14 +175,14 @@ py_tool = rule(
     },
 )
 
-# pytest's own cache and configuration can't be in runfiles; `importlib` keeps the directories of tests off the module
-# path.
+# pytest's own cache and configuration can't be in runfiles; it would record torch's debug log, which takes longer than the
+# tests; `importlib` keeps the directories of tests off the module path.
 _PYTEST = """\
 set -- "$@" {sources}
 [ -z "${{XML_OUTPUT_FILE:-}}" ] || set -- "--junitxml=$XML_OUTPUT_FILE" "$@"
 [ -z "${{TESTBRIDGE_TEST_ONLY:-}}" ] || set -- -k "$TESTBRIDGE_TEST_ONLY" "$@"
 cd "$runfiles/{workspace}"
-exec "$python" -m pytest -p no:cacheprovider --import-mode=importlib --rootdir=. --tb=short -q "$@"
+exec "$python" -m pytest -p no:cacheprovider -p no:logging --import-mode=importlib --rootdir=. --tb=short -q "$@"
 """
 
 def _py_tool_test_impl(ctx):

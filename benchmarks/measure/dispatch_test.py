@@ -1,7 +1,5 @@
 """Measures the call of an operator on a Cortex-M4, without its kernel: images that differ in nothing else."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -6,8 +6,6 @@ bytes are without those that any operator may share with others: code of the run
 arguments, conversion of numbers, and functions of the compiler's and C libraries. The total has all of it.
 """
 
-from __future__ import annotations
-
 import argparse
 import itertools
 import json

@@ -1,7 +1,5 @@
 """Tests the limits of images of one operator: the goals of the operators' flash and speed, on a Cortex-M4."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

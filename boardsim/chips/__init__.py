@@ -2,8 +2,6 @@
 is the model (boardsim.chip.Chip).
 """
 
-from __future__ import annotations
-
 import importlib
 import pkgutil
 

@@ -4,8 +4,6 @@ Unicorn has no Cortex-M55. This is the chip around it, for images of the same bo
 Cortex-M33: start-up, clocks, console and the NPU are those of the chip, instructions are not.
 """
 
-from __future__ import annotations
-
 from boardsim.address_map import NUMICRO_M55M1
 from boardsim.m55m1_peripherals import Clocks, Flash, Gpio, Lock, Power, Uart
 from boardsim.memory import Memory

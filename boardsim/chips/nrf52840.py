@@ -1,7 +1,5 @@
 """Models the nRF52840 by its Product Specification: its addresses ("Memory map"), and how it starts."""
 
-from __future__ import annotations
-
 from boardsim.address_map import NRF52840
 from boardsim.memory import Memory
 from boardsim.nrf52840_peripherals import Clock, Gpio, Nvmc, Uart, Watchdog

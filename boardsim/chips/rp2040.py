@@ -2,8 +2,6 @@
 Controlled Boot Sequence"). One Cortex-M0+ runs; the other waits in the boot ROM.
 """
 
-from __future__ import annotations
-
 import unicorn
 
 from boardsim.address_map import RP2040

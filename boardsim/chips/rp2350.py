@@ -2,8 +2,6 @@
 One Cortex-M33 runs, in secure state; the other waits in the boot ROM.
 """
 
-from __future__ import annotations
-
 from functools import partial
 
 from boardsim.address_map import RP2350

@@ -2,8 +2,6 @@
 modelled.
 """
 
-from __future__ import annotations
-
 from boardsim.address_map import STM32H743
 from boardsim.memory import Memory
 from boardsim.peripheral import Host, Peripheral

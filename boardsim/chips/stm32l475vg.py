@@ -1,7 +1,5 @@
 """STM32L475VG: RM0351 and data sheet DS10969."""
 
-from __future__ import annotations
-
 from boardsim.address_map import STM32L475
 from boardsim.peripheral import Host
 from boardsim.stm32 import Family, Layout, Pin, Stm32

@@ -1,7 +1,5 @@
 """STM32WB55RG: RM0434 and data sheet DS11929."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from boardsim.address_map import STM32WB55

@@ -3,8 +3,6 @@
 Each is an error with a name, and no access outside of the tensors.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import math

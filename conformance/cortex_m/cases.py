@@ -1,7 +1,5 @@
 """The cases of ExecuTorch's Cortex-M tests: programs, inputs, and expected outputs."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -7,8 +7,6 @@ file or folder below it) up to where they would start upstream's runner, and wri
 of Skipped tests, and of those that failed before they had a program.
 """
 
-from __future__ import annotations
-
 import contextlib
 import copy
 import importlib.util

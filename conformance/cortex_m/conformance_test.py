@@ -4,8 +4,6 @@ The environment says which: SUITES, files or folders of the wheel's `backends/co
 tests one is taken.
 """
 
-from __future__ import annotations
-
 import functools
 import os
 import pickle

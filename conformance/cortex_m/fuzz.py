@@ -10,8 +10,6 @@ the model before it is lowered. Models are chains of layers whose images grow an
 read again: the memory plan lets results take the place of operands that are still being read.
 """
 
-from __future__ import annotations
-
 import argparse
 import random
 import sys

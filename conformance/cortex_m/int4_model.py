@@ -1,7 +1,5 @@
 """Layers that can have int4 weights: odd counts, few channels, with and without bias and activation; rows, images."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 from torch.nn import functional

@@ -1,7 +1,5 @@
 """A checkpoint of quantization-aware training: what an emulated core returns is what it returns in PyTorch."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The model sine, trained, in int8: how far what emulated cores return is from the sine."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 
@@ -10,8 +8,9 @@ import torch
 
 from conformance.check import encode_input
 from tools.pipeline.export.options import Options
-from tools.pipeline.export.testing import SilentConsole, export_file
+from tools.pipeline.export.testing import export_file
 from tools.pipeline.train.train import train
+from tools.quiet.console import SilentConsole
 from tools.verify.run_pte.cases import Case, run_cases
 from tools.verify.run_pte.run_pte import read_runners
 

@@ -4,8 +4,6 @@ Their runner imports pandas, which nothing here calls: a table of executorch's p
 before any part of its backend is imported.
 """
 
-from __future__ import annotations
-
 import importlib
 import importlib.util
 import sys

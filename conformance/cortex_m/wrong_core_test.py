@@ -1,7 +1,5 @@
 """A program that was packed for another core, handed to an image at run time."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -7,8 +7,6 @@ run, and its outputs are compared with the quantized module's. Here the program 
     bazel run //conformance/ethos_u:arm_suite -- add conv2d      # those of these files
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys

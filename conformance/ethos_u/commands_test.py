@@ -1,7 +1,5 @@
 """The device refuses commands that reach beyond their memory, and no others: its check against the model of the NPU."""
 
-from __future__ import annotations
-
 import os
 import random
 from collections import Counter

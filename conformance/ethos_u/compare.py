@@ -1,7 +1,5 @@
 """Runs what Vela made of a network on the model of the NPU, and the TOSA that Vela was given on its reference model."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy

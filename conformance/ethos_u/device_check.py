@@ -1,7 +1,5 @@
 """The device's check of commands, firmware/ethos_u/commands.h, beside the model of the NPU."""
 
-from __future__ import annotations
-
 import struct
 import subprocess
 import tempfile

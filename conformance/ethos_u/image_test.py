@@ -1,7 +1,5 @@
 """The image of a board with an NPU, on one that isn't the program's, on none, and with damaged commands."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """Small networks, one an operator or a form of it, that the Ethos-U quantizer and partitioner take whole."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any

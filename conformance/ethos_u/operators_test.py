@@ -5,8 +5,6 @@ The device's check of commands takes all of them, and needs all of their memory.
 `ACCELERATORS`: "each" runs all networks on all configurations; otherwise every network runs on one of them, in turn.
 """
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

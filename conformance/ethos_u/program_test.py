@@ -1,7 +1,5 @@
 """A program of a board with an NPU: its delegate gives the golden outputs on the model of the NPU."""
 
-from __future__ import annotations
-
 import os
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Writes a program for an Ethos-U as ExecuTorch's own tools make it, with nothing of this project, and an example."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """An image for a board that no emulator here has: what can be seen of it without running it."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

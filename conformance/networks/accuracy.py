@@ -8,8 +8,6 @@ of each, the accuracies of those that classify, and median, worst and number bel
 that was interrupted goes on, and --against compares with the results of another one, such as of another commit.
 """
 
-from __future__ import annotations
-
 import argparse
 import io
 import json
@@ -26,9 +24,8 @@ from conformance.networks import trained
 from conformance.networks.sweep import snr
 from tools.pipeline.export.export import export
 from tools.pipeline.export.options import Options
-from tools.pipeline.export.testing import SilentConsole
 from tools.pipeline.train.train import train
-from tools.quiet.console import UserError, user_path
+from tools.quiet.console import SilentConsole, UserError, user_path
 from tools.quiet.tool import run_tool
 
 _CORE = "cortex-m4"

@@ -10,8 +10,6 @@ kernels the Cortex-M7 and M33 run, too, and on a Cortex-M55; the factors of cost
 ones.
 """
 
-from __future__ import annotations
-
 import argparse
 import io
 import json
@@ -39,8 +37,7 @@ from tools.pipeline.export.plan.plan_passes import optimize_plan
 from tools.pipeline.export.quantize import quantize
 from tools.pipeline.export.quantize.costs import Costs, work_of, work_of_group
 from tools.pipeline.export.quantize.float_work import Work, work_of_call
-from tools.pipeline.export.testing import SilentConsole
-from tools.quiet.console import UserError, user_path
+from tools.quiet.console import SilentConsole, UserError, user_path
 from tools.quiet.files import replace_text
 from tools.quiet.tool import run_tool
 from tools.verify.run_pte.cases import Case, run_cases

@@ -4,8 +4,6 @@ A model file for the exporter: each network is one of its entries(). They are ou
 larger ones of their kind are made of, so that what is said of them holds for those, too.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ A model file for the exporter, as networks.py is. Weights are random; statistics
 training on random images. `bazel run //conformance/networks:published` sweeps over them.
 """
 
-from __future__ import annotations
-
 import re
 import sys
 import types

@@ -3,8 +3,6 @@
 A model file for the exporter: each operator at each size is one of its entries().
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import SimpleNamespace

@@ -13,8 +13,6 @@ a sweep that was interrupted goes on, and other networks or boards are added. Wi
 written anew, docs/networks.md's for one.
 """
 
-from __future__ import annotations
-
 import argparse
 import io
 import json
@@ -33,8 +31,7 @@ from conformance.networks import networks
 from tools.artifacts.board.board import read_board
 from tools.pipeline.export.export import export
 from tools.pipeline.export.options import Options
-from tools.pipeline.export.testing import SilentConsole
-from tools.quiet.console import UserError, user_path
+from tools.quiet.console import SilentConsole, UserError, user_path
 from tools.quiet.files import reading, replace_text
 from tools.quiet.table import replace_table
 from tools.quiet.tool import run_tool

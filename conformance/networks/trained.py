@@ -4,8 +4,6 @@ A model file for the exporter: those of networks.py, with random weights, and ot
 digits first, as training is what makes channels and layers differ in size.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from types import SimpleNamespace
 
@@ -78,7 +76,7 @@ def mobilenet_v2() -> nn.Module:
 
 @_trained
 def mobilenet_v2_spread() -> nn.Module:
-    """Returns the same, whose channels are of several sizes, as years of weight decay leave those of published weights."""
+    """Returns the same with channels of several sizes, as years of weight decay leave those of published weights."""
     net = mobilenet_v2()
     for norm in (module for module in net.modules() if isinstance(module, nn.BatchNorm2d)):
         norm.weight.data = 0.5 * torch.randn_like(norm.weight).exp()

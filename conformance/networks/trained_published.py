@@ -10,8 +10,6 @@ what each network is for: on which share of the inputs it is right in float32, i
 chosen by default, and instructions and bytes of what runs on an emulated board, a Cortex-M4's unless told otherwise.
 """
 
-from __future__ import annotations
-
 import argparse
 import ctypes
 import functools

@@ -7,8 +7,6 @@ script uses what every release since 0.3 has, so that the programs differ by the
 does, also where its CUDA libraries are mere stand-ins: nothing of it is called.
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Programs of earlier ExecuTorch releases load and run, on this machine and on an emulated Cortex-M4."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Programs with VGF that cannot be run, or that return something else than they must."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

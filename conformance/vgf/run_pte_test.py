@@ -1,7 +1,5 @@
 """`run_pte` with a program for VGF, as it starts it."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

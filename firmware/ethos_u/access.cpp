@@ -13,8 +13,7 @@
 #define ETHOS_U_CORE_MAY_HAVE_DATA_CACHE
 #endif
 
-namespace torch_fusion {
-namespace ethos_u {
+namespace torch_fusion::ethos_u {
 namespace {
 
 struct Core {
@@ -47,8 +46,7 @@ void enable_interrupt(const Device& device, uint8_t priority) {
   enable_interrupt(core, device.interrupt, priority);
 }
 
-} // namespace ethos_u
-} // namespace torch_fusion
+} // namespace torch_fusion::ethos_u
 
 extern "C" {
 

@@ -8,8 +8,7 @@
 #include "firmware/ethos_u/payload.h"
 #include "runtime/kernel/constant_data.h"
 
-namespace torch_fusion {
-namespace ethos_u {
+namespace torch_fusion::ethos_u {
 
 using executorch::aten::Tensor;
 using executorch::runtime::ArrayRef;
@@ -125,5 +124,4 @@ Error Backend::execute(BackendExecutionContext& context, DelegateHandle* handle,
   return Error::Ok;
 }
 
-} // namespace ethos_u
-} // namespace torch_fusion
+} // namespace torch_fusion::ethos_u

@@ -2,8 +2,7 @@
 
 #include <executorch/runtime/backend/interface.h>
 
-namespace torch_fusion {
-namespace ethos_u {
+namespace torch_fusion::ethos_u {
 
 /**
  * ExecuTorch's `EthosUBackend`: runs delegates on the NPU of the board.
@@ -47,5 +46,4 @@ class Backend final : public executorch::runtime::BackendInterface {
 /// The image's backend in the registry.
 extern Backend backend;
 
-} // namespace ethos_u
-} // namespace torch_fusion
+} // namespace torch_fusion::ethos_u

@@ -16,8 +16,7 @@
 #include "firmware/ethos_u/commands.h"
 #include "firmware/ethos_u/payload.h"
 
-namespace torch_fusion {
-namespace ethos_u {
+namespace torch_fusion::ethos_u {
 namespace {
 
 using executorch::runtime::Error;
@@ -41,8 +40,7 @@ const char* judge(const char* bytes, size_t size, uint32_t cache_size) {
 }
 
 } // namespace
-} // namespace ethos_u
-} // namespace torch_fusion
+} // namespace torch_fusion::ethos_u
 
 int main(int argc, char** argv) {
   std::ifstream file(argc == 2 ? argv[1] : "", std::ios::binary);

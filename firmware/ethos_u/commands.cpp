@@ -9,8 +9,7 @@
 
 #include "firmware/ethos_u/registers.h"
 
-namespace torch_fusion {
-namespace ethos_u {
+namespace torch_fusion::ethos_u {
 
 using executorch::runtime::Error;
 
@@ -578,5 +577,4 @@ Error check_commands(const Payload& payload, uint32_t cache_size) {
   return Error::Ok;
 }
 
-} // namespace ethos_u
-} // namespace torch_fusion
+} // namespace torch_fusion::ethos_u

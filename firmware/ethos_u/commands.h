@@ -4,8 +4,7 @@
 
 #include "firmware/ethos_u/payload.h"
 
-namespace torch_fusion {
-namespace ethos_u {
+namespace torch_fusion::ethos_u {
 
 /**
  * Holds the commands of a payload to its memory, before an NPU executes them: reads of region 0
@@ -26,5 +25,4 @@ namespace ethos_u {
  */
 executorch::runtime::Error check_commands(const Payload& payload, uint32_t cache_size);
 
-} // namespace ethos_u
-} // namespace torch_fusion
+} // namespace torch_fusion::ethos_u

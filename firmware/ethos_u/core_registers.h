@@ -8,8 +8,7 @@
 /// `void barrier()`, a DSB. Addresses and bits: Armv8-M Architecture Reference Manual (DDI 0553),
 /// section D1.2, where the registers are listed by name; Armv7-M Architecture Reference Manual (DDI
 /// 0403E), B2.2.7, B3.2.8 and B3.4, has the same.
-namespace torch_fusion {
-namespace ethos_u {
+namespace torch_fusion::ethos_u {
 
 /// CCR, Configuration and Control Register. DC says whether the data cache is on; it is zero on
 /// cores without one.
@@ -55,5 +54,4 @@ void enable_interrupt(Core& core, uint32_t interrupt, uint8_t priority) {
   core.write(kIser + interrupt / 32 * 4, 1u << interrupt % 32);
 }
 
-} // namespace ethos_u
-} // namespace torch_fusion
+} // namespace torch_fusion::ethos_u

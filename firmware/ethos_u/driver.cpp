@@ -15,8 +15,7 @@ ET_WEAK uint32_t ethos_u_wait(uint32_t) {
 ET_WEAK void ethos_u_signal(void) {}
 }
 
-namespace torch_fusion {
-namespace ethos_u {
+namespace torch_fusion::ethos_u {
 
 using executorch::runtime::Error;
 
@@ -192,8 +191,7 @@ void handle_interrupt(const Device& device) {
   ethos_u_signal();
 }
 
-} // namespace ethos_u
-} // namespace torch_fusion
+} // namespace torch_fusion::ethos_u
 
 void ethos_u_count_cycles(uint64_t* cycles) {
   torch_fusion::ethos_u::counted_cycles = cycles;

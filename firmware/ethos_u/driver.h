@@ -6,8 +6,7 @@
 #include <executorch/runtime/core/error.h>
 #include <executorch/runtime/core/span.h>
 
-namespace torch_fusion {
-namespace ethos_u {
+namespace torch_fusion::ethos_u {
 
 /// The most regions that a command stream can refer to: base pointers of the NPU.
 inline constexpr uint32_t kMaxRegions = 8;
@@ -126,8 +125,7 @@ void enable_interrupt(const Device& device, uint8_t priority);
  */
 void handle_interrupt(const Device& device);
 
-} // namespace ethos_u
-} // namespace torch_fusion
+} // namespace torch_fusion::ethos_u
 
 extern "C" {
 /// Writes to, and reads from, a register. Functions of their own, which are never inlined: an

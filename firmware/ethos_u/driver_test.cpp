@@ -13,8 +13,7 @@
 #include "runtime/tests/check.h"
 #include "runtime/tests/log.h"
 
-namespace torch_fusion {
-namespace ethos_u {
+namespace torch_fusion::ethos_u {
 namespace {
 
 using executorch::runtime::Error;
@@ -289,8 +288,7 @@ void test_errors() {
 }
 
 } // namespace
-} // namespace ethos_u
-} // namespace torch_fusion
+} // namespace torch_fusion::ethos_u
 
 extern "C" {
 

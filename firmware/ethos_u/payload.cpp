@@ -6,8 +6,7 @@
 #include <executorch/runtime/platform/assert.h>
 #include <executorch/runtime/platform/log.h>
 
-namespace torch_fusion {
-namespace ethos_u {
+namespace torch_fusion::ethos_u {
 
 using executorch::runtime::Error;
 using executorch::runtime::Span;
@@ -163,5 +162,4 @@ Error parse(Span<const uint8_t> data, Payload& payload) {
   return is_sound ? Error::Ok : Error::DelegateInvalidCompatibility;
 }
 
-} // namespace ethos_u
-} // namespace torch_fusion
+} // namespace torch_fusion::ethos_u

@@ -6,8 +6,7 @@
 #include <executorch/runtime/core/error.h>
 #include <executorch/runtime/core/span.h>
 
-namespace torch_fusion {
-namespace ethos_u {
+namespace torch_fusion::ethos_u {
 
 /// A tensor at a delegate's boundary: its range in the memory that the NPU works in.
 struct TensorPlace {
@@ -46,5 +45,4 @@ executorch::runtime::Error parse(executorch::runtime::Span<const uint8_t> data, 
 /// Bytes of a tensor that parse() has checked.
 size_t size_of(const TensorPlace& place);
 
-} // namespace ethos_u
-} // namespace torch_fusion
+} // namespace torch_fusion::ethos_u

@@ -11,8 +11,7 @@
 #include "runtime/tests/check.h"
 #include "runtime/tests/log.h"
 
-namespace torch_fusion {
-namespace ethos_u {
+namespace torch_fusion::ethos_u {
 namespace {
 
 using executorch::runtime::Error;
@@ -170,8 +169,7 @@ void test_damaged() {
 }
 
 } // namespace
-} // namespace ethos_u
-} // namespace torch_fusion
+} // namespace torch_fusion::ethos_u
 
 int main() {
   using namespace torch_fusion::ethos_u;

@@ -6,8 +6,7 @@
 /// uses. The numbers are those of `ethosu.vela.ethos_u55_regs` in the wheel of ethos-u-vela and,
 /// for U85, of `ethos_u85_interface.hpp` in its source distribution; the names are Arm's (102420,
 /// Ethos-U55 NPU Technical Reference Manual, section 4.4 "Register descriptions").
-namespace torch_fusion {
-namespace ethos_u {
+namespace torch_fusion::ethos_u {
 
 enum class Register : uint32_t {
   kId = 0x000,
@@ -59,5 +58,4 @@ enum Command : uint32_t {
 /// Bits of RESET and PROT.
 enum Protection : uint32_t { kPrivileged = 1u << 0, kNonSecure = 1u << 1 };
 
-} // namespace ethos_u
-} // namespace torch_fusion
+} // namespace torch_fusion::ethos_u

@@ -1,7 +1,5 @@
 """Tests that each board's image is at the address that its chip and boot loader want; nothing need run it."""
 
-from __future__ import annotations
-
 import os
 import struct
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Tests LED, button, watchdog and sleep of boards on the board simulator."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from pathlib import Path

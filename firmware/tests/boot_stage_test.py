@@ -1,7 +1,5 @@
 """Tests the second stage of the Pico's boot on the board simulator: the needs of boot ROM and flash."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -2,8 +2,6 @@
 has when there is none of that name.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """The application's answers to lines of numbers from the console."""
 
-from __future__ import annotations
-
 import os
 import selectors
 import subprocess

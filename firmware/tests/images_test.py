@@ -1,7 +1,5 @@
 """Real images in the emulator: how one can end, each told apart, with its console; and what firmware/libc computes."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Images whose program the build has compiled have nothing of what checks a .pte when it is loaded."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Images that are built for measuring say what each operator took, and others have nothing of that in them."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """The USB serial port of the Pico 2 W and the Pico: a simulated host enumerates it, opens it and uses the console."""
 
-from __future__ import annotations
-
 import os
 import struct
 from pathlib import Path

@@ -2,10 +2,7 @@
 
 #include "kernels/cortex_m/packed_scale.h"
 
-namespace torch {
-namespace executor {
-namespace native {
-namespace cortex_m {
+namespace torch::executor::native::cortex_m {
 
 namespace {
 
@@ -47,7 +44,4 @@ void channelwise(const PackedParts& parts, int32_t pixels, const int8_t* in, int
   }
 }
 
-} // namespace cortex_m
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native::cortex_m

@@ -4,10 +4,7 @@
 
 #include "kernels/cortex_m/packed.h"
 
-namespace torch {
-namespace executor {
-namespace native {
-namespace cortex_m {
+namespace torch::executor::native::cortex_m {
 
 /// Returns whether each output of a depthwise layer is of one input: a factor and a term for every
 /// channel, as of batch normalization. No layer that is arranged for MVE is one.
@@ -22,7 +19,4 @@ inline bool is_channelwise(const PackedLayer& layer) {
 /// by channel. An output may be at the address of its input, or before it.
 void channelwise(const PackedParts& parts, int32_t pixels, const int8_t* in, int8_t* out);
 
-} // namespace cortex_m
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native::cortex_m

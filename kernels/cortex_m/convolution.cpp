@@ -6,10 +6,7 @@
 #include "kernels/cortex_m/dot.h"
 #include "kernels/cortex_m/packed_scale.h"
 
-namespace torch {
-namespace executor {
-namespace native {
-namespace cortex_m {
+namespace torch::executor::native::cortex_m {
 
 namespace {
 
@@ -791,7 +788,4 @@ void transpose_convolution(
   }
 }
 
-} // namespace cortex_m
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native::cortex_m

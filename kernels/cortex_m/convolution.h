@@ -2,10 +2,7 @@
 
 #include "kernels/cortex_m/image.h"
 
-namespace torch {
-namespace executor {
-namespace native {
-namespace cortex_m {
+namespace torch::executor::native::cortex_m {
 
 /// The parameters of convolutions, beside their tensors. Weights are int8.
 struct ConvolutionParameters {
@@ -51,7 +48,4 @@ void transpose_convolution(
     const Image& out_shape,
     int8_t* out);
 
-} // namespace cortex_m
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native::cortex_m

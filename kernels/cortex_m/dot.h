@@ -7,10 +7,7 @@
 #include <arm_mve.h>
 #endif
 
-namespace torch {
-namespace executor {
-namespace native {
-namespace cortex_m {
+namespace torch::executor::native::cortex_m {
 
 /// The sum of `(x[i] + x_offset) * (w[i] + w_offset)` modulo 2^32, for offsets of 9 bits; that of
 /// `w` is zero unless `kBothOffsets`.
@@ -103,7 +100,4 @@ ET_INLINE void dot_two(
 #endif
 }
 
-} // namespace cortex_m
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native::cortex_m

@@ -9,10 +9,7 @@
 #include <arm_acle.h>
 #endif
 
-namespace torch {
-namespace executor {
-namespace native {
-namespace cortex_m {
+namespace torch::executor::native::cortex_m {
 
 /// Operations on pairs of 16-bit numbers in a word (Armv7-M Architecture Reference Manual, A4.4.3
 /// and A4.4.4), and some that cores without the DSP extension, and this machine's tests, have in
@@ -209,7 +206,4 @@ constexpr uint32_t two_halves(int32_t low, int32_t high) {
 #endif
 }
 
-} // namespace cortex_m
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native::cortex_m

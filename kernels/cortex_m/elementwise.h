@@ -3,10 +3,7 @@
 #include "kernels/cortex_m/requantize.h"
 #include "kernels/cortex_m/runs.h"
 
-namespace torch {
-namespace executor {
-namespace native {
-namespace cortex_m {
+namespace torch::executor::native::cortex_m {
 
 /// The parameters of quantized_add: those of both inputs and the output.
 struct AddParameters {
@@ -56,7 +53,4 @@ void choose(const Rows& rows, const int8_t* a, const int8_t* b, int8_t* out);
 /// Sets out[i] = table[in[i * step] + 128].
 void look_up(const int8_t* table, const int8_t* in, int32_t step, int8_t* out, size_t count);
 
-} // namespace cortex_m
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native::cortex_m

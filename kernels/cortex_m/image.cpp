@@ -2,20 +2,12 @@
 
 #include "kernels/util/loop_nest.h"
 
-namespace torch {
-namespace executor {
-namespace native {
-namespace cortex_m {
+namespace torch::executor::native::cortex_m {
 
 bool describe_image(KernelRuntimeContext& ctx, const Tensor& tensor, Image& image) {
   const size_t dims = tensor.sizes().size();
-  KERNEL_CHECK(
-      ctx,
-      dims == 3 || dims == 4,
-      InvalidArgument,
-      false,
-      "A tensor has %zu dims; the operator takes 3 or 4",
-      dims);
+  CHECK_ARGUMENT(
+      ctx, dims == 3 || dims == 4, "A tensor has %zu dims; the operator takes 3 or 4", dims);
   int32_t strides[kMaxDims];
   strides_of(tensor, strides);
   const size_t first = dims - 3;
@@ -49,12 +41,8 @@ bool has_channels_last(const Tensor& tensor) {
 }
 
 bool check_pair(KernelRuntimeContext& ctx, const ArrayRef<int64_t>& values, int32_t low) {
-  KERNEL_CHECK(
-      ctx, values.size() == 2, InvalidArgument, false, "A list does not have two elements");
+  CHECK_ARGUMENT(ctx, values.size() == 2, "A list does not have two elements");
   return in_range(ctx, values, low, 0x7fff);
 }
 
-} // namespace cortex_m
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native::cortex_m

@@ -3,10 +3,7 @@
 #include "kernels/cortex_m/requantize.h"
 #include "kernels/util/window.h"
 
-namespace torch {
-namespace executor {
-namespace native {
-namespace cortex_m {
+namespace torch::executor::native::cortex_m {
 
 /// A batch of images [batch, channels, height, width] in any dim order: sizes, and distances in
 /// elements between neighbours.
@@ -55,7 +52,4 @@ struct Taps {
   }
 };
 
-} // namespace cortex_m
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native::cortex_m

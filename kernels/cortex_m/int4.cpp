@@ -7,10 +7,7 @@
 #include "kernels/cortex_m/packed_mve.h"
 #endif
 
-namespace torch {
-namespace executor {
-namespace native {
-namespace cortex_m {
+namespace torch::executor::native::cortex_m {
 
 namespace {
 
@@ -326,7 +323,4 @@ void packed_int4(const int8_t* packed, const int8_t* in, int32_t rows, int8_t* o
   packed_int4(packed_parts(packed, kind, counts), in, rows, out);
 }
 
-} // namespace cortex_m
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native::cortex_m

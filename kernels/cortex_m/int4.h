@@ -2,10 +2,7 @@
 
 #include "kernels/cortex_m/packed.h"
 
-namespace torch {
-namespace executor {
-namespace native {
-namespace cortex_m {
+namespace torch::executor::native::cortex_m {
 
 /**
  * Computes a packed layer with int4 weights: maps `rows` vectors, or pixels of channels-last
@@ -17,7 +14,4 @@ void packed_int4(const PackedParts& parts, const int8_t* in, int32_t rows, int8_
 /// Does the same for a packed constant that the build has checked.
 void packed_int4(const int8_t* packed, const int8_t* in, int32_t rows, int8_t* out);
 
-} // namespace cortex_m
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native::cortex_m

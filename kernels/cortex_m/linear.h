@@ -2,10 +2,7 @@
 
 #include "kernels/cortex_m/requantize.h"
 
-namespace torch {
-namespace executor {
-namespace native {
-namespace cortex_m {
+namespace torch::executor::native::cortex_m {
 
 /// The parameters of matrix products, beside their tensors.
 struct MatmulParameters {
@@ -28,7 +25,4 @@ void matmul(
     int32_t inner,
     int8_t* out);
 
-} // namespace cortex_m
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native::cortex_m

@@ -6,10 +6,7 @@
 #include "kernels/cortex_m/requantize.h"
 #include "kernels/math/round.h"
 
-namespace torch {
-namespace executor {
-namespace native {
-namespace cortex_m {
+namespace torch::executor::native::cortex_m {
 
 namespace {
 
@@ -161,7 +158,4 @@ void normalize(const Normalization& norm, const int8_t* in, int8_t* out) {
   }
 }
 
-} // namespace cortex_m
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native::cortex_m

@@ -2,10 +2,7 @@
 
 #include <cstdint>
 
-namespace torch {
-namespace executor {
-namespace native {
-namespace cortex_m {
+namespace torch::executor::native::cortex_m {
 
 /// Most values that are normalized together: their squares have a sum of 32 bits then.
 constexpr int32_t kMaxNormalized = 0xffff;
@@ -37,7 +34,4 @@ struct Normalization {
 /// in single precision that IEEE 754 rounds the same everywhere.
 void normalize(const Normalization& norm, const int8_t* in, int8_t* out);
 
-} // namespace cortex_m
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native::cortex_m

@@ -1,9 +1,6 @@
 #include "kernels/cortex_m/op_convolution.h"
 
-namespace torch {
-namespace executor {
-namespace native {
-namespace cortex_m {
+namespace torch::executor::native::cortex_m {
 
 namespace {
 
@@ -20,13 +17,8 @@ bool check_per_channel(
       "%s has dtype %d; it has to be int32",
       name,
       static_cast<int>(tensor.scalar_type()));
-  KERNEL_CHECK(
-      ctx,
-      tensor.numel() == channels,
-      InvalidArgument,
-      false,
-      "%s does not have one element per output channel",
-      name);
+  CHECK_ARGUMENT(
+      ctx, tensor.numel() == channels, "%s does not have one element per output channel", name);
   return true;
 }
 
@@ -43,12 +35,7 @@ bool check_parameters(
   if (!check_int8(ctx, input, weight, out)) {
     return false;
   }
-  KERNEL_CHECK(
-      ctx,
-      input.dim() == 4 && weight.dim() == 4,
-      InvalidArgument,
-      false,
-      "input and weight do not have 4 dims");
+  CHECK_ARGUMENT(ctx, input.dim() == 4 && weight.dim() == 4, "input and weight do not have 4 dims");
   if (!contiguous_or_fail(ctx, weight) || !check_pair(ctx, arguments.stride, 1) ||
       !check_pair(ctx, arguments.padding, 0) || !check_pair(ctx, arguments.dilation, 1) ||
       !check_offset(ctx, arguments.input_offset, parameters.input_offset) ||
@@ -57,11 +44,9 @@ bool check_parameters(
     return false;
   }
   const auto sizes = weight.sizes();
-  KERNEL_CHECK(
+  CHECK_ARGUMENT(
       ctx,
       arguments.layout == WeightLayout::OHWI || sizes[0] == 1,
-      InvalidArgument,
-      false,
       "weight is not [1, height, width, out]");
   const int32_t channels = arguments.out_channels();
   if ((bias.has_value() && !check_per_channel(ctx, *bias, channels, "bias")) ||
@@ -122,14 +107,12 @@ bool transpose_sizes(
     const int64_t out = (int64_t{input.sizes()[2 + i]} - 1) * arguments.stride[i] -
         2 * arguments.padding[i] + arguments.dilation[i] * (int64_t{window.kernel} - 1) +
         output_padding[i] + 1;
-    KERNEL_CHECK(
+    CHECK_ARGUMENT(
         ctx,
         input.sizes()[2 + i] > 0 && window.kernel > 0 && out > 0 && out < 0x10000000 &&
             output_padding[i] < (arguments.stride[i] > arguments.dilation[i]
                                      ? arguments.stride[i]
                                      : arguments.dilation[i]),
-        InvalidArgument,
-        false,
         "The sizes, padding or output_padding of a transposed convolution do not fit together");
     window.in = static_cast<int32_t>(out);
     window.stride = static_cast<int32_t>(arguments.stride[i]);
@@ -207,7 +190,4 @@ void run_transpose(
       out);
 }
 
-} // namespace cortex_m
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native::cortex_m

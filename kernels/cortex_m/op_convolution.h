@@ -5,10 +5,7 @@
 #include "kernels/cortex_m/convolution.h"
 #include "kernels/util/shape.h"
 
-namespace torch {
-namespace executor {
-namespace native {
-namespace cortex_m {
+namespace torch::executor::native::cortex_m {
 
 /// The dims of a weight that have the output channels and the kernel's height and width.
 enum class WeightLayout { OHWI, IHWO };
@@ -217,7 +214,4 @@ Tensor& quantized_transpose_conv2d_out(
       out);
 }
 
-} // namespace cortex_m
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native::cortex_m

@@ -4,10 +4,7 @@
 #include "kernels/cortex_m/runs.h"
 #include "kernels/util/dtypes.h"
 
-namespace torch {
-namespace executor {
-namespace native {
-namespace cortex_m {
+namespace torch::executor::native::cortex_m {
 
 /// Calls `go(rows, a, b, out)` for the rows of two int8 inputs that broadcast.
 template <class S, class Go>
@@ -153,7 +150,4 @@ Tensor& quantized_activation_out(
   return out;
 }
 
-} // namespace cortex_m
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native::cortex_m

@@ -1,9 +1,6 @@
 #include "kernels/cortex_m/op_int4.h"
 
-namespace torch {
-namespace executor {
-namespace native {
-namespace cortex_m {
+namespace torch::executor::native::cortex_m {
 
 bool check_packed_int4(
     KernelRuntimeContext& ctx,
@@ -17,16 +14,11 @@ bool check_packed_int4(
     return false;
   }
   const auto in_sizes = input.sizes();
-  KERNEL_CHECK(
+  CHECK_ARGUMENT(
       ctx,
       dim < in_sizes.size() && in_sizes[dim] == parts.inner,
-      InvalidArgument,
-      false,
       "input does not have the features that its layer was packed for");
   return true;
 }
 
-} // namespace cortex_m
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native::cortex_m

@@ -3,10 +3,7 @@
 #include "kernels/cortex_m/int4.h"
 #include "kernels/cortex_m/op_packed.h"
 
-namespace torch {
-namespace executor {
-namespace native {
-namespace cortex_m {
+namespace torch::executor::native::cortex_m {
 
 /// Checks a packed layer with int4 weights against its input, whose dimension `dim` has the
 /// channels, and the size of its output.
@@ -34,11 +31,9 @@ bool int4_shape_out(
     return resize_out(ctx, out, sizes);
   } else {
     // Static shapes, which the export checks, need no more than this for memory safety.
-    KERNEL_CHECK(
+    CHECK_ARGUMENT(
         ctx,
         int64_t{input.numel() / parts.inner} * channels == out.numel(),
-        InvalidArgument,
-        false,
         "out does not have the elements that the layer computes");
     return true;
   }
@@ -85,7 +80,4 @@ Tensor& packed_pointwise_int4_out(
   return out;
 }
 
-} // namespace cortex_m
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native::cortex_m

@@ -4,10 +4,7 @@
 
 #include "kernels/util/loop_nest.h"
 
-namespace torch {
-namespace executor {
-namespace native {
-namespace cortex_m {
+namespace torch::executor::native::cortex_m {
 
 bool permute(
     KernelRuntimeContext& ctx,
@@ -27,11 +24,9 @@ bool permute(
     seen |= 1u << dim;
     view.append(from.shape.sizes[dim], from.strides[dim]);
   }
-  KERNEL_CHECK(
+  CHECK_ARGUMENT(
       ctx,
       perm.size() == static_cast<size_t>(dims) && seen == (1u << dims) - 1,
-      InvalidArgument,
-      false,
       "perm is not a permutation of the dims");
   return true;
 }
@@ -46,22 +41,15 @@ bool check_pad(
     PadShape& shape,
     Shape& sizes) {
   const size_t dims = static_cast<size_t>(input.dim());
-  KERNEL_CHECK(
+  CHECK_ARGUMENT(
       ctx,
       dims >= 1 && dims <= 4 && pre_pad.size() == 4 && post_pad.size() == 4,
-      InvalidArgument,
-      false,
       "The tensor to pad does not have one to four dims, or a list four elements");
   if (!check_int8(ctx, input, out) || !in_range(ctx, pre_pad, 0, 0x7fff) ||
       !in_range(ctx, post_pad, 0, 0x7fff)) {
     return false;
   }
-  KERNEL_CHECK(
-      ctx,
-      pad_value >= -128 && pad_value <= 127,
-      InvalidArgument,
-      false,
-      "The value to pad with is not int8");
+  CHECK_ARGUMENT(ctx, pad_value >= -128 && pad_value <= 127, "The value to pad with is not int8");
   // This is the dim at each position in memory. The dialect treats tensors with an ambiguous memory
   // order (one channel, or one pixel) as channels last.
   uint8_t order[4] = {0, 1, 2, 3};
@@ -80,11 +68,9 @@ bool check_pad(
     shape.after[i] = static_cast<int32_t>(post_pad[i]);
     shape.sizes[i] = 1;
     if (i + dims < 4) {
-      KERNEL_CHECK(
+      CHECK_ARGUMENT(
           ctx,
           shape.before[i] == 0 && shape.after[i] == 0,
-          InvalidArgument,
-          false,
           "A dim is padded that the tensor does not have");
       continue;
     }
@@ -120,7 +106,4 @@ bool check_pad(
   return true;
 }
 
-} // namespace cortex_m
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native::cortex_m

@@ -4,10 +4,7 @@
 #include "kernels/cortex_m/requantize.h"
 #include "kernels/util/view.h"
 
-namespace torch {
-namespace executor {
-namespace native {
-namespace cortex_m {
+namespace torch::executor::native::cortex_m {
 
 /// The input seen with its dims permuted. Fails the context and returns false if `perm` is no
 /// permutation.
@@ -60,7 +57,4 @@ Tensor& pad_out(
   return out;
 }
 
-} // namespace cortex_m
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native::cortex_m

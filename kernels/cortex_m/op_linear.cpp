@@ -1,9 +1,6 @@
 #include "kernels/cortex_m/op_linear.h"
 
-namespace torch {
-namespace executor {
-namespace native {
-namespace cortex_m {
+namespace torch::executor::native::cortex_m {
 
 bool check_linear(
     KernelRuntimeContext& ctx,
@@ -18,18 +15,14 @@ bool check_linear(
     return false;
   }
   const auto in_sizes = input.sizes();
-  KERNEL_CHECK(
+  CHECK_ARGUMENT(
       ctx,
       weights.dim() == 2 && in_sizes.size() >= 1 &&
           in_sizes[in_sizes.size() - 1] == weights.sizes()[1],
-      InvalidArgument,
-      false,
       "weights is not [out_features, in_features]");
-  KERNEL_CHECK(
+  CHECK_ARGUMENT(
       ctx,
       arguments.multipliers.size() >= 1 && arguments.shifts.size() >= 1,
-      InvalidArgument,
-      false,
       "A list of multipliers or shifts is empty");
   if (!check_offset(ctx, arguments.filter_offset, parameters.right_offset) ||
       !check_offset(ctx, arguments.input_offset, parameters.left_offset) ||
@@ -50,11 +43,9 @@ bool check_linear(
         InvalidType,
         false,
         "bias or kernel_sum is not int32");
-    KERNEL_CHECK(
+    CHECK_ARGUMENT(
         ctx,
         starts->numel() == weights.sizes()[0],
-        InvalidArgument,
-        false,
         "bias or kernel_sum does not have one element per output feature");
     prepared.start = starts->const_data_ptr<int32_t>();
   }
@@ -79,11 +70,9 @@ bool check_batch_matmul(
   }
   const auto left = lhs.sizes();
   const auto right = rhs_transposed.sizes();
-  KERNEL_CHECK(
+  CHECK_ARGUMENT(
       ctx,
       left.size() == 3 && right.size() == 3 && left[0] == right[0] && left[2] == right[2],
-      InvalidArgument,
-      false,
       "lhs and rhs_transposed are not [batch, rows, inner] and [batch, columns, inner]");
   if (!check_offset(ctx, arguments.lhs_zero_point, parameters.left_offset) ||
       !check_offset(ctx, arguments.rhs_zero_point, parameters.right_offset) ||
@@ -98,7 +87,4 @@ bool check_batch_matmul(
   return true;
 }
 
-} // namespace cortex_m
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native::cortex_m

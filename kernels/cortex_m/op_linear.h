@@ -5,10 +5,7 @@
 #include "kernels/cortex_m/linear.h"
 #include "kernels/util/shape.h"
 
-namespace torch {
-namespace executor {
-namespace native {
-namespace cortex_m {
+namespace torch::executor::native::cortex_m {
 
 /// The arguments of a linear layer, in the order of its schema.
 struct LinearArguments {
@@ -146,7 +143,4 @@ Tensor& quantized_batch_matmul_out(
   return out;
 }
 
-} // namespace cortex_m
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native::cortex_m

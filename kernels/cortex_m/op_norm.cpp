@@ -3,10 +3,7 @@
 #include "kernels/cortex_m/image.h"
 #include "kernels/soft_double.h"
 
-namespace torch {
-namespace executor {
-namespace native {
-namespace cortex_m {
+namespace torch::executor::native::cortex_m {
 
 bool check_norm(
     KernelRuntimeContext& ctx,
@@ -29,19 +26,15 @@ bool check_norm(
       InvalidType,
       false,
       "A normalization's weights have to be int16, its biases int32");
-  KERNEL_CHECK(
+  CHECK_ARGUMENT(
       ctx,
       weight.numel() > 0 && weight.numel() <= kMaxNormalized && bias.numel() == weight.numel() &&
           input.numel() % weight.numel() == 0,
-      InvalidArgument,
-      false,
       "A normalization's weights and biases are none of its input's");
   // This is also false for NaN.
-  KERNEL_CHECK(
+  CHECK_ARGUMENT(
       ctx,
       epsilon >= 0.0f && arguments.shift >= 0 && arguments.shift < 31,
-      InvalidArgument,
-      false,
       "A normalization's epsilon or shift is out of range");
   norm.weight = weight.const_data_ptr<int16_t>();
   norm.bias = bias.const_data_ptr<int32_t>();
@@ -62,12 +55,10 @@ bool split_channels(
     Normalization& norm) {
   const auto sizes = input.sizes();
   const int32_t channels = norm.channels;
-  KERNEL_CHECK(
+  CHECK_ARGUMENT(
       ctx,
       sizes.size() >= 2 && sizes[1] == channels && groups > 0 && groups <= channels &&
           channels % groups == 0 && input.numel() > 0,
-      InvalidArgument,
-      false,
       "A normalization's groups are none of its input's channels");
   const bool is_contiguous_input = is_contiguous(input);
   KERNEL_CHECK(
@@ -80,17 +71,12 @@ bool split_channels(
   norm.pixels = static_cast<int32_t>(input.numel()) / (sizes[0] * channels);
   norm.channel_step = is_contiguous_input ? norm.pixels : 1;
   norm.pixel_step = is_contiguous_input ? 1 : channels;
-  KERNEL_CHECK(
+  CHECK_ARGUMENT(
       ctx,
       norm.pixels <= kMaxNormalized / norm.channels,
-      InvalidArgument,
-      false,
       "A normalization's groups have more than %d values",
       static_cast<int>(kMaxNormalized));
   return true;
 }
 
-} // namespace cortex_m
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native::cortex_m

@@ -6,10 +6,7 @@
 #include "kernels/cortex_m/requantize.h"
 #include "kernels/util/shape.h"
 
-namespace torch {
-namespace executor {
-namespace native {
-namespace cortex_m {
+namespace torch::executor::native::cortex_m {
 
 /// The arguments of a normalization beside its images, in the order of its schema.
 struct NormArguments {
@@ -101,7 +98,4 @@ Tensor& group_norm_out(
   return out;
 }
 
-} // namespace cortex_m
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native::cortex_m

@@ -1,20 +1,15 @@
 #include "kernels/cortex_m/op_packed.h"
 
-namespace torch {
-namespace executor {
-namespace native {
-namespace cortex_m {
+namespace torch::executor::native::cortex_m {
 
 namespace {
 
 /// Fails the context (InvalidArgument) and returns false unless there is scratch memory enough.
 bool check_scratch(KernelRuntimeContext& ctx, const Tensor& scratch, int64_t needed) {
-  KERNEL_CHECK(
+  CHECK_ARGUMENT(
       ctx,
       static_cast<int64_t>(scratch.nbytes()) >= needed &&
           (reinterpret_cast<uintptr_t>(scratch.const_data_ptr()) & 3) == 0,
-      InvalidArgument,
-      false,
       "scratch has %zu bytes, and the layer needs %d",
       scratch.nbytes(),
       static_cast<int>(needed));
@@ -39,11 +34,9 @@ bool check_packed_images(
   }
   const PackedLayer& layer = *parts.layer;
   const auto in_sizes = input.sizes();
-  KERNEL_CHECK(
+  CHECK_ARGUMENT(
       ctx,
       in_sizes.size() == 4 && in_sizes[1] == layer.in_channels,
-      InvalidArgument,
-      false,
       "input does not have the channels that its layer was packed for");
   KERNEL_CHECK(
       ctx,
@@ -94,11 +87,9 @@ bool check_packed_linear(
     return false;
   }
   const auto in_sizes = input.sizes();
-  KERNEL_CHECK(
+  CHECK_ARGUMENT(
       ctx,
       !in_sizes.empty() && in_sizes.back() == parts.inner,
-      InvalidArgument,
-      false,
       "input does not have the features that its layer was packed for");
   return true;
 }
@@ -114,7 +105,4 @@ bool check_packed_rows(
       check_scratch(ctx, scratch, linear_rows_scratch(parts));
 }
 
-} // namespace cortex_m
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native::cortex_m

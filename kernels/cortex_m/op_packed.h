@@ -4,10 +4,7 @@
 #include "kernels/cortex_m/packed_layers.h"
 #include "kernels/util/shape.h"
 
-namespace torch {
-namespace executor {
-namespace native {
-namespace cortex_m {
+namespace torch::executor::native::cortex_m {
 
 /// A way to compute packed layers of a kind on images: the layers that it takes, and the bytes of
 /// scratch memory that it needs for them.
@@ -153,11 +150,9 @@ bool size_rows(
     return resize_out(ctx, out, sizes);
   }
   // Static shapes, which the export checks, need no more than this for memory safety.
-  KERNEL_CHECK(
+  CHECK_ARGUMENT(
       ctx,
       int64_t{rows} * channels == out.numel(),
-      InvalidArgument,
-      false,
       "out does not have the elements that the layer computes");
   return true;
 }
@@ -209,7 +204,4 @@ Tensor& packed_linear_rows_out(
   return out;
 }
 
-} // namespace cortex_m
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native::cortex_m

@@ -1,9 +1,6 @@
 #include "kernels/cortex_m/op_pool.h"
 
-namespace torch {
-namespace executor {
-namespace native {
-namespace cortex_m {
+namespace torch::executor::native::cortex_m {
 
 bool check_pool(
     KernelRuntimeContext& ctx,
@@ -14,11 +11,9 @@ bool check_pool(
     const Tensor& out,
     PoolWindows& windows,
     Shape& sizes) {
-  KERNEL_CHECK(
+  CHECK_ARGUMENT(
       ctx,
       kernel_size.size() == 1 || kernel_size.size() == 2,
-      InvalidArgument,
-      false,
       "kernel_size does not have one or two elements");
   Image image;
   if (!check_int8(ctx, input, out) || !in_range(ctx, kernel_size, 1, 0x7fff) ||
@@ -35,12 +30,10 @@ bool check_pool(
       !width.set(ctx, stride, padding, {}, 1, false)) {
     return false;
   }
-  KERNEL_CHECK(
+  CHECK_ARGUMENT(
       ctx,
       2 * height.padding <= height.kernel && 2 * width.padding <= width.kernel &&
           image.height > 0 && image.width > 0,
-      InvalidArgument,
-      false,
       "padding is more than half of kernel_size, or input has an empty plane");
   for (size_t i = 0; i + 2 < input.sizes().size(); ++i) {
     sizes.append(input.sizes()[i]);
@@ -50,7 +43,4 @@ bool check_pool(
   return true;
 }
 
-} // namespace cortex_m
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native::cortex_m

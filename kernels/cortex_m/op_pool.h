@@ -4,10 +4,7 @@
 #include "kernels/cortex_m/pool.h"
 #include "kernels/util/shape.h"
 
-namespace torch {
-namespace executor {
-namespace native {
-namespace cortex_m {
+namespace torch::executor::native::cortex_m {
 
 /// Performs the common checks of poolings, and computes the windows and the output's shape.
 bool check_pool(
@@ -139,7 +136,4 @@ Tensor& quantized_max_pool2d_out(
   return out;
 }
 
-} // namespace cortex_m
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native::cortex_m

@@ -3,10 +3,7 @@
 #include "kernels/cortex_m/image.h"
 #include "kernels/cortex_m/requantize.h"
 
-namespace torch {
-namespace executor {
-namespace native {
-namespace cortex_m {
+namespace torch::executor::native::cortex_m {
 
 bool check_prelu(
     KernelRuntimeContext& ctx,
@@ -28,13 +25,11 @@ bool check_prelu(
       false,
       "A PReLU's factors have to be int32");
   constexpr int64_t kLargest = int64_t{1} << kMaxPreluShift;
-  KERNEL_CHECK(
+  CHECK_ARGUMENT(
       ctx,
       sizes.size() >= 2 && sizes[1] == arguments.negative.numel() && arguments.shift >= 0 &&
           arguments.shift <= kMaxPreluShift && arguments.positive >= 0 &&
           arguments.positive <= kLargest,
-      InvalidArgument,
-      false,
       "A PReLU's factors are none of its input's, or out of range");
   const bool is_contiguous_input = is_contiguous(input);
   KERNEL_CHECK(
@@ -62,7 +57,4 @@ bool check_prelu(
   return true;
 }
 
-} // namespace cortex_m
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native::cortex_m

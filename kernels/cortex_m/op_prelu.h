@@ -3,10 +3,7 @@
 #include "kernels/cortex_m/prelu.h"
 #include "kernels/util/shape.h"
 
-namespace torch {
-namespace executor {
-namespace native {
-namespace cortex_m {
+namespace torch::executor::native::cortex_m {
 
 /// The arguments of PReLU beside its images, in the order of its schema.
 struct PreluArguments {
@@ -52,7 +49,4 @@ Tensor& prelu_out(
   return out;
 }
 
-} // namespace cortex_m
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native::cortex_m

@@ -1,9 +1,6 @@
 #include "kernels/cortex_m/op_quantize.h"
 
-namespace torch {
-namespace executor {
-namespace native {
-namespace cortex_m {
+namespace torch::executor::native::cortex_m {
 
 bool check_quantization(
     KernelRuntimeContext& ctx,
@@ -14,19 +11,13 @@ bool check_quantization(
     ScalarType dtype,
     Quantization& quantization) {
   const float factor = float_of(scale);
-  KERNEL_CHECK(
-      ctx,
-      factor >= 1e-37f && factor <= 1e37f,
-      InvalidArgument,
-      false,
-      "The scale is not positive, or out of range");
+  CHECK_ARGUMENT(
+      ctx, factor >= 1e-37f && factor <= 1e37f, "The scale is not positive, or out of range");
   const int32_t limit = dtype == ScalarType::Short ? 0x8000 : 0x80;
-  KERNEL_CHECK(
+  CHECK_ARGUMENT(
       ctx,
       zero_point >= -limit && zero_point < limit && quant_min >= -limit && quant_min <= quant_max &&
           quant_max < limit,
-      InvalidArgument,
-      false,
       "The zero point, or the range of values, is out of the dtype's range");
   quantization.inverse_scale = inverse(scale);
   quantization.zero_point = static_cast<float>(static_cast<int32_t>(zero_point));
@@ -35,7 +26,4 @@ bool check_quantization(
   return true;
 }
 
-} // namespace cortex_m
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native::cortex_m

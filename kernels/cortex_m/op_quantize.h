@@ -5,10 +5,7 @@
 #include "kernels/soft_double.h"
 #include "kernels/util/dtypes.h"
 
-namespace torch {
-namespace executor {
-namespace native {
-namespace cortex_m {
+namespace torch::executor::native::cortex_m {
 
 /**
  * Takes the parameters of a quantization to `dtype` (int8 or int16). Fails the context
@@ -97,7 +94,4 @@ Tensor& dequantize_per_tensor_out(
   return out;
 }
 
-} // namespace cortex_m
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native::cortex_m

@@ -2,10 +2,7 @@
 
 #include "kernels/cortex_m/requantize.h"
 
-namespace torch {
-namespace executor {
-namespace native {
-namespace cortex_m {
+namespace torch::executor::native::cortex_m {
 
 bool describe_layer(
     KernelRuntimeContext& ctx,
@@ -14,12 +11,10 @@ bool describe_layer(
     QuantizedRecurrentLayer& layer) {
   const auto in_sizes = arguments.input.sizes();
   const auto hidden_sizes = arguments.hidden.sizes();
-  KERNEL_CHECK(
+  CHECK_ARGUMENT(
       ctx,
       arguments.input.scalar_type() == ScalarType::Char && in_sizes.size() == 3 &&
           in_sizes[2] < 0x10000 && hidden_sizes.size() == 2 && hidden_sizes[1] < 0x10000,
-      InvalidArgument,
-      false,
       "input is not int8 of three dims, or hidden not of two");
   const bool batch_first = arguments.batch_first;
   const SizesType batch = in_sizes[batch_first ? 0 : 1];
@@ -28,46 +23,38 @@ bool describe_layer(
   const SizesType columns = recurrent_columns(features) + recurrent_columns(size);
   const SizesType weights[] = {size, columns * gates};
   const SizesType factors[] = {size, 2 * gates + 4};
-  KERNEL_CHECK(
+  CHECK_ARGUMENT(
       ctx,
       is_like(&arguments.weights, ScalarType::Char, {weights, 2}) &&
           is_like(&arguments.factors, ScalarType::Int, {factors, 2}) &&
           (reinterpret_cast<uintptr_t>(arguments.weights.const_data_ptr()) & 3) == 0,
-      InvalidArgument,
-      false,
       "The weights or factors are not those of %d gates, in words",
       static_cast<int>(gates));
   const SizesType state[] = {batch, size};
   const SizesType out[] = {in_sizes[0], in_sizes[1], size};
-  KERNEL_CHECK(
+  CHECK_ARGUMENT(
       ctx,
       is_like(arguments.hidden0, ScalarType::Float, {state, 2}) &&
           is_like(arguments.cell0, ScalarType::Float, {state, 2}) &&
           is_like(&arguments.hidden, ScalarType::Float, {state, 2}) &&
           is_like(arguments.cell, ScalarType::Float, {state, 2}) &&
           is_like(&arguments.out, ScalarType::Char, {out, 3}),
-      InvalidArgument,
-      false,
       "A state is not [batch, hidden], float32, or out does not have the shape of the result, "
       "int8");
-  KERNEL_CHECK(
+  CHECK_ARGUMENT(
       ctx,
       arguments.work.scalar_type() == ScalarType::Short &&
           arguments.work.numel() >= recurrent_work(features, size) &&
           (reinterpret_cast<uintptr_t>(arguments.work.const_data_ptr()) & 3) == 0,
-      InvalidArgument,
-      false,
       "work has no room for the layer");
   if (!check_offset(ctx, arguments.input_zero_point, layer.input_zero_point, 0x80) ||
       !check_offset(ctx, arguments.out_zero_point, layer.out_zero_point, 0x80)) {
     return false;
   }
-  KERNEL_CHECK(
+  CHECK_ARGUMENT(
       ctx,
       arguments.state_bits >= 11 && arguments.state_bits <= 15 && arguments.out_shift > 0 &&
           arguments.out_shift <= 22 && arguments.out_factor >= 0 && arguments.out_factor < 0x8000,
-      InvalidArgument,
-      false,
       "The scale of the hidden state or of the output is out of range");
   layer.batch = batch;
   layer.steps = in_sizes[batch_first ? 1 : 0];
@@ -90,7 +77,4 @@ bool describe_layer(
   return true;
 }
 
-} // namespace cortex_m
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native::cortex_m

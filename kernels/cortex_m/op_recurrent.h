@@ -6,10 +6,7 @@
 #include "kernels/cortex_m/recurrent.h"
 #include "kernels/util/optional_tensor.h"
 
-namespace torch {
-namespace executor {
-namespace native {
-namespace cortex_m {
+namespace torch::executor::native::cortex_m {
 
 /// The arguments of an int8 recurrent layer's operator; null if missing, such as the cell of a GRU.
 struct RecurrentArguments {
@@ -142,7 +139,4 @@ std::tuple<Tensor&, Tensor&, Tensor&> quantized_gru_out(
   return {out, hidden, work};
 }
 
-} // namespace cortex_m
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native::cortex_m

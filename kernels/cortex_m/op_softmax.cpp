@@ -1,9 +1,6 @@
 #include "kernels/cortex_m/op_softmax.h"
 
-namespace torch {
-namespace executor {
-namespace native {
-namespace cortex_m {
+namespace torch::executor::native::cortex_m {
 
 namespace {
 
@@ -26,23 +23,14 @@ bool check_softmax(
       !check_factor(ctx, arguments.input_multiplier, arguments.input_shift, factor)) {
     return false;
   }
-  KERNEL_CHECK(
+  CHECK_ARGUMENT(
       ctx,
       arguments.output_zero_point == -128,
-      InvalidArgument,
-      false,
       "The output's zero point of a softmax has to be -128");
-  KERNEL_CHECK(
-      ctx,
-      factor.multiplier > 0,
-      InvalidArgument,
-      false,
-      "The input's scale of a softmax is not positive");
-  KERNEL_CHECK(
+  CHECK_ARGUMENT(ctx, factor.multiplier > 0, "The input's scale of a softmax is not positive");
+  CHECK_ARGUMENT(
       ctx,
       out.dim() == input.dim() && same_dim_order(input, out),
-      InvalidArgument,
-      false,
       "input and out lie in different dim orders");
   prepared.scale = scale_of(factor) * (1.0f / static_cast<float>(1 << (31 - kIntegerBits)));
   return true;
@@ -97,14 +85,12 @@ bool check_row_masks(
   // A mask that changes during the computation could let values through that exceed the maximum.
   const auto from = reinterpret_cast<uintptr_t>(mask.const_data_ptr());
   const auto to = reinterpret_cast<uintptr_t>(out.const_data_ptr());
-  KERNEL_CHECK(
+  CHECK_ARGUMENT(
       ctx,
       mask.dim() == 3 && given > 0 && input.dim() > 0 &&
           mask.sizes()[2] == input.sizes()[static_cast<size_t>(input.dim() - 1)] && repeats > 0 &&
           repeats <= size && size % (repeats * given) == 0 &&
           (to + out.nbytes() <= from || from + mask.nbytes() <= to),
-      InvalidArgument,
-      false,
       "A softmax has masks of [outer, inner, count] for [..., outer, repeats, inner, count], which "
       "its output does not lie over");
   masks.masks = mask.const_data_ptr<int8_t>();
@@ -115,7 +101,4 @@ bool check_row_masks(
   return true;
 }
 
-} // namespace cortex_m
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native::cortex_m

@@ -4,10 +4,7 @@
 #include "kernels/cortex_m/softmax.h"
 #include "kernels/util/shape.h"
 
-namespace torch {
-namespace executor {
-namespace native {
-namespace cortex_m {
+namespace torch::executor::native::cortex_m {
 
 /// The arguments of a softmax, in the order of its schema.
 struct SoftmaxArguments {
@@ -157,7 +154,4 @@ Tensor& masked_softmax_by_table_out(
   return out;
 }
 
-} // namespace cortex_m
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native::cortex_m

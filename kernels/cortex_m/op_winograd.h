@@ -3,10 +3,7 @@
 #include "kernels/cortex_m/op_packed.h"
 #include "kernels/cortex_m/winograd.h"
 
-namespace torch {
-namespace executor {
-namespace native {
-namespace cortex_m {
+namespace torch::executor::native::cortex_m {
 
 /// torch_fusion::winograd_convolution.out: images channels last.
 template <class S>
@@ -23,7 +20,4 @@ Tensor& packed_winograd_convolution_out(
   return out;
 }
 
-} // namespace cortex_m
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native::cortex_m

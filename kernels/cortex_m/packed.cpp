@@ -6,10 +6,7 @@
 #include "kernels/util/aligned.h"
 #include "runtime/kernel/kernel_lookup.h"
 
-namespace torch {
-namespace executor {
-namespace native {
-namespace cortex_m {
+namespace torch::executor::native::cortex_m {
 
 namespace {
 
@@ -106,13 +103,9 @@ bool open_packed(
   return true;
 }
 
-} // namespace cortex_m
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native::cortex_m
 
-namespace executorch {
-namespace runtime {
+namespace executorch::runtime {
 
 Error internal::check_packed(const executorch::aten::Tensor& constant) {
   namespace cortex_m = torch::executor::native::cortex_m;
@@ -129,5 +122,4 @@ Error internal::check_packed(const executorch::aten::Tensor& constant) {
   return context.failure_state();
 }
 
-} // namespace runtime
-} // namespace executorch
+} // namespace executorch::runtime

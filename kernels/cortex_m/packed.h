@@ -5,10 +5,7 @@
 #include "kernels/cortex_m/image.h"
 #include "kernels/util/aligned.h"
 
-namespace torch {
-namespace executor {
-namespace native {
-namespace cortex_m {
+namespace torch::executor::native::cortex_m {
 
 /// The instructions that the weights of a packed layer are arranged for.
 enum class Arrangement : uint8_t {
@@ -248,7 +245,4 @@ enum PackedNeeds : uint32_t {
   kNeedsAll = 63 | kNeedsChannelwise,
 };
 
-} // namespace cortex_m
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native::cortex_m

@@ -11,10 +11,7 @@
 #include "kernels/cortex_m/packed_mve.h"
 #endif
 
-namespace torch {
-namespace executor {
-namespace native {
-namespace cortex_m {
+namespace torch::executor::native::cortex_m {
 
 namespace {
 
@@ -1035,7 +1032,4 @@ void packed_depthwise(
   packed_depthwise(image_parts(packed, LayerKind::Depthwise), images, in, scratch, out, needs);
 }
 
-} // namespace cortex_m
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native::cortex_m

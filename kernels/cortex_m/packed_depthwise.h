@@ -2,10 +2,7 @@
 
 #include "kernels/cortex_m/packed_layers.h"
 
-namespace torch {
-namespace executor {
-namespace native {
-namespace cortex_m {
+namespace torch::executor::native::cortex_m {
 
 /// Whether packed_depthwise() computes a layer of its kind.
 inline bool takes_depthwise(const PackedLayer& layer) {
@@ -41,7 +38,4 @@ void packed_depthwise(
     int8_t* out,
     uint32_t needs);
 
-} // namespace cortex_m
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native::cortex_m

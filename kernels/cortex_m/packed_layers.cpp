@@ -11,10 +11,7 @@
 #include "kernels/cortex_m/packed_mve.h"
 #endif
 
-namespace torch {
-namespace executor {
-namespace native {
-namespace cortex_m {
+namespace torch::executor::native::cortex_m {
 
 namespace {
 
@@ -1774,7 +1771,4 @@ void packed_grouped_convolution(
   packed_grouped_convolution(image_parts(packed, LayerKind::Grouped), images, in, scratch, out);
 }
 
-} // namespace cortex_m
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native::cortex_m

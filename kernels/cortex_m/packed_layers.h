@@ -2,10 +2,7 @@
 
 #include "kernels/cortex_m/packed.h"
 
-namespace torch {
-namespace executor {
-namespace native {
-namespace cortex_m {
+namespace torch::executor::native::cortex_m {
 
 /*
  * A layer's output may overlap its input, where the memory planner places them according to lead()
@@ -124,7 +121,4 @@ void packed_linear_rows(
     int8_t* scratch,
     int8_t* out);
 
-} // namespace cortex_m
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native::cortex_m

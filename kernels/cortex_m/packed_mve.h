@@ -7,10 +7,7 @@
 #include "kernels/cortex_m/all_registers.h"
 #include "kernels/cortex_m/packed_scale.h"
 
-namespace torch {
-namespace executor {
-namespace native {
-namespace cortex_m {
+namespace torch::executor::native::cortex_m {
 
 /// Packed layers with the M-profile vector extension. A vector holds four sums, or sixteen
 /// products' operands. Intrinsics: Arm MVE Intrinsics Reference (101809).
@@ -762,7 +759,4 @@ depthwise_pixel(const PackedParts& parts, const int8_t* const* rows, int32_t off
   }
 }
 
-} // namespace cortex_m
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native::cortex_m

@@ -7,10 +7,7 @@
 #include <arm_mve.h>
 #endif
 
-namespace torch {
-namespace executor {
-namespace native {
-namespace cortex_m {
+namespace torch::executor::native::cortex_m {
 
 /// A channel's way from a sum to an output saturated to int8, for layers that are not wide. Sums
 /// are less than 2^30.
@@ -122,7 +119,4 @@ scaled(const PackedParts& parts, int32_t sum, int32_t channel, uint32_t needs = 
   return Scale{parts.multipliers[at], parts.shifts[at], addend_of(layer)}.apply(sum);
 }
 
-} // namespace cortex_m
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native::cortex_m

@@ -3,10 +3,7 @@
 #include <cstddef>
 #include <cstring>
 
-namespace torch {
-namespace executor {
-namespace native {
-namespace cortex_m {
+namespace torch::executor::native::cortex_m {
 
 void pad(const PadShape& shape, int8_t value, const int8_t* in, int8_t* out) {
   const auto fill = [&](int32_t count) {
@@ -39,7 +36,4 @@ void pad(const PadShape& shape, int8_t value, const int8_t* in, int8_t* out) {
   fill(shape.after[0] * block[0]);
 }
 
-} // namespace cortex_m
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native::cortex_m

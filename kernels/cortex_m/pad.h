@@ -2,10 +2,7 @@
 
 #include <cstdint>
 
-namespace torch {
-namespace executor {
-namespace native {
-namespace cortex_m {
+namespace torch::executor::native::cortex_m {
 
 /// Sizes in memory order, of four dims, and elements around them.
 struct PadShape {
@@ -17,7 +14,4 @@ struct PadShape {
 /// Copies `in` to the middle of `out`, and writes `value` around it.
 void pad(const PadShape& shape, int8_t value, const int8_t* in, int8_t* out);
 
-} // namespace cortex_m
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native::cortex_m

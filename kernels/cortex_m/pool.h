@@ -2,10 +2,7 @@
 
 #include "kernels/cortex_m/image.h"
 
-namespace torch {
-namespace executor {
-namespace native {
-namespace cortex_m {
+namespace torch::executor::native::cortex_m {
 
 /// The windows of a pooling.
 struct PoolWindows {
@@ -33,7 +30,4 @@ void avg_pool(
     const Image& out_shape,
     int8_t* out);
 
-} // namespace cortex_m
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native::cortex_m

@@ -7,10 +7,7 @@
 #include <arm_mve.h>
 #endif
 
-namespace torch {
-namespace executor {
-namespace native {
-namespace cortex_m {
+namespace torch::executor::native::cortex_m {
 
 namespace {
 
@@ -93,7 +90,4 @@ void prelu(const Prelu& parameters, const int8_t* in, int8_t* out) {
   }
 }
 
-} // namespace cortex_m
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native::cortex_m

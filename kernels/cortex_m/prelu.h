@@ -2,10 +2,7 @@
 
 #include <cstdint>
 
-namespace torch {
-namespace executor {
-namespace native {
-namespace cortex_m {
+namespace torch::executor::native::cortex_m {
 
 /// The most fractional bits of factors, which are at most 1 << kMaxPreluShift, so that the sum of
 /// their products and an output's zero point fits in 32 bits.
@@ -30,7 +27,4 @@ struct Prelu {
 /// input.
 void prelu(const Prelu& parameters, const int8_t* in, int8_t* out);
 
-} // namespace cortex_m
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native::cortex_m

@@ -9,10 +9,7 @@
 #include <arm_mve.h>
 #endif
 
-namespace torch {
-namespace executor {
-namespace native {
-namespace cortex_m {
+namespace torch::executor::native::cortex_m {
 
 int32_t Quantization::apply_scaled(float scaled) const {
   // Adding 1.5 * 2^23 rounds to an integer, halves to even; larger numbers are clamped first, which
@@ -177,7 +174,4 @@ template void quantize(const Quantization&, const float*, int32_t, int16_t*, siz
 template void dequantize(const Quantization&, float, const int8_t*, int32_t, float*, size_t);
 template void dequantize(const Quantization&, float, const int16_t*, int32_t, float*, size_t);
 
-} // namespace cortex_m
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native::cortex_m

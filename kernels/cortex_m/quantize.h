@@ -3,10 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace torch {
-namespace executor {
-namespace native {
-namespace cortex_m {
+namespace torch::executor::native::cortex_m {
 
 /// Maps a float to an integer for quantize().
 struct Quantization {
@@ -48,7 +45,4 @@ void dequantize(
 /// normal.
 float inverse(double scale);
 
-} // namespace cortex_m
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native::cortex_m

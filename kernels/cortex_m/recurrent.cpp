@@ -7,10 +7,7 @@
 #include "kernels/math/round.h"
 #include "kernels/util/aligned.h"
 
-namespace torch {
-namespace executor {
-namespace native {
-namespace cortex_m {
+namespace torch::executor::native::cortex_m {
 
 namespace {
 
@@ -309,7 +306,4 @@ void quantized_gru(const QuantizedRecurrentLayer& layer) {
       });
 }
 
-} // namespace cortex_m
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native::cortex_m

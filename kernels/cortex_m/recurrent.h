@@ -2,10 +2,7 @@
 
 #include <cstdint>
 
-namespace torch {
-namespace executor {
-namespace native {
-namespace cortex_m {
+namespace torch::executor::native::cortex_m {
 
 /**
  * One layer of a recurrent network in one direction, with int8 input, output and weights.
@@ -26,10 +23,10 @@ struct QuantizedRecurrentLayer {
   // The states before the first step, [batch, hidden_size] each; null: zeros.
   const float* hidden0;
   const float* cell0;
-  // Per hidden unit the weights of its gates for the input and then for the hidden state, each
+  // Each hidden unit has the weights of its gates for the input and then for the hidden state, each
   // rounded up to fours with zeros: four of the first gate, four of the second, and so on.
   const int8_t* weights;
-  // Per hidden unit the factors of its gates' sums over the input, those of the sums over the
+  // Each hidden unit has the factors of its gates' sums over the input, those of the sums over the
   // hidden state, and four biases; of a GRU the last two are those of the new gate's two sums.
   const int32_t* factors;
   int32_t input_zero_point;
@@ -66,7 +63,4 @@ void quantized_lstm(const QuantizedRecurrentLayer& layer);
 /// A GRU's layer; see gru() of kernels/portable/recurrent.h. Gates are reset, update and new.
 void quantized_gru(const QuantizedRecurrentLayer& layer);
 
-} // namespace cortex_m
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native::cortex_m

@@ -2,10 +2,7 @@
 
 #include <cstring>
 
-namespace torch {
-namespace executor {
-namespace native {
-namespace cortex_m {
+namespace torch::executor::native::cortex_m {
 
 int32_t requantize_wide(int32_t value, Factor factor) {
   const uint32_t left = factor.shift > 0 ? static_cast<uint32_t>(factor.shift) : 0;
@@ -29,11 +26,9 @@ float scale_of(Factor factor) {
 }
 
 bool check_factor(KernelRuntimeContext& ctx, int64_t multiplier, int64_t shift, Factor& factor) {
-  KERNEL_CHECK(
+  CHECK_ARGUMENT(
       ctx,
       multiplier == static_cast<int32_t>(multiplier) && shift >= kMinShift && shift <= kMaxShift,
-      InvalidArgument,
-      false,
       "A multiplier or shift is out of range");
   factor.multiplier = static_cast<int32_t>(multiplier);
   factor.shift = static_cast<int32_t>(shift);
@@ -41,22 +36,15 @@ bool check_factor(KernelRuntimeContext& ctx, int64_t multiplier, int64_t shift, 
 }
 
 bool check_offset(KernelRuntimeContext& ctx, int64_t value, int32_t& offset, int32_t limit) {
-  KERNEL_CHECK(
-      ctx,
-      value >= -limit && value < limit,
-      InvalidArgument,
-      false,
-      "A zero point is out of range");
+  CHECK_ARGUMENT(ctx, value >= -limit && value < limit, "A zero point is out of range");
   offset = static_cast<int32_t>(value);
   return true;
 }
 
 bool check_range(KernelRuntimeContext& ctx, int64_t min, int64_t max, Range& range) {
-  KERNEL_CHECK(
+  CHECK_ARGUMENT(
       ctx,
       min >= -128 && min <= max && max <= 127,
-      InvalidArgument,
-      false,
       "The activation's range is empty or not within int8");
   range.min = static_cast<int32_t>(min);
   range.max = static_cast<int32_t>(max);
@@ -74,7 +62,4 @@ bool int8_or_fail(KernelRuntimeContext& ctx, const Tensor& tensor) {
   return true;
 }
 
-} // namespace cortex_m
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native::cortex_m

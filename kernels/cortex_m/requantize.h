@@ -4,10 +4,7 @@
 
 #include "kernels/util/checks.h"
 
-namespace torch {
-namespace executor {
-namespace native {
-namespace cortex_m {
+namespace torch::executor::native::cortex_m {
 
 /**
  * A factor in fixed point: multiplier * 2^shift / 2^31, as `quantize_multiplier_aot` of the
@@ -93,7 +90,4 @@ bool check_int8(KernelRuntimeContext& ctx, const Tensors&... tensors) {
   return (int8_or_fail(ctx, tensors) && ...);
 }
 
-} // namespace cortex_m
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native::cortex_m

@@ -2,10 +2,7 @@
 
 #include "kernels/util/elementwise.h"
 
-namespace torch {
-namespace executor {
-namespace native {
-namespace cortex_m {
+namespace torch::executor::native::cortex_m {
 
 /// Elements of an output in memory order, and the corresponding elements of up to two inputs: rows
 /// of `count` elements each.
@@ -80,7 +77,4 @@ void each_rows(
   go(Rows{{0, 0}, {1, 1}, {0, 0}, 0, static_cast<size_t>(out.numel()), 1});
 }
 
-} // namespace cortex_m
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native::cortex_m

@@ -3,10 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace torch {
-namespace executor {
-namespace native {
-namespace cortex_m {
+namespace torch::executor::native::cortex_m {
 
 /// Computes softmax of `count` values that are `step` apart, from int8 with a scale to int8 with
 /// scale 1 / 256 and zero point -128. It uses single precision, like the dialect's Python.
@@ -40,7 +37,4 @@ void masked_softmax_by_table(
     const int16_t* exponentials,
     const int8_t* mask);
 
-} // namespace cortex_m
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native::cortex_m

@@ -6,10 +6,7 @@
 #include "kernels/cortex_m/packed_scale.h"
 #include "kernels/util/aligned.h"
 
-namespace torch {
-namespace executor {
-namespace native {
-namespace cortex_m {
+namespace torch::executor::native::cortex_m {
 
 namespace {
 
@@ -470,7 +467,4 @@ void packed_winograd(
   packed_winograd(image_parts(packed, LayerKind::Winograd), images, in, scratch, out);
 }
 
-} // namespace cortex_m
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native::cortex_m

@@ -2,10 +2,7 @@
 
 #include "kernels/cortex_m/packed_layers.h"
 
-namespace torch {
-namespace executor {
-namespace native {
-namespace cortex_m {
+namespace torch::executor::native::cortex_m {
 
 /*
  * 3x3 convolutions without stride and dilation by Winograd's minimal filtering, in integers and
@@ -54,7 +51,4 @@ void packed_winograd(
     int8_t* scratch,
     int8_t* out);
 
-} // namespace cortex_m
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native::cortex_m

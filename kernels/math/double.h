@@ -8,10 +8,7 @@
  * The functions of this folder for double: the C library's, in software on a core
  * without double precision, and only in the images of programs that have doubles.
  */
-namespace torch {
-namespace executor {
-namespace native {
-namespace math {
+namespace torch::executor::native::math {
 
 /// Defines `name` for double as the C library's function of that name.
 #define LIBRARY_FUNCTION(name)      \
@@ -72,7 +69,4 @@ ET_INLINE double magnitude(double x) {
   return std::fabs(x);
 }
 
-} // namespace math
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native::math

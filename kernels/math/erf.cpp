@@ -3,10 +3,7 @@
 #include "kernels/math/exp.h"
 #include "kernels/math/polynomial.h"
 
-namespace torch {
-namespace executor {
-namespace native {
-namespace math {
+namespace torch::executor::native::math {
 
 float erf(float x) {
   const float magnitude = __builtin_fabsf(x);
@@ -40,7 +37,4 @@ float erf(float x) {
   return __builtin_copysignf(1.0f - complement, x);
 }
 
-} // namespace math
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native::math

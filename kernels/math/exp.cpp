@@ -1,9 +1,6 @@
 #include "kernels/math/exp.h"
 
-namespace torch {
-namespace executor {
-namespace native {
-namespace math {
+namespace torch::executor::native::math {
 
 float exp(float x) {
   // Beyond these the result is infinite, or rounds to zero; NaN is neither.
@@ -37,7 +34,4 @@ float expm1(float x) {
   return n == 0 ? reduced : __builtin_fmaf(power, reduced, power - 1.0f);
 }
 
-} // namespace math
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native::math

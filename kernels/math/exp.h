@@ -5,10 +5,7 @@
 
 #include <executorch/runtime/platform/compiler.h>
 
-namespace torch {
-namespace executor {
-namespace native {
-namespace math {
+namespace torch::executor::native::math {
 
 /// The float with these bits (IEEE 754 binary32), and the bits of a float.
 ET_INLINE float as_float(uint32_t bits) {
@@ -90,7 +87,4 @@ float exp(float x);
 /// e^x - 1 for every float, at most 2 ulp from the exact value.
 float expm1(float x);
 
-} // namespace math
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native::math

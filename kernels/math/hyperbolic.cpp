@@ -5,10 +5,7 @@
 #include "kernels/math/polynomial.h"
 #include "kernels/math/round.h"
 
-namespace torch {
-namespace executor {
-namespace native {
-namespace math {
+namespace torch::executor::native::math {
 
 namespace {
 
@@ -152,7 +149,4 @@ void sigmoid(const float* in, float* out, size_t count) {
   }
 }
 
-} // namespace math
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native::math

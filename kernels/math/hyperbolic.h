@@ -2,10 +2,7 @@
 
 #include <cstddef>
 
-namespace torch {
-namespace executor {
-namespace native {
-namespace math {
+namespace torch::executor::native::math {
 
 /// tanh(x) for every float, at most 2 ulp from the exact value.
 float tanh(float x);
@@ -25,7 +22,4 @@ float sigmoid(float x);
 /// out[i] = sigmoid(in[i]) without a call for each; `in` and `out` may be the same.
 void sigmoid(const float* in, float* out, size_t count);
 
-} // namespace math
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native::math

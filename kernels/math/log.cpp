@@ -3,10 +3,7 @@
 #include "kernels/math/exp.h"
 #include "kernels/math/polynomial.h"
 
-namespace torch {
-namespace executor {
-namespace native {
-namespace math {
+namespace torch::executor::native::math {
 
 namespace {
 
@@ -82,7 +79,4 @@ float log1p(float x) {
   return logarithm(kE, sum, low);
 }
 
-} // namespace math
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native::math

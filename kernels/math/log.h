@@ -6,10 +6,7 @@
 
 #include "kernels/math/exp.h"
 
-namespace torch {
-namespace executor {
-namespace native {
-namespace math {
+namespace torch::executor::native::math {
 
 /**
  * x = 2^n (1 + f) for a positive, finite x, 1 + f from sqrt(1/2) to sqrt(2).
@@ -42,7 +39,4 @@ float log10(float x);
 /// log(1 + x)
 float log1p(float x);
 
-} // namespace math
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native::math

@@ -4,10 +4,7 @@
 
 #include <executorch/runtime/platform/compiler.h>
 
-namespace torch {
-namespace executor {
-namespace native {
-namespace math {
+namespace torch::executor::native::math {
 
 /// The value at x of the polynomial with these coefficients, that of the highest
 /// power first (Horner's scheme). Coefficients here interpolate their functions
@@ -21,7 +18,4 @@ ET_INLINE float polynomial(const float (&coefficients)[kCount], float x) {
   return value;
 }
 
-} // namespace math
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native::math

@@ -5,10 +5,7 @@
 #include "kernels/math/polynomial.h"
 #include "kernels/math/round.h"
 
-namespace torch {
-namespace executor {
-namespace native {
-namespace math {
+namespace torch::executor::native::math {
 
 namespace {
 
@@ -104,7 +101,4 @@ float pow(float x, float y) {
   return is_odd ? __builtin_copysignf(power, x) : power;
 }
 
-} // namespace math
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native::math

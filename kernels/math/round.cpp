@@ -2,10 +2,7 @@
 
 #include "kernels/math/exp.h"
 
-namespace torch {
-namespace executor {
-namespace native {
-namespace math {
+namespace torch::executor::native::math {
 
 namespace {
 
@@ -48,7 +45,4 @@ float fmod(float x, float y) {
   return __builtin_copysignf(static_cast<float>(remainder) * ulp, x);
 }
 
-} // namespace math
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native::math

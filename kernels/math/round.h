@@ -4,10 +4,7 @@
 
 #include <executorch/runtime/platform/compiler.h>
 
-namespace torch {
-namespace executor {
-namespace native {
-namespace math {
+namespace torch::executor::native::math {
 
 /// The nearest integer, the even one of two.
 ET_INLINE float round_to_even(float x) {
@@ -56,7 +53,4 @@ ET_INLINE float sqrt(float x) {
 /// The remainder of x / y with the sign of x, exact; NaN where y is 0 or x infinite.
 float fmod(float x, float y);
 
-} // namespace math
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native::math

@@ -4,10 +4,7 @@
 #include "kernels/math/polynomial.h"
 #include "kernels/math/round.h"
 
-namespace torch {
-namespace executor {
-namespace native {
-namespace math {
+namespace torch::executor::native::math {
 
 namespace {
 
@@ -218,7 +215,4 @@ float atan2(float y, float x) {
   return __builtin_copysignf(angle, y);
 }
 
-} // namespace math
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native::math

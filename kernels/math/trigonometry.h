@@ -1,9 +1,6 @@
 #pragma once
 
-namespace torch {
-namespace executor {
-namespace native {
-namespace math {
+namespace torch::executor::native::math {
 
 /// sin(x) for every float, at most 2 ulp from the exact value, as are all here.
 float sin(float x);
@@ -15,7 +12,4 @@ float acos(float x);
 /// The angle of the point (x, y).
 float atan2(float y, float x);
 
-} // namespace math
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native::math

@@ -4,9 +4,7 @@
 
 #include "kernels/portable/depthwise.h"
 
-namespace torch {
-namespace executor {
-namespace native {
+namespace torch::executor::native {
 
 namespace {
 
@@ -777,6 +775,4 @@ void transposed_convolution(
   convolve(plane_across, in, weight, bias, out, shape);
 }
 
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native

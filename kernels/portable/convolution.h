@@ -6,9 +6,7 @@
 #include "kernels/util/dtypes.h"
 #include "kernels/util/window.h"
 
-namespace torch {
-namespace executor {
-namespace native {
+namespace torch::executor::native {
 
 /// A convolution over depth, height and width; axes that it does not have are of size 1. Channels
 /// are per group. The axes' `out` is that of the result, also of a transposed one.
@@ -152,6 +150,4 @@ void convolution(
   strided_convolution(in, weight, bias, out, shape, contiguous_strides(shape));
 }
 
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native

@@ -2,9 +2,7 @@
 
 #include "kernels/portable/convolution.h"
 
-namespace torch {
-namespace executor {
-namespace native {
+namespace torch::executor::native {
 
 /**
  * Computes the gradient of a convolution's weights. A weight connects an element of the side that
@@ -72,6 +70,4 @@ void channel_sums(const T* in, T* out, int32_t batch, int32_t channels, int32_t 
   }
 }
 
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native

@@ -1,8 +1,6 @@
 #include "kernels/portable/depthwise.h"
 
-namespace torch {
-namespace executor {
-namespace native {
+namespace torch::executor::native {
 
 void depthwise(
     int32_t stride,
@@ -63,6 +61,4 @@ void depthwise(
   }
 }
 
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native

@@ -2,9 +2,7 @@
 
 #include "kernels/util/window.h"
 
-namespace torch {
-namespace executor {
-namespace native {
+namespace torch::executor::native {
 
 /// Returns whether depthwise() can compute the inner part of a plane: 3x3 kernels without dilation,
 /// with a vertical stride of 1 or 2.
@@ -30,6 +28,4 @@ void depthwise(
     int32_t in_column,
     int32_t out_row);
 
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native

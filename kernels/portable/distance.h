@@ -6,9 +6,7 @@
 #include "kernels/math/pow.h"
 #include "kernels/math/round.h"
 
-namespace torch {
-namespace executor {
-namespace native {
+namespace torch::executor::native {
 
 /// The p-norm of a - b for p >= 0: the number of differences for 0, their maximum for infinity.
 template <class T>
@@ -35,6 +33,4 @@ T distance(const T* a, const T* b, size_t count, T p) {
   return p == T(2) ? math::sqrt(result) : math::pow(result, T(1) / p);
 }
 
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native

@@ -1,8 +1,6 @@
 #include "kernels/portable/fft.h"
 
-namespace torch {
-namespace executor {
-namespace native {
+namespace torch::executor::native {
 
 namespace {
 
@@ -219,6 +217,4 @@ float* real_fft(float* work, const float* roots, uint32_t size) {
   return reinterpret_cast<float*>(complex_fft(x, x + size, size, w));
 }
 
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native

@@ -3,9 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace torch {
-namespace executor {
-namespace native {
+namespace torch::executor::native {
 
 /**
  * Radix of the next stage of a transform of `points` complex points, more than one: 4 while it
@@ -44,6 +42,4 @@ uint32_t fft_work(uint32_t size);
  */
 float* real_fft(float* work, const float* roots, uint32_t size);
 
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native

@@ -4,9 +4,7 @@
 
 #include "kernels/util/load.h"
 
-namespace torch {
-namespace executor {
-namespace native {
+namespace torch::executor::native {
 
 namespace {
 
@@ -192,6 +190,4 @@ void matmul(const float* a, const float* b, float* out, size_t rows, size_t inne
   }
 }
 
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native

@@ -5,9 +5,7 @@
 
 #include "kernels/util/dtypes.h"
 
-namespace torch {
-namespace executor {
-namespace native {
+namespace torch::executor::native {
 
 /**
  * Linear layer: out[m][n] = bias[n] + sum over k of in[m][k] * weight[n][k].
@@ -77,6 +75,4 @@ ComputeType<T> dot_product(const T* row, const T* column, size_t count, size_t s
   return sum;
 }
 
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native

@@ -12,10 +12,7 @@
  * What layer, group and batch normalization are made of: on pointers and sizes,
  * computed in ComputeType<T>.
  */
-namespace torch {
-namespace executor {
-namespace native {
-namespace norm {
+namespace torch::executor::native::norm {
 
 /// The elements of a weight, bias or statistic: of the input's dtype, or of Float if the input has
 /// a 16-bit one.
@@ -182,7 +179,4 @@ void normalize_elements(
   }
 }
 
-} // namespace norm
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native::norm

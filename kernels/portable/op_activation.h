@@ -13,9 +13,7 @@
 #include "kernels/util/shape.h"
 
 /** Elementwise operators of one tensor with parameters. */
-namespace torch {
-namespace executor {
-namespace native {
+namespace torch::executor::native {
 
 namespace operation {
 
@@ -363,6 +361,4 @@ Tensor& hardtanh_out(
   });
 }
 
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native

@@ -2,10 +2,7 @@
 
 #include "kernels/math/round.h"
 
-namespace torch {
-namespace executor {
-namespace native {
-namespace internal {
+namespace torch::executor::native::internal {
 
 int32_t sequence_size(
     KernelRuntimeContext& ctx,
@@ -41,7 +38,4 @@ int32_t sequence_size(
   return static_cast<int32_t>(size);
 }
 
-} // namespace internal
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native::internal

@@ -4,9 +4,7 @@
 #include "kernels/util/scalars.h"
 #include "kernels/util/shape.h"
 
-namespace torch {
-namespace executor {
-namespace native {
+namespace torch::executor::native {
 
 namespace internal {
 
@@ -67,6 +65,4 @@ Tensor& arange_out(KernelRuntimeContext& ctx, const Scalar& end, Tensor& out) {
   return arange_start_out<S>(ctx, Scalar(int64_t{0}), end, Scalar(int64_t{1}), out);
 }
 
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native

@@ -1,8 +1,6 @@
 #include "kernels/portable/op_binary.h"
 
-namespace torch {
-namespace executor {
-namespace native {
+namespace torch::executor::native {
 
 namespace {
 
@@ -11,7 +9,7 @@ bool divides_integers(const Tensor& self, ScalarType other) {
 }
 
 bool nonzero_or_fail(KernelRuntimeContext& ctx, bool is_nonzero) {
-  KERNEL_CHECK(ctx, is_nonzero, InvalidArgument, false, "Integers are divided by zero");
+  CHECK_ARGUMENT(ctx, is_nonzero, "Integers are divided by zero");
   return true;
 }
 
@@ -40,6 +38,4 @@ bool check_divisor(KernelRuntimeContext& ctx, const Tensor& self, const Scalar& 
       nonzero_or_fail(ctx, scalar_to_int(other) != 0);
 }
 
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native

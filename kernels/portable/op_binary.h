@@ -14,9 +14,7 @@
  * arithmetic wraps, as in PyTorch, and fails where it divides by zero. Most are an
  * operation and its lines in the table at the end.
  */
-namespace torch {
-namespace executor {
-namespace native {
+namespace torch::executor::native {
 
 namespace operation {
 
@@ -537,6 +535,4 @@ Tensor& rsub_scalar_out(
       scalar_dtype(other));
 }
 
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native

@@ -6,9 +6,7 @@
 #include "kernels/util/elementwise.h"
 
 /** Operators that copy a tensor: unchanged, to another dtype, or broadcast. */
-namespace torch {
-namespace executor {
-namespace native {
+namespace torch::executor::native {
 
 namespace internal {
 
@@ -77,6 +75,4 @@ fill_tensor_out(KernelRuntimeContext& ctx, const Tensor& self, const Tensor& val
   return out;
 }
 
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native

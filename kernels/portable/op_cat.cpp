@@ -1,8 +1,6 @@
 #include "kernels/portable/op_cat.h"
 
-namespace torch {
-namespace executor {
-namespace native {
+namespace torch::executor::native {
 
 namespace {
 
@@ -18,7 +16,7 @@ bool cat_sizes(
     int64_t dim,
     int32_t& index,
     Shape& out_sizes) {
-  KERNEL_CHECK(ctx, tensors.size() > 0, InvalidArgument, false, "tensors is empty");
+  CHECK_ARGUMENT(ctx, tensors.size() > 0, "tensors is empty");
   const Tensor* first = nullptr;
   for (const Tensor& tensor : tensors) {
     if (!is_skipped(tensor)) {
@@ -29,8 +27,7 @@ bool cat_sizes(
   if (first == nullptr) {
     first = tensors.data();
   }
-  KERNEL_CHECK(
-      ctx, first->dim() > 0, InvalidArgument, false, "Zero-dim tensors cannot be put together");
+  CHECK_ARGUMENT(ctx, first->dim() > 0, "Zero-dim tensors cannot be put together");
   index = normalize_dim(ctx, dim, first->dim());
   if (index < 0) {
     return false;
@@ -46,10 +43,10 @@ bool cat_sizes(
     for (size_t i = 0; fits && i < sizes.size(); ++i) {
       fits = static_cast<int32_t>(i) == index || sizes[i] == out_sizes.sizes[i];
     }
-    KERNEL_CHECK(ctx, fits, InvalidArgument, false, "The tensors' shapes do not fit");
+    CHECK_ARGUMENT(ctx, fits, "The tensors' shapes do not fit");
     total += sizes[static_cast<size_t>(index)];
   }
-  KERNEL_CHECK(ctx, total <= INT32_MAX, InvalidArgument, false, "The result is too large");
+  CHECK_ARGUMENT(ctx, total <= INT32_MAX, "The result is too large");
   out_sizes.sizes[index] = static_cast<SizesType>(total);
   return true;
 }
@@ -60,30 +57,15 @@ bool stack_sizes(
     int64_t dim,
     int32_t& index,
     Shape& out_sizes) {
-  KERNEL_CHECK(
-      ctx,
-      tensors.size() > 0 && tensors.size() <= INT32_MAX,
-      InvalidArgument,
-      false,
-      "tensors is empty");
+  CHECK_ARGUMENT(ctx, tensors.size() > 0 && tensors.size() <= INT32_MAX, "tensors is empty");
   const Tensor& first = tensors[0];
-  KERNEL_CHECK(
-      ctx,
-      static_cast<size_t>(first.dim()) < kMaxDims,
-      InvalidArgument,
-      false,
-      "The result has too many dims");
+  CHECK_ARGUMENT(ctx, static_cast<size_t>(first.dim()) < kMaxDims, "The result has too many dims");
   index = normalize_dim(ctx, dim, static_cast<int32_t>(first.dim()) + 1);
   if (index < 0) {
     return false;
   }
   for (const Tensor& tensor : tensors) {
-    KERNEL_CHECK(
-        ctx,
-        same_sizes(tensor.sizes(), first.sizes()),
-        InvalidArgument,
-        false,
-        "The tensors' shapes differ");
+    CHECK_ARGUMENT(ctx, same_sizes(tensor.sizes(), first.sizes()), "The tensors' shapes differ");
   }
   out_sizes = Shape(first.sizes());
   out_sizes.append(0);
@@ -94,6 +76,4 @@ bool stack_sizes(
   return true;
 }
 
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native

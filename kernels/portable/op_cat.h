@@ -4,9 +4,7 @@
 #include "kernels/util/loop_nest.h"
 #include "kernels/util/view.h"
 
-namespace torch {
-namespace executor {
-namespace native {
+namespace torch::executor::native {
 
 /// The shape of tensors put together along a dim; fails the context and returns
 /// false if they do not fit together. One-dim tensors without elements fit
@@ -120,6 +118,4 @@ Tensor& stack_out(KernelRuntimeContext& ctx, ArrayRef<Tensor> tensors, int64_t d
   return out;
 }
 
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native

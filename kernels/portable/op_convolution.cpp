@@ -3,9 +3,7 @@
 #include "kernels/util/view.h"
 #include "kernels/util/window.h"
 
-namespace torch {
-namespace executor {
-namespace native {
+namespace torch::executor::native {
 
 bool check_convolution(
     KernelRuntimeContext& ctx,
@@ -16,27 +14,20 @@ bool check_convolution(
   const auto& [input, weight, bias, stride, padding, dilation, transposed, output_padding, groups] =
       arguments;
   const size_t dims = input.sizes().size();
-  KERNEL_CHECK(
-      ctx,
-      dims >= 3 && dims <= 5,
-      InvalidArgument,
-      false,
-      "input has %zu dims; a convolution takes 3 to 5",
-      dims);
+  CHECK_ARGUMENT(
+      ctx, dims >= 3 && dims <= 5, "input has %zu dims; a convolution takes 3 to 5", dims);
   if (!same_dtype_or_fail(ctx, input, weight) || !same_dtype_or_fail(ctx, input, out)) {
     return false;
   }
   const auto in_sizes = input.sizes();
   const auto weight_sizes = weight.sizes();
   // One dim of a weight has all channels, and the other those of a group.
-  KERNEL_CHECK(
+  CHECK_ARGUMENT(
       ctx,
       weight_sizes.size() == dims && groups >= 1 && groups <= in_sizes[1] && weight_sizes[0] >= 1 &&
           weight_sizes[1] >= 1 && weight_sizes[0] % static_cast<int32_t>(groups) == 0 &&
           in_sizes[1] ==
               (transposed ? weight_sizes[0] : weight_sizes[1] * static_cast<int32_t>(groups)),
-      InvalidArgument,
-      false,
       "weight is not [out, in / groups, kernel...], or transposed [in, out / groups, kernel...]");
   shape.batch = in_sizes[0];
   shape.groups = static_cast<int32_t>(groups);
@@ -44,13 +35,11 @@ bool check_convolution(
   shape.out_channels = transposed ? weight_sizes[1] : weight_sizes[0] / shape.groups;
   shape.transposed = transposed;
   const int64_t out_channels = int64_t{shape.groups} * shape.out_channels;
-  KERNEL_CHECK(
+  CHECK_ARGUMENT(
       ctx,
       !bias.has_value() ||
           (bias->scalar_type() == input.scalar_type() && bias->dim() == 1 &&
            bias->numel() == out_channels),
-      InvalidArgument,
-      false,
       "bias is not [out] of input's dtype");
 
   out_sizes.append(in_sizes[0]);
@@ -92,6 +81,4 @@ convolution_strides(const Tensor& input, const Tensor& weight, const Tensor& out
   return strides;
 }
 
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native

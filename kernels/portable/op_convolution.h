@@ -7,9 +7,7 @@
 #include "kernels/util/dtypes.h"
 #include "kernels/util/shape.h"
 
-namespace torch {
-namespace executor {
-namespace native {
+namespace torch::executor::native {
 
 /// The arguments of a convolution, in the order of its schema.
 struct ConvolutionArguments {
@@ -92,6 +90,4 @@ Tensor& convolution_out(
   return out;
 }
 
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native

@@ -5,9 +5,7 @@
 #include "kernels/portable/convolution_backward.h"
 #include "kernels/portable/op_convolution.h"
 
-namespace torch {
-namespace executor {
-namespace native {
+namespace torch::executor::native {
 
 /// aten::convolution_backward.out, contiguous: the gradients of input, weight and bias, as far as
 /// output_mask asks for them.
@@ -99,6 +97,4 @@ std::tuple<Tensor&, Tensor&, Tensor&> convolution_backward_out(
   return result;
 }
 
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native

@@ -2,9 +2,7 @@
 
 #include <cstring>
 
-namespace torch {
-namespace executor {
-namespace native {
+namespace torch::executor::native {
 
 void copy_elements(KernelRuntimeContext& ctx, const Tensor& self, Tensor& out) {
   if (!same_dtype_or_fail(ctx, self, out) || !same_numel_or_fail(ctx, self, out)) {
@@ -35,11 +33,9 @@ void copy_in_order(KernelRuntimeContext& ctx, const Tensor& self, Tensor& out) {
 
 bool permute(KernelRuntimeContext& ctx, View& view, const ArrayRef<int64_t>& dims) {
   const View from = view;
-  KERNEL_CHECK(
+  CHECK_ARGUMENT(
       ctx,
       dims.size() == from.shape.dims,
-      InvalidArgument,
-      false,
       "dims has %zu elements, self %zu dims",
       dims.size(),
       from.shape.dims);
@@ -49,13 +45,7 @@ bool permute(KernelRuntimeContext& ctx, View& view, const ArrayRef<int64_t>& dim
     if (dim < 0) {
       return false;
     }
-    KERNEL_CHECK(
-        ctx,
-        ((seen >> dim) & 1u) == 0,
-        InvalidArgument,
-        false,
-        "dims has %d twice",
-        static_cast<int>(dim));
+    CHECK_ARGUMENT(ctx, ((seen >> dim) & 1u) == 0, "dims has %d twice", static_cast<int>(dim));
     seen |= 1u << dim;
     view.shape.sizes[i] = from.shape.sizes[dim];
     view.strides[i] = from.strides[dim];
@@ -69,19 +59,15 @@ bool expand(KernelRuntimeContext& ctx, View& view, const ArrayRef<int64_t>& size
     // Seen from the last dim, where the view's own dims are.
     const size_t from_last = size.size() - i;
     const bool keeps = size[i] == -1 && from_last <= view.shape.dims;
-    KERNEL_CHECK(
+    CHECK_ARGUMENT(
         ctx,
         keeps || (size[i] >= 0 && size[i] <= INT32_MAX),
-        InvalidArgument,
-        false,
         "size has a negative element, or one too large");
     sizes.append(
         keeps ? view.shape.sizes[view.shape.dims - from_last] : static_cast<SizesType>(size[i]));
   }
-  KERNEL_CHECK(ctx, size.size() <= kMaxDims, InvalidArgument, false, "size has too many elements");
+  CHECK_ARGUMENT(ctx, size.size() <= kMaxDims, "size has too many elements");
   return broadcast_view(ctx, view, sizes);
 }
 
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native

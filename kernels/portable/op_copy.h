@@ -11,9 +11,7 @@
 /**
  * Operators that only move elements: their size matters, their dtype does not.
  */
-namespace torch {
-namespace executor {
-namespace native {
+namespace torch::executor::native {
 
 /// Copies all elements in memory order; nothing if they are there already.
 /// Fails the context if the tensors differ in dtype or number of elements.
@@ -226,6 +224,4 @@ Tensor& to_dim_order_copy_out(
   return convert_copy<S>(ctx, self, out);
 }
 
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native

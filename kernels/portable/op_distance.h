@@ -8,15 +8,13 @@
 #include "kernels/util/loop_nest.h"
 #include "kernels/util/shape.h"
 
-namespace torch {
-namespace executor {
-namespace native {
+namespace torch::executor::native {
 
 namespace internal {
 
 /// Fails the context (InvalidArgument) and returns false for a p below 0, or NaN.
 inline bool check_power(KernelRuntimeContext& ctx, double p) {
-  KERNEL_CHECK(ctx, float_of(p) >= 0.0f, InvalidArgument, false, "p is not 0 or above");
+  CHECK_ARGUMENT(ctx, float_of(p) >= 0.0f, "p is not 0 or above");
   return true;
 }
 
@@ -118,6 +116,4 @@ Tensor& pdist_forward_out(KernelRuntimeContext& ctx, const Tensor& self, double 
   return out;
 }
 
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native

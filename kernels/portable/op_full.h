@@ -6,9 +6,7 @@
 #include "kernels/util/scalars.h"
 #include "kernels/util/shape.h"
 
-namespace torch {
-namespace executor {
-namespace native {
+namespace torch::executor::native {
 
 /// Writes `value` to every element.
 template <class S>
@@ -110,6 +108,4 @@ fill_scalar_out(KernelRuntimeContext& ctx, const Tensor& self, const Scalar& val
   return shape_like<S>(ctx, out, self) ? fill<S>(ctx, value, out) : out;
 }
 
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native

@@ -1,8 +1,6 @@
 #include "kernels/portable/op_gather.h"
 
-namespace torch {
-namespace executor {
-namespace native {
+namespace torch::executor::native {
 
 namespace {
 
@@ -29,7 +27,7 @@ bool index_select_sizes(
     int32_t& axis,
     Shape& out_sizes) {
   axis = normalize_dim(ctx, dim, static_cast<int32_t>(self.dim()));
-  KERNEL_CHECK(ctx, index.dim() <= 1, InvalidArgument, false, "index has more than one dim");
+  CHECK_ARGUMENT(ctx, index.dim() <= 1, "index has more than one dim");
   if (axis < 0) {
     return false;
   }
@@ -38,12 +36,7 @@ bool index_select_sizes(
   if (out_sizes.dims > 0) {
     out_sizes.sizes[axis] = count;
   }
-  KERNEL_CHECK(
-      ctx,
-      out_sizes.dims > 0 || count == 1,
-      InvalidArgument,
-      false,
-      "A zero-dim self takes one index");
+  CHECK_ARGUMENT(ctx, out_sizes.dims > 0 || count == 1, "A zero-dim self takes one index");
   return true;
 }
 
@@ -98,11 +91,9 @@ bool embedding_sizes(
     const Tensor& indices,
     Shape& out_sizes) {
   out_sizes = Shape(indices.sizes());
-  KERNEL_CHECK(
+  CHECK_ARGUMENT(
       ctx,
       weight.dim() == 2 && out_sizes.dims < kMaxDims,
-      InvalidArgument,
-      false,
       "weight does not have 2 dims, or indices too many");
   out_sizes.append(weight.sizes()[1]);
   return true;
@@ -197,6 +188,4 @@ void repeat_interleave(KernelRuntimeContext& ctx, const Tensor& repeats, Tensor&
   }
 }
 
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native

@@ -13,9 +13,7 @@
  * along one dim. An index out of range fails the context (InvalidArgument); elements that have been
  * written by then stay.
  */
-namespace torch {
-namespace executor {
-namespace native {
+namespace torch::executor::native {
 
 /// The shape of self with `count` indices of a dim.
 bool index_select_sizes(
@@ -215,6 +213,4 @@ Tensor& repeat_interleave_out(
   return out;
 }
 
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native

@@ -1,8 +1,6 @@
 #include "kernels/portable/op_index.h"
 
-namespace torch {
-namespace executor {
-namespace native {
+namespace torch::executor::native {
 
 namespace {
 
@@ -42,23 +40,16 @@ bool Indexing::init(
       return false;
     }
     const size_t covered = masks ? static_cast<size_t>(index.dim()) : 1;
-    KERNEL_CHECK(
-        ctx,
-        dim + covered <= shape.dims,
-        InvalidArgument,
-        false,
-        "indices has more dims than self, %zu",
-        shape.dims);
+    CHECK_ARGUMENT(
+        ctx, dim + covered <= shape.dims, "indices has more dims than self, %zu", shape.dims);
     Shape own(index.sizes());
     if constexpr (kMasks) {
       if (masks) {
         KERNEL_CHECK(ctx, covered > 0, NotSupported, false, "A mask in indices has no dims");
         for (size_t k = 0; k < covered; ++k) {
-          KERNEL_CHECK(
+          CHECK_ARGUMENT(
               ctx,
               own.sizes[k] == shape.sizes[dim + k],
-              InvalidArgument,
-              false,
               "A mask of size %d indexes a dim of size %d",
               static_cast<int>(own.sizes[k]),
               static_cast<int>(shape.sizes[dim + k]));
@@ -79,12 +70,8 @@ bool Indexing::init(
       indexed |= 1u << dim++;
     }
   }
-  KERNEL_CHECK(
-      ctx,
-      count_ > 0 && dim <= shape.dims,
-      InvalidArgument,
-      false,
-      "indices has no tensor, or more dims than self");
+  CHECK_ARGUMENT(
+      ctx, count_ > 0 && dim <= shape.dims, "indices has no tensor, or more dims than self");
   // Dims next to each other are one run of bits.
   const uint32_t lowest = indexed & (0u - indexed);
   joint_dim_ =
@@ -101,13 +88,7 @@ bool Indexing::init(
       ++result_dims;
     }
   }
-  KERNEL_CHECK(
-      ctx,
-      result_dims <= kMaxDims,
-      InvalidArgument,
-      false,
-      "The result has more than %zu dims",
-      kMaxDims);
+  CHECK_ARGUMENT(ctx, result_dims <= kMaxDims, "The result has more than %zu dims", kMaxDims);
   return true;
 }
 
@@ -303,6 +284,4 @@ void copy_masked(const View& view, const View& mask, char* dense, int32_t count,
   }
 }
 
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native

@@ -7,9 +7,7 @@
 #include "kernels/util/indices.h"
 #include "kernels/util/view.h"
 
-namespace torch {
-namespace executor {
-namespace native {
+namespace torch::executor::native {
 
 /**
  * The elements that tensors in the brackets of self[...] select. Long or Int tensors are indices of
@@ -287,6 +285,4 @@ Tensor& nonzero_out(KernelRuntimeContext& ctx, const Tensor& self, Tensor& out) 
   return out;
 }
 
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native

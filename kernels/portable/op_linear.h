@@ -6,9 +6,7 @@
 #include "kernels/util/dtypes.h"
 #include "kernels/util/shape.h"
 
-namespace torch {
-namespace executor {
-namespace native {
+namespace torch::executor::native {
 
 /**
  * aten::linear.out. Weight layout [out_features, in_features], as PyTorch
@@ -83,6 +81,4 @@ Tensor& linear_out(
   return out;
 }
 
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native

@@ -1,8 +1,6 @@
 #include "kernels/portable/op_matmul.h"
 
-namespace torch {
-namespace executor {
-namespace native {
+namespace torch::executor::native {
 
 bool check_matmul(
     KernelRuntimeContext& ctx,
@@ -14,12 +12,10 @@ bool check_matmul(
   const auto a_sizes = a.sizes();
   const auto b_sizes = b.sizes();
   const size_t dims = batch_dims + 2;
-  KERNEL_CHECK(
+  CHECK_ARGUMENT(
       ctx,
       a_sizes.size() == dims && b_sizes.size() == dims &&
           (batch_dims == 0 || a_sizes[0] == b_sizes[0]) && a_sizes[dims - 1] == b_sizes[dims - 2],
-      InvalidArgument,
-      false,
       "The matrices' shapes do not fit");
   if (!same_dtype_or_fail(ctx, a, b) || !same_dtype_or_fail(ctx, a, out)) {
     return false;
@@ -32,6 +28,4 @@ bool check_matmul(
   return true;
 }
 
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native

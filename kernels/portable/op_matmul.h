@@ -6,9 +6,7 @@
 #include "kernels/util/loop_nest.h"
 #include "kernels/util/shape.h"
 
-namespace torch {
-namespace executor {
-namespace native {
+namespace torch::executor::native {
 
 /**
  * Checks a matrix product of the last two dims, [rows, inner] by [inner,
@@ -145,6 +143,4 @@ Tensor& addmm_out(
   return out;
 }
 
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native

@@ -1,20 +1,15 @@
 #include "kernels/portable/op_norm.h"
 
-namespace torch {
-namespace executor {
-namespace native {
-namespace internal {
+namespace torch::executor::native::internal {
 
 bool check_statistic(
     KernelRuntimeContext& ctx,
     const Tensor& self,
     const Tensor& statistic,
     size_t count) {
-  KERNEL_CHECK(
+  CHECK_ARGUMENT(
       ctx,
       static_cast<size_t>(statistic.numel()) == count,
-      InvalidArgument,
-      false,
       "A weight, bias or statistic does not have %zu elements",
       count);
   if (is_reduced_dtype(self.scalar_type()) && statistic.scalar_type() == ScalarType::Float) {
@@ -34,7 +29,4 @@ bool check_parameters(
       (!weight.has_value() || !bias.has_value() || same_dtype_or_fail(ctx, *weight, *bias));
 }
 
-} // namespace internal
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native::internal

@@ -13,9 +13,7 @@
  * 16-bit floats are computed in float. Weights, biases and statistics have the input's dtype, or
  * with a 16-bit one Float, as in eager PyTorch. Batch normalization takes any dim order.
  */
-namespace torch {
-namespace executor {
-namespace native {
+namespace torch::executor::native {
 
 namespace internal {
 
@@ -389,6 +387,4 @@ internal::ThreeTensors native_batch_norm_legit_out(
   return {out, saved_mean, saved_rstd};
 }
 
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native

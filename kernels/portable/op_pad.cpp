@@ -1,8 +1,6 @@
 #include "kernels/portable/op_pad.h"
 
-namespace torch {
-namespace executor {
-namespace native {
+namespace torch::executor::native {
 
 namespace {
 
@@ -20,11 +18,9 @@ bool pad_sizes(
     const ArrayRef<int64_t>& padding,
     Shape& out_sizes) {
   const auto sizes = self.sizes();
-  KERNEL_CHECK(
+  CHECK_ARGUMENT(
       ctx,
       padding.size() % 2 == 0 && padding.size() <= 2 * sizes.size(),
-      InvalidArgument,
-      false,
       "The padding has %zu elements, self %zu dims",
       padding.size(),
       sizes.size());
@@ -37,12 +33,10 @@ bool pad_sizes(
     const int32_t before = padding_of(padding, sizes.size(), i, false);
     const int32_t after = padding_of(padding, sizes.size(), i, true);
     SizesType size;
-    KERNEL_CHECK(
+    CHECK_ARGUMENT(
         ctx,
         !__builtin_add_overflow(sizes[i], before + after, &size) && size >= 0 &&
             -before <= sizes[i] && -after <= sizes[i],
-        InvalidArgument,
-        false,
         "Padding of %d and %d does not fit a dim of size %d",
         static_cast<int>(before),
         static_cast<int>(after),
@@ -71,11 +65,9 @@ bool mirror_sizes(
     bool reflects,
     Shape& out_sizes) {
   const auto sizes = self.sizes();
-  KERNEL_CHECK(
+  CHECK_ARGUMENT(
       ctx,
       padding.size() == 2 * count && (sizes.size() == count + 1 || sizes.size() == count + 2),
-      InvalidArgument,
-      false,
       "The padding has %zu elements, self %zu dims",
       padding.size(),
       sizes.size());
@@ -86,11 +78,9 @@ bool mirror_sizes(
     const int32_t before = padding_of(padding, sizes.size(), i, false);
     const int32_t after = padding_of(padding, sizes.size(), i, true);
     const int32_t largest = before > after ? before : after;
-    KERNEL_CHECK(
+    CHECK_ARGUMENT(
         ctx,
         sizes[i] > 0 && out_sizes.sizes[i] > 0 && (!reflects || largest < sizes[i]),
-        InvalidArgument,
-        false,
         "A dim of size %d is too small for padding of %d and %d",
         static_cast<int>(sizes[i]),
         static_cast<int>(before),
@@ -151,6 +141,4 @@ void mirror(const Tensor& self, const ArrayRef<int64_t>& padding, bool reflects,
   }
 }
 
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native

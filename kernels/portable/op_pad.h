@@ -7,9 +7,7 @@
  * Padding: `padding` has the numbers of elements before and after, of the last
  * dim, then of the one before it, and so on; negative ones remove elements.
  */
-namespace torch {
-namespace executor {
-namespace native {
+namespace torch::executor::native {
 
 /// The shape of a padded tensor; fails the context (InvalidArgument) and returns
 /// false if there is none.
@@ -131,6 +129,4 @@ Tensor& replication_pad3d_out(
   return mirror_out<S, 3, false>(ctx, self, padding, out);
 }
 
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native

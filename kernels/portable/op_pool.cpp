@@ -2,9 +2,7 @@
 
 #include "kernels/util/view.h"
 
-namespace torch {
-namespace executor {
-namespace native {
+namespace torch::executor::native {
 
 bool check_pool(KernelRuntimeContext& ctx, const PoolArguments& arguments, PreparedPool& prepared) {
   const auto& [self, kernel_size, stride, padding, dilation, ceil_mode] = arguments;
@@ -12,18 +10,10 @@ bool check_pool(KernelRuntimeContext& ctx, const PoolArguments& arguments, Prepa
   Window& width = prepared.width;
   const auto sizes = self.sizes();
   const size_t dims = sizes.size();
-  KERNEL_CHECK(
-      ctx,
-      dims == 3 || dims == 4,
-      InvalidArgument,
-      false,
-      "self has %zu dims; pooling takes 3 or 4",
-      dims);
-  KERNEL_CHECK(
+  CHECK_ARGUMENT(ctx, dims == 3 || dims == 4, "self has %zu dims; pooling takes 3 or 4", dims);
+  CHECK_ARGUMENT(
       ctx,
       kernel_size.size() == 1 || kernel_size.size() == 2,
-      InvalidArgument,
-      false,
       "kernel_size does not have one or two elements");
   if (!in_range(ctx, kernel_size, 1, 0x7fff)) {
     return false;
@@ -36,14 +26,11 @@ bool check_pool(KernelRuntimeContext& ctx, const PoolArguments& arguments, Prepa
       !width.set(ctx, stride, padding, dilation, 1, ceil_mode)) {
     return false;
   }
-  KERNEL_CHECK(
+  CHECK_ARGUMENT(
       ctx,
       2 * height.padding <= height.kernel && 2 * width.padding <= width.kernel,
-      InvalidArgument,
-      false,
       "padding is more than half of kernel_size");
-  KERNEL_CHECK(
-      ctx, height.in > 0 && width.in > 0, InvalidArgument, false, "self has an empty plane");
+  CHECK_ARGUMENT(ctx, height.in > 0 && width.in > 0, "self has an empty plane");
   prepared.planes = 1;
   for (size_t i = 0; i + 2 < dims; ++i) {
     prepared.planes *= sizes[i];
@@ -80,12 +67,10 @@ bool check_adaptive_pool(
     int32_t& planes) {
   const auto sizes = self.sizes();
   const size_t dims = sizes.size();
-  KERNEL_CHECK(
+  CHECK_ARGUMENT(
       ctx,
       (dims == 3 || dims == 4) && output_size.size() == 2 && sizes[dims - 2] >= 1 &&
           sizes[dims - 1] >= 1,
-      InvalidArgument,
-      false,
       "self is not [(N,) C, height, width], or output_size does not have two elements");
   if (!same_dtype_or_fail(ctx, self, out) || !in_range(ctx, output_size, 0, 0xffffff)) {
     return false;
@@ -100,6 +85,4 @@ bool check_adaptive_pool(
   return true;
 }
 
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native

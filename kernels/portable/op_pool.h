@@ -7,9 +7,7 @@
 #include "kernels/util/dtypes.h"
 #include "kernels/util/shape.h"
 
-namespace torch {
-namespace executor {
-namespace native {
+namespace torch::executor::native {
 
 /// The arguments that 2-d poolings share, in the order of their schemas.
 struct PoolArguments {
@@ -280,6 +278,4 @@ Tensor& max_pool2d_with_indices_backward_out(
   return grad_input;
 }
 
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native

@@ -7,9 +7,7 @@
 #include "kernels/portable/random.h"
 #include "kernels/soft_double.h"
 
-namespace torch {
-namespace executor {
-namespace native {
+namespace torch::executor::native {
 
 namespace internal {
 
@@ -80,6 +78,4 @@ std::tuple<Tensor&, Tensor&> native_dropout_out(
   return result;
 }
 
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native

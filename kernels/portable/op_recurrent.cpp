@@ -1,8 +1,6 @@
 #include "kernels/portable/op_recurrent.h"
 
-namespace torch {
-namespace executor {
-namespace native {
+namespace torch::executor::native {
 
 namespace {
 
@@ -19,12 +17,10 @@ bool describe_layer(
     RecurrentLayer& layer) {
   const auto in_sizes = arguments.input.sizes();
   const auto weight_sizes = arguments.hidden_weight.sizes();
-  KERNEL_CHECK(
+  CHECK_ARGUMENT(
       ctx,
       arguments.input.scalar_type() == ScalarType::Float && in_sizes.size() == 3 &&
           weight_sizes.size() == 2 && weight_sizes[1] < 0x1000000,
-      InvalidArgument,
-      false,
       "input is not float32 of three dims, or hidden_weight not of two");
   const bool batch_first = arguments.batch_first;
   const SizesType batch = in_sizes[batch_first ? 0 : 1];
@@ -32,29 +28,23 @@ bool describe_layer(
   const SizesType from_input[] = {gates * size, in_sizes[2]};
   const SizesType from_hidden[] = {gates * size, size};
   const SizesType four[] = {4 * size};
-  KERNEL_CHECK(
+  CHECK_ARGUMENT(
       ctx,
       has_sizes(&arguments.input_weight, {from_input, 2}) &&
           has_sizes(&arguments.hidden_weight, {from_hidden, 2}) &&
           has_sizes(arguments.bias, {four, 1}),
-      InvalidArgument,
-      false,
       "The weights or the bias are not those of %d gates, float32",
       static_cast<int>(gates));
   const SizesType state[] = {batch, size};
-  KERNEL_CHECK(
+  CHECK_ARGUMENT(
       ctx,
       has_sizes(arguments.hidden0, {state, 2}) && has_sizes(arguments.cell0, {state, 2}),
-      InvalidArgument,
-      false,
       "A state is not [batch, hidden], float32");
   const SizesType out[] = {in_sizes[0], in_sizes[1], size};
-  KERNEL_CHECK(
+  CHECK_ARGUMENT(
       ctx,
       has_sizes(&arguments.out, {out, 3}) && has_sizes(&arguments.hidden, {state, 2}) &&
           has_sizes(arguments.cell, {state, 2}) && has_sizes(&arguments.gates, {four, 1}),
-      InvalidArgument,
-      false,
       "An output does not have the shape of the result, float32");
   layer.batch = batch;
   layer.steps = in_sizes[batch_first ? 1 : 0];
@@ -75,6 +65,4 @@ bool describe_layer(
   return true;
 }
 
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native

@@ -8,9 +8,7 @@
 #include "kernels/util/optional_tensor.h"
 #include "kernels/util/shape.h"
 
-namespace torch {
-namespace executor {
-namespace native {
+namespace torch::executor::native {
 
 /// The arguments of a recurrent layer's operator; null if missing, such as the cell of a GRU.
 struct RecurrentArguments {
@@ -130,6 +128,4 @@ std::tuple<Tensor&, Tensor&, Tensor&> gru_out(
   return {out, hidden, gates};
 }
 
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native

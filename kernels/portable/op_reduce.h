@@ -13,9 +13,7 @@
  * NaN. Where there is nothing to reduce, sums are 0, products 1, means and
  * variances NaN, and extremes are refused (InvalidArgument).
  */
-namespace torch {
-namespace executor {
-namespace native {
+namespace torch::executor::native {
 
 /// Shapes out and the walks, and calls body(TypeTag<T>()) for the type T that
 /// `dtype` is computed in.
@@ -419,7 +417,7 @@ bool correction_of(KernelRuntimeContext& ctx, const std::optional<Scalar>& given
   } else {
     const int64_t value = given->to<int64_t>();
     const int32_t number = static_cast<int32_t>(value);
-    KERNEL_CHECK(ctx, number == value, InvalidArgument, false, "correction is out of range");
+    CHECK_ARGUMENT(ctx, number == value, "correction is out of range");
     result = static_cast<float>(number);
   }
   return true;
@@ -525,6 +523,4 @@ Tensor& cumsum_out(
   return out;
 }
 
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native

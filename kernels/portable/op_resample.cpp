@@ -2,9 +2,7 @@
 
 #include "kernels/soft_double.h"
 
-namespace torch {
-namespace executor {
-namespace native {
+namespace torch::executor::native {
 
 namespace {
 
@@ -19,11 +17,9 @@ bool set_axis(
     std::optional<double> factor,
     bool align_corners,
     ResampledAxis& axis) {
-  KERNEL_CHECK(
+  CHECK_ARGUMENT(
       ctx,
       output_size.has_value() ? output_size->size() == 2 : factor.has_value(),
-      InvalidArgument,
-      false,
       "There is neither an output_size of two elements nor two scale_factors");
   const float scale = factor.has_value() ? float_of(*factor) : 0.0f;
   int64_t size = 0;
@@ -39,11 +35,9 @@ bool set_axis(
       size = planned_out;
     }
   }
-  KERNEL_CHECK(
+  CHECK_ARGUMENT(
       ctx,
       size >= 1 && size <= kLargest && in >= 1 && in <= kLargest,
-      InvalidArgument,
-      false,
       "A size of input or result is 0 or out of range");
   axis.in = in;
   axis.out = static_cast<int32_t>(size);
@@ -58,11 +52,9 @@ bool set_axis(
   }
   // Positions in the input are to have 32 bits; those of a factor that the sizes do not follow from
   // may be anywhere.
-  KERNEL_CHECK(
+  CHECK_ARGUMENT(
       ctx,
       axis.scale * (static_cast<float>(axis.out) + 0.5f) < 1e9f,
-      InvalidArgument,
-      false,
       "A scale factor is too small for the size of the result");
   return true;
 }
@@ -76,8 +68,7 @@ bool read_factors(
   if (!list.has_value()) {
     return true;
   }
-  KERNEL_CHECK(
-      ctx, list->size() == 2, InvalidArgument, false, "scale_factors does not have two elements");
+  CHECK_ARGUMENT(ctx, list->size() == 2, "scale_factors does not have two elements");
   factors.height = (*list)[0];
   factors.width = (*list)[1];
   return true;
@@ -93,11 +84,9 @@ bool check_resampling(
     Resampling& resampling) {
   const auto sizes = input.sizes();
   const auto planned = out.sizes();
-  KERNEL_CHECK(
+  CHECK_ARGUMENT(
       ctx,
       sizes.size() == 4 && planned.size() == 4,
-      InvalidArgument,
-      false,
       "The input or the result is not [N, C, height, width]");
   if (!same_dtype_or_fail(ctx, input, out) ||
       !set_axis(
@@ -138,18 +127,14 @@ bool check_grid(
     Shape& out_sizes) {
   const auto sizes = input.sizes();
   const auto grid_sizes = grid.sizes();
-  KERNEL_CHECK(
+  CHECK_ARGUMENT(
       ctx,
       sizes.size() == 4 && grid_sizes.size() == 4 && grid_sizes[0] == sizes[0] &&
           grid_sizes[3] == 2 && sizes[2] >= 1 && sizes[3] >= 1,
-      InvalidArgument,
-      false,
       "input is not [N, C, H, W], or grid not [N, H', W', 2]");
-  KERNEL_CHECK(
+  CHECK_ARGUMENT(
       ctx,
       interpolation_mode >= 0 && interpolation_mode <= 2 && padding_mode >= 0 && padding_mode <= 2,
-      InvalidArgument,
-      false,
       "interpolation_mode or padding_mode is unknown");
   if (!same_dtype_or_fail(ctx, input, grid) || !same_dtype_or_fail(ctx, input, out)) {
     return false;
@@ -161,6 +146,4 @@ bool check_grid(
   return true;
 }
 
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native

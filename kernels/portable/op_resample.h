@@ -7,9 +7,7 @@
 #include "kernels/util/loop_nest.h"
 #include "kernels/util/shape.h"
 
-namespace torch {
-namespace executor {
-namespace native {
+namespace torch::executor::native {
 
 /// The dtypes that resampling takes.
 using ImageTypes = DtypeList<
@@ -211,6 +209,4 @@ Tensor& grid_sampler_2d_out(
   return out;
 }
 
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native

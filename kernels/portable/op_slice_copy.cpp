@@ -1,8 +1,6 @@
 #include "kernels/portable/op_slice_copy.h"
 
-namespace torch {
-namespace executor {
-namespace native {
+namespace torch::executor::native {
 
 namespace {
 
@@ -35,7 +33,7 @@ bool slice(
   if (index < 0) {
     return false;
   }
-  KERNEL_CHECK(ctx, step > 0, InvalidArgument, false, "step is not positive");
+  CHECK_ARGUMENT(ctx, step > 0, "step is not positive");
   const int32_t size = view.shape.sizes[index];
   const int32_t first = clamp_index(start.value_or(0), size);
   const int32_t last = end.has_value() ? clamp_index(*end, size) : size;
@@ -51,11 +49,9 @@ bool select(KernelRuntimeContext& ctx, View& view, int64_t dim, int64_t index) {
     return false;
   }
   const int32_t size = view.shape.sizes[axis];
-  KERNEL_CHECK(
+  CHECK_ARGUMENT(
       ctx,
       index >= -size && index < size,
-      InvalidArgument,
-      false,
       "index %d is out of range for a dim of size %d",
       static_cast<int>(index),
       static_cast<int>(size));
@@ -69,20 +65,16 @@ bool narrow(KernelRuntimeContext& ctx, View& view, int64_t dim, int64_t start, i
     return false;
   }
   const int32_t size = view.shape.sizes[index];
-  KERNEL_CHECK(
+  CHECK_ARGUMENT(
       ctx,
       start >= -size && start <= size,
-      InvalidArgument,
-      false,
       "start %d is out of range for a dim of size %d",
       static_cast<int>(start),
       static_cast<int>(size));
   const int32_t first = static_cast<int32_t>(start < 0 ? start + size : start);
-  KERNEL_CHECK(
+  CHECK_ARGUMENT(
       ctx,
       length >= 0 && length <= size - first,
-      InvalidArgument,
-      false,
       "length %d from start %d exceeds a dim of size %d",
       static_cast<int>(length),
       static_cast<int>(first),
@@ -91,6 +83,4 @@ bool narrow(KernelRuntimeContext& ctx, View& view, int64_t dim, int64_t start, i
   return true;
 }
 
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native

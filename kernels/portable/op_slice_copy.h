@@ -9,9 +9,7 @@
  * Operators that take a slice of a tensor along a dim, or replace it. Starts and ends of slices are
  * clamped to the dim as in Python; the range of select and narrow must exist.
  */
-namespace torch {
-namespace executor {
-namespace native {
+namespace torch::executor::native {
 
 /// Cuts a view to start:end:step of a dim. Fails the context (InvalidArgument)
 /// and returns false if there is no such dim or step is not positive.
@@ -125,6 +123,4 @@ Tensor& select_scatter_out(
       ctx, self, src, out, [&](View& part) { return select(ctx, part, dim, index); });
 }
 
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native

@@ -5,9 +5,7 @@
 #include "kernels/util/loop_nest.h"
 #include "kernels/util/shape.h"
 
-namespace torch {
-namespace executor {
-namespace native {
+namespace torch::executor::native {
 
 namespace internal {
 
@@ -104,6 +102,4 @@ Tensor& log_softmax_out(
   return internal::softmax_out<S, true>(ctx, self, dim, half_to_float, out);
 }
 
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native

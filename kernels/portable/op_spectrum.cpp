@@ -1,8 +1,6 @@
 #include "kernels/portable/op_spectrum.h"
 
-namespace torch {
-namespace executor {
-namespace native {
+namespace torch::executor::native {
 
 namespace {
 
@@ -18,30 +16,24 @@ bool describe_frames(KernelRuntimeContext& ctx, const FrameArguments& arguments,
   constexpr int64_t kLimit = 0x10000000;
   const auto sizes = arguments.self.sizes();
   const auto is_below = [](int64_t value, int64_t low) { return value >= low && value < kLimit; };
-  KERNEL_CHECK(
+  CHECK_ARGUMENT(
       ctx,
       sizes.size() == 2 && is_below(arguments.size, 1) && is_below(arguments.hop, 1) &&
           is_below(arguments.pad, 0) && is_below(arguments.count, 0) && is_below(sizes[1], 0),
-      InvalidArgument,
-      false,
       "self is not [signals, samples], or there are no frames of such size, distance and number");
   // The end of the last frame, counted from the first sample of the signal.
   const int64_t end = arguments.size - arguments.pad + (arguments.count - 1) * arguments.hop;
   const int64_t mirrored = 2 * (static_cast<int64_t>(sizes[1]) - 1);
-  KERNEL_CHECK(
+  CHECK_ARGUMENT(
       ctx,
       end < kLimit && (!arguments.reflect || (arguments.pad < sizes[1] && end <= mirrored + 1)),
-      InvalidArgument,
-      false,
       "Frames reach further than the signal that is mirrored");
   const auto size = static_cast<uint32_t>(arguments.size);
-  KERNEL_CHECK(
+  CHECK_ARGUMENT(
       ctx,
       has_floats(arguments.roots, fft_roots(size)) && has_floats(arguments.work, fft_work(size)) &&
           (!arguments.window.has_value() || has_floats(*arguments.window, size)) &&
           arguments.out.scalar_type() == ScalarType::Float,
-      InvalidArgument,
-      false,
       "window, roots, work or out are not those of frames of %d samples, float32",
       static_cast<int>(size));
   frames.samples = sizes[1];
@@ -76,15 +68,11 @@ bool check_bands(
       total += band[1];
     }
   }
-  KERNEL_CHECK(
+  CHECK_ARGUMENT(
       ctx,
       is_right && total == static_cast<int64_t>(weights.numel()),
-      InvalidArgument,
-      false,
       "bands are not [filters, 2] within the frequencies, or have other weights");
   return true;
 }
 
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native

@@ -6,9 +6,7 @@
 #include "kernels/portable/spectrum.h"
 #include "kernels/util/shape.h"
 
-namespace torch {
-namespace executor {
-namespace native {
+namespace torch::executor::native {
 
 /// The arguments that operators on the spectra of frames share.
 struct FrameArguments {
@@ -213,6 +211,4 @@ std::tuple<Tensor&, Tensor&> filtered_spectrogram_out(
   return {out, work};
 }
 
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native

@@ -1,8 +1,6 @@
 #include "kernels/portable/op_split.h"
 
-namespace torch {
-namespace executor {
-namespace native {
+namespace torch::executor::native {
 
 namespace {
 
@@ -77,6 +75,4 @@ int32_t unbind_dim(KernelRuntimeContext& ctx, const Tensor& self, int64_t dim, s
             ctx, index, static_cast<size_t>(self.sizes()[static_cast<size_t>(index)]), count);
 }
 
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native

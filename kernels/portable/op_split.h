@@ -8,9 +8,7 @@
  * Operators that cut a tensor into a list of tensors. The export has given the
  * list its length; another one fails the context (InvalidArgument).
  */
-namespace torch {
-namespace executor {
-namespace native {
+namespace torch::executor::native {
 
 using executorch::runtime::Span;
 
@@ -96,6 +94,4 @@ void unbind_copy_out(KernelRuntimeContext& ctx, const Tensor& self, int64_t dim,
   }
 }
 
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native

@@ -1,8 +1,6 @@
 #include "kernels/portable/op_strided.h"
 
-namespace torch {
-namespace executor {
-namespace native {
+namespace torch::executor::native {
 
 bool as_strided(
     KernelRuntimeContext& ctx,
@@ -14,11 +12,9 @@ bool as_strided(
   if (!contiguous_or_fail(ctx, self)) {
     return false;
   }
-  KERNEL_CHECK(
+  CHECK_ARGUMENT(
       ctx,
       size.size() == stride.size() && size.size() <= kMaxDims,
-      InvalidArgument,
-      false,
       "size has %zu elements, stride %zu",
       size.size(),
       stride.size());
@@ -38,11 +34,9 @@ bool as_strided(
     is_empty = is_empty || size[i] == 0;
     view.append(static_cast<SizesType>(size[i]), size[i] > 1 ? static_cast<int32_t>(stride[i]) : 0);
   }
-  KERNEL_CHECK(
+  CHECK_ARGUMENT(
       ctx,
       is_valid && (is_empty || last < end),
-      InvalidArgument,
-      false,
       "size, stride and storage_offset reach beyond self's %d elements",
       static_cast<int>(end));
   if (is_empty) {
@@ -59,8 +53,7 @@ bool diagonal(KernelRuntimeContext& ctx, View& view, int64_t offset, int64_t dim
   if (first < 0 || second < 0) {
     return false;
   }
-  KERNEL_CHECK(
-      ctx, first != second && dims > 1, InvalidArgument, false, "dim1 and dim2 are the same dim");
+  CHECK_ARGUMENT(ctx, first != second && dims > 1, "dim1 and dim2 are the same dim");
   const size_t row = static_cast<size_t>(first);
   const size_t column = static_cast<size_t>(second);
   const int32_t rows = view.shape.sizes[row];
@@ -90,13 +83,8 @@ bool flip(KernelRuntimeContext& ctx, View& view, const ArrayRef<int64_t>& dims) 
     if (index < 0) {
       return false;
     }
-    KERNEL_CHECK(
-        ctx,
-        ((flipped >> index) & 1u) == 0,
-        InvalidArgument,
-        false,
-        "dims has %d twice",
-        static_cast<int>(index));
+    CHECK_ARGUMENT(
+        ctx, ((flipped >> index) & 1u) == 0, "dims has %d twice", static_cast<int>(index));
     flipped |= 1u << index;
     // A zero-dim tensor has a dim 0 to name, and nothing to flip.
     if (static_cast<size_t>(index) < view.shape.dims) {
@@ -111,26 +99,21 @@ bool unfold(KernelRuntimeContext& ctx, View& view, int64_t dim, int64_t size, in
   if (index < 0) {
     return false;
   }
-  KERNEL_CHECK(
-      ctx, view.shape.dims < kMaxDims, InvalidArgument, false, "The result has too many dims");
+  CHECK_ARGUMENT(ctx, view.shape.dims < kMaxDims, "The result has too many dims");
   if (view.shape.dims == 0) {
     view.append(1, 0);
-    KERNEL_CHECK(
+    CHECK_ARGUMENT(
         ctx,
         (size == 0 || size == 1) && step > 0,
-        InvalidArgument,
-        false,
         "size does not fit a zero-dim self, or step is not positive");
     view.shape.sizes[0] = static_cast<SizesType>(size);
     return true;
   }
   const size_t axis = static_cast<size_t>(index);
   const int32_t length = view.shape.sizes[axis];
-  KERNEL_CHECK(
+  CHECK_ARGUMENT(
       ctx,
       size >= 0 && size <= length && step > 0,
-      InvalidArgument,
-      false,
       "size %d does not fit a dim of size %d, or step is not positive",
       static_cast<int>(size),
       static_cast<int>(length));
@@ -144,11 +127,9 @@ bool unfold(KernelRuntimeContext& ctx, View& view, int64_t dim, int64_t size, in
 
 bool shuffle_pixels(KernelRuntimeContext& ctx, View& view, int64_t factor, bool is_shuffled) {
   // Three dims become five.
-  KERNEL_CHECK(
+  CHECK_ARGUMENT(
       ctx,
       view.shape.dims >= 3 && view.shape.dims + 2 <= kMaxDims,
-      InvalidArgument,
-      false,
       "self does not have 3 to %zu dims",
       kMaxDims - 2);
   const size_t channels = view.shape.dims - 3;
@@ -159,13 +140,7 @@ bool shuffle_pixels(KernelRuntimeContext& ctx, View& view, int64_t factor, bool 
   } else if (fits) {
     fits = last[0] % factor == 0 && last[0] / factor % factor == 0;
   }
-  KERNEL_CHECK(
-      ctx,
-      fits,
-      InvalidArgument,
-      false,
-      "The factor %d does not divide the dims",
-      static_cast<int>(factor));
+  CHECK_ARGUMENT(ctx, fits, "The factor %d does not divide the dims", static_cast<int>(factor));
   const SizesType inner = static_cast<SizesType>(factor);
   if (is_shuffled) {
     view.split(channels + 2, inner);
@@ -202,22 +177,18 @@ bool repeat_sizes(
     const ArrayRef<int64_t>& repeats,
     Shape& out_sizes) {
   const auto sizes = self.sizes();
-  KERNEL_CHECK(
+  CHECK_ARGUMENT(
       ctx,
       repeats.size() >= sizes.size() && repeats.size() <= kMaxDims,
-      InvalidArgument,
-      false,
       "repeats has %zu elements, self %zu dims",
       repeats.size(),
       sizes.size());
   const size_t added = repeats.size() - sizes.size();
   for (size_t i = 0; i < repeats.size(); ++i) {
     const int64_t size = i < added ? 1 : sizes[i - added];
-    KERNEL_CHECK(
+    CHECK_ARGUMENT(
         ctx,
         repeats[i] >= 0 && repeats[i] <= INT32_MAX && repeats[i] * size <= INT32_MAX,
-        InvalidArgument,
-        false,
         "repeats has a negative element, or one too large");
     out_sizes.append(static_cast<SizesType>(repeats[i] * size));
   }
@@ -326,6 +297,4 @@ void roll(
   }
 }
 
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native

@@ -8,9 +8,7 @@
  * Operators that show a tensor's elements in another arrangement: each makes a
  * view and writes it. What does not fit fails the context (InvalidArgument).
  */
-namespace torch {
-namespace executor {
-namespace native {
+namespace torch::executor::native {
 
 /// A view of `size` with distances `stride`, from element `storage_offset` on;
 /// for contiguous tensors, as others have no elements between.
@@ -173,6 +171,4 @@ Tensor& roll_out(
   return out;
 }
 
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native

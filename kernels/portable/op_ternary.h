@@ -5,9 +5,7 @@
 #include "kernels/portable/op_binary.h"
 
 /** Elementwise operators that choose: of three tensors, or by a mask. */
-namespace torch {
-namespace executor {
-namespace native {
+namespace torch::executor::native {
 
 namespace operation {
 
@@ -133,6 +131,4 @@ Tensor& clamp_tensor_out(
   return out;
 }
 
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native

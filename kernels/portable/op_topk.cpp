@@ -1,8 +1,6 @@
 #include "kernels/portable/op_topk.h"
 
-namespace torch {
-namespace executor {
-namespace native {
+namespace torch::executor::native {
 
 bool topk_sizes(
     KernelRuntimeContext& ctx,
@@ -17,11 +15,9 @@ bool topk_sizes(
   }
   out_sizes = Shape(self.sizes());
   const SizesType size = out_sizes.dims == 0 ? 1 : out_sizes.sizes[axis];
-  KERNEL_CHECK(
+  CHECK_ARGUMENT(
       ctx,
       k >= 0 && k <= size,
-      InvalidArgument,
-      false,
       "k is %d, self has %d elements in the dim",
       static_cast<int>(k),
       static_cast<int>(size));
@@ -31,6 +27,4 @@ bool topk_sizes(
   return true;
 }
 
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native

@@ -2,9 +2,7 @@
 
 #include "kernels/portable/op_reduce.h"
 
-namespace torch {
-namespace executor {
-namespace native {
+namespace torch::executor::native {
 
 /// The shape of the k largest along a dim; fails the context (InvalidArgument)
 /// and returns false if there are not that many.
@@ -112,6 +110,4 @@ void topk_out(
   });
 }
 
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native

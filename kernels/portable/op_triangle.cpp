@@ -2,9 +2,7 @@
 
 #include <cstring>
 
-namespace torch {
-namespace executor {
-namespace native {
+namespace torch::executor::native {
 
 void triangle(const Tensor& self, int64_t diagonal, bool is_upper, Tensor& out) {
   const auto sizes = self.sizes();
@@ -33,6 +31,4 @@ void triangle(const Tensor& self, int64_t diagonal, bool is_upper, Tensor& out) 
   }
 }
 
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native

@@ -2,9 +2,7 @@
 
 #include "kernels/util/checks.h"
 
-namespace torch {
-namespace executor {
-namespace native {
+namespace torch::executor::native {
 
 /// Copies matrices and writes zeros above the diagonal, or below it.
 void triangle(const Tensor& self, int64_t diagonal, bool is_upper, Tensor& out);
@@ -40,6 +38,4 @@ Tensor& triu_out(KernelRuntimeContext& ctx, const Tensor& self, int64_t diagonal
   return internal::triangle_out<S>(ctx, self, diagonal, true, out);
 }
 
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native

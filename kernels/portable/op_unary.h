@@ -16,9 +16,7 @@
  * The operators `out = op(self)`. A new one is an operation and its line in the
  * table at the end.
  */
-namespace torch {
-namespace executor {
-namespace native {
+namespace torch::executor::native {
 
 namespace operation {
 
@@ -221,6 +219,4 @@ UNARY_OPERATOR(trunc_out, Trunc, RealTypes, Common)
 
 #undef UNARY_OPERATOR
 
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native

@@ -4,9 +4,7 @@
 
 #include "kernels/util/load.h"
 
-namespace torch {
-namespace executor {
-namespace native {
+namespace torch::executor::native {
 
 namespace {
 
@@ -192,6 +190,4 @@ void avg_pool_contiguous(
   }
 }
 
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native

@@ -7,9 +7,7 @@
 #include "kernels/util/dtypes.h"
 #include "kernels/util/window.h"
 
-namespace torch {
-namespace executor {
-namespace native {
+namespace torch::executor::native {
 
 /// The part of a window that overlaps the input.
 struct WindowPart {
@@ -320,6 +318,4 @@ bool max_pool_backward(
   return true;
 }
 
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native

@@ -4,9 +4,7 @@
 #include "kernels/math/round.h"
 #include "kernels/math/trigonometry.h"
 
-namespace torch {
-namespace executor {
-namespace native {
+namespace torch::executor::native {
 
 uint32_t random_bits() {
   // Any start but 0.
@@ -27,6 +25,4 @@ float random_normal() {
   return radius * math::cos(6.28318531f * random_uniform());
 }
 
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native

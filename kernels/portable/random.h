@@ -2,9 +2,7 @@
 
 #include <cstdint>
 
-namespace torch {
-namespace executor {
-namespace native {
+namespace torch::executor::native {
 
 /**
  * Random numbers for operators that draw them. The sequence is the same after
@@ -22,6 +20,4 @@ float random_uniform();
 /// on the Generation of Random Normal Deviates, 1958).
 float random_normal();
 
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native

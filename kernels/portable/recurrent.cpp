@@ -6,9 +6,7 @@
 #include "kernels/math/hyperbolic.h"
 #include "kernels/portable/gemm.h"
 
-namespace torch {
-namespace executor {
-namespace native {
+namespace torch::executor::native {
 
 namespace {
 
@@ -109,6 +107,4 @@ void gru(const RecurrentLayer& layer) {
   });
 }
 
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native

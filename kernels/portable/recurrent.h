@@ -2,9 +2,7 @@
 
 #include <cstdint>
 
-namespace torch {
-namespace executor {
-namespace native {
+namespace torch::executor::native {
 
 /**
  * One layer of a recurrent network in one direction: float32, contiguous. Successive time steps are
@@ -50,6 +48,4 @@ void lstm(const RecurrentLayer& layer);
  */
 void gru(const RecurrentLayer& layer);
 
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native

@@ -10,9 +10,7 @@
  * The operations of reductions on elements of type T: start(), accumulate(T result, T element) and
  * finish(T result, size_t count), in memory order.
  */
-namespace torch {
-namespace executor {
-namespace native {
+namespace torch::executor::native {
 
 template <class T>
 struct Sum {
@@ -105,6 +103,4 @@ inline void reduce_dim(
   }
 }
 
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native

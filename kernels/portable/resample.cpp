@@ -1,8 +1,6 @@
 #include "kernels/portable/resample.h"
 
-namespace torch {
-namespace executor {
-namespace native {
+namespace torch::executor::native {
 
 namespace {
 
@@ -54,6 +52,4 @@ void cubic_weights(float fraction, float (&weights)[4]) {
   weights[3] = far(2.0f - fraction);
 }
 
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native

@@ -5,9 +5,7 @@
 #include "kernels/math/round.h"
 #include "kernels/util/dtypes.h"
 
-namespace torch {
-namespace executor {
-namespace native {
+namespace torch::executor::native {
 
 /// One dim of an image that is resampled to another size.
 struct ResampledAxis {
@@ -270,6 +268,4 @@ void grid_sample(
   }
 }
 
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native

@@ -3,9 +3,7 @@
 #include "kernels/math/exp.h"
 #include "kernels/util/load.h"
 
-namespace torch {
-namespace executor {
-namespace native {
+namespace torch::executor::native {
 
 namespace {
 
@@ -67,6 +65,4 @@ void softmax(const float* in, float* out, size_t count, size_t size, size_t inne
   }
 }
 
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native

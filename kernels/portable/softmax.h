@@ -7,9 +7,7 @@
 #include "kernels/math/log.h"
 #include "kernels/util/dtypes.h"
 
-namespace torch {
-namespace executor {
-namespace native {
+namespace torch::executor::native {
 
 /**
  * Softmax over the middle dim of a contiguous [..., size, inner] array of `count` elements:
@@ -51,6 +49,4 @@ void softmax_of(const T* in, T* out, size_t count, size_t size, size_t inner) {
   }
 }
 
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native

@@ -2,9 +2,7 @@
 
 #include "kernels/math/round.h"
 
-namespace torch {
-namespace executor {
-namespace native {
+namespace torch::executor::native {
 
 void absolute_values(float* spectrum, int32_t count, bool squared) {
   const float* from = spectrum;
@@ -31,6 +29,4 @@ void weighted_bands(
   }
 }
 
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native

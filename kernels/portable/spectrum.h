@@ -6,9 +6,7 @@
 #include "kernels/portable/fft.h"
 #include "kernels/util/dtypes.h"
 
-namespace torch {
-namespace executor {
-namespace native {
+namespace torch::executor::native {
 
 /// The framing of a signal, and the parameters of the transforms.
 struct Frames {
@@ -86,6 +84,4 @@ void weighted_bands(
     float* out,
     int32_t step);
 
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native

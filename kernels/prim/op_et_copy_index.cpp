@@ -3,9 +3,7 @@
 #include "kernels/util/checks.h"
 #include "kernels/util/view.h"
 
-namespace torch {
-namespace executor {
-namespace native {
+namespace torch::executor::native {
 
 void et_copy_index(KernelRuntimeContext& ctx, Span<EValue*> stack) {
   using internal::TagSet;
@@ -53,6 +51,4 @@ void et_copy_index(KernelRuntimeContext& ctx, Span<EValue*> stack) {
   copy_view(View(from), part);
 }
 
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native

@@ -2,9 +2,7 @@
 
 #include "kernels/boxed.h"
 
-namespace torch {
-namespace executor {
-namespace native {
+namespace torch::executor::native {
 
 /**
  * executorch_prim::et_copy_index.tensor: (copy_to, copy_from, index). Writes
@@ -14,6 +12,4 @@ namespace native {
  */
 void et_copy_index(KernelRuntimeContext& ctx, Span<EValue*> stack);
 
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native

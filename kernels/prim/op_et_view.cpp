@@ -4,9 +4,7 @@
 #include "kernels/util/shape.h"
 #include "runtime/core/tensor_view.h"
 
-namespace torch {
-namespace executor {
-namespace native {
+namespace torch::executor::native {
 
 void et_view(KernelRuntimeContext& ctx, Span<EValue*> stack) {
   KERNEL_CHECK(ctx, stack.size() >= 3, InvalidProgram, , "The call has too few arguments");
@@ -33,6 +31,4 @@ void et_view(KernelRuntimeContext& ctx, Span<EValue*> stack) {
   executorch::runtime::internal::make_view(out, self);
 }
 
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native

@@ -2,9 +2,7 @@
 
 #include "kernels/boxed.h"
 
-namespace torch {
-namespace executor {
-namespace native {
+namespace torch::executor::native {
 
 /**
  * executorch_prim::et_view: (self, size, out). Makes out a view of self's memory
@@ -12,6 +10,4 @@ namespace native {
  */
 void et_view(KernelRuntimeContext& ctx, Span<EValue*> stack);
 
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native

@@ -4,9 +4,7 @@
 #include "kernels/util/checks.h"
 #include "kernels/util/loop_nest.h"
 
-namespace torch {
-namespace executor {
-namespace native {
+namespace torch::executor::native {
 
 namespace internal {
 
@@ -56,7 +54,7 @@ void refuse_floating(KernelRuntimeContext& ctx) {
 namespace {
 
 bool check_divisor(KernelRuntimeContext& ctx, bool is_zero) {
-  KERNEL_CHECK(ctx, !is_zero, InvalidArgument, false, "Division by zero");
+  CHECK_ARGUMENT(ctx, !is_zero, "Division by zero");
   return true;
 }
 
@@ -247,6 +245,4 @@ void sym_round(KernelRuntimeContext& ctx, Span<EValue*> stack) {
   });
 }
 
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native

@@ -11,9 +11,7 @@
  * refused (NotSupported) otherwise. Integers wrap; division by zero and numbers
  * that no int64 holds are refused (InvalidArgument).
  */
-namespace torch {
-namespace executor {
-namespace native {
+namespace torch::executor::native {
 
 namespace internal {
 
@@ -269,6 +267,4 @@ void local_scalar_dense(KernelRuntimeContext& ctx, Span<EValue*> stack) {
   });
 }
 
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native

@@ -1,8 +1,6 @@
 #include "kernels/quantized/affine.h"
 
-namespace torch {
-namespace executor {
-namespace native {
+namespace torch::executor::native {
 
 bool QuantizedRange::init(
     KernelRuntimeContext& ctx,
@@ -30,11 +28,9 @@ bool QuantizedRange::init(
     lowest = INT16_MIN;
     highest = INT16_MAX;
   }
-  KERNEL_CHECK(
+  CHECK_ARGUMENT(
       ctx,
       quant_min >= lowest && quant_max <= highest && quant_min <= quant_max,
-      InvalidArgument,
-      false,
       "quant_min %d and quant_max %d are no range of dtype %d",
       static_cast<int>(quant_min),
       static_cast<int>(quant_max),
@@ -90,11 +86,9 @@ bool AffineParameters::check(KernelRuntimeContext& ctx, size_t channels) const {
     if (tensor == nullptr) {
       continue;
     }
-    KERNEL_CHECK(
+    CHECK_ARGUMENT(
         ctx,
         static_cast<size_t>(tensor->numel()) == channels,
-        InvalidArgument,
-        false,
         "There are %d scales or zero points for %d channels",
         static_cast<int>(tensor->numel()),
         static_cast<int>(channels));
@@ -105,6 +99,4 @@ bool AffineParameters::check(KernelRuntimeContext& ctx, size_t channels) const {
   return true;
 }
 
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native

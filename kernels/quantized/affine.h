@@ -13,9 +13,7 @@
  * (torch/ao/quantization/fx/_decomposed.py). It is computed in float32, whatever the dtype of the
  * parameters, or in float64 if that is the result's dtype; halves are rounded to even.
  */
-namespace torch {
-namespace executor {
-namespace native {
+namespace torch::executor::native {
 
 /// The dtypes of quantized values, and of the numbers that they represent.
 using QuantizedTypes =
@@ -121,6 +119,4 @@ void dequantize_run(const Q* from, T* to, size_t count, float scale, float zero_
   }
 }
 
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native

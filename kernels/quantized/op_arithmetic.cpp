@@ -1,8 +1,6 @@
 #include "kernels/quantized/op_arithmetic.h"
 
-namespace torch {
-namespace executor {
-namespace native {
+namespace torch::executor::native {
 
 bool MixedProduct::init(
     KernelRuntimeContext& ctx,
@@ -14,28 +12,22 @@ bool MixedProduct::init(
     Shape& out_sizes) {
   KERNEL_CHECK(
       ctx, weight.scalar_type() == ScalarType::Char, InvalidType, false, "weight is not Char");
-  KERNEL_CHECK(
+  CHECK_ARGUMENT(
       ctx,
       input.dim() == 2 && weight.dim() == 2 &&
           input.sizes()[1] == weight.sizes()[is_transposed ? 1 : 0],
-      InvalidArgument,
-      false,
       "input and weight do not fit together");
   const auto scale_sizes = scales.sizes();
   const bool has_groups = scale_sizes.size() == 2;
   const SizesType parts = has_groups ? scale_sizes[1] : 1;
-  KERNEL_CHECK(
+  CHECK_ARGUMENT(
       ctx,
       (has_groups || scale_sizes.size() == 1) && scale_sizes[0] == weight.sizes()[0] && parts > 0 &&
           weight.sizes()[1] % parts == 0,
-      InvalidArgument,
-      false,
       "weight_scales does not fit weight");
-  KERNEL_CHECK(
+  CHECK_ARGUMENT(
       ctx,
       !zero_points.has_value() || zero_points->numel() == scales.numel(),
-      InvalidArgument,
-      false,
       "weight_zero_points does not fit weight_scales");
   rows = static_cast<size_t>(input.sizes()[0]);
   inner = static_cast<size_t>(input.sizes()[1]);
@@ -48,6 +40,4 @@ bool MixedProduct::init(
       (!zero_points.has_value() || check_numbers(ctx, *zero_points));
 }
 
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native

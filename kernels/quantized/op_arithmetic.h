@@ -4,9 +4,7 @@
 
 #include "kernels/quantized/affine.h"
 
-namespace torch {
-namespace executor {
-namespace native {
+namespace torch::executor::native {
 
 /**
  * quantized_decomposed::add.out: adds the numbers that two quantized tensors of one shape and dtype
@@ -173,6 +171,4 @@ Tensor& mixed_linear_out(
   return mixed_product<S>(ctx, input, weight, weight_scales, weight_zero_points, true, out);
 }
 
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native

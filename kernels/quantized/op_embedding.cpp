@@ -2,9 +2,7 @@
 
 #include "kernels/util/optional_tensor.h"
 
-namespace torch {
-namespace executor {
-namespace native {
+namespace torch::executor::native {
 
 bool QuantizedTable::init(
     KernelRuntimeContext& ctx,
@@ -28,42 +26,31 @@ bool QuantizedTable::init(
       false,
       "weight is of dtype %d",
       static_cast<int>(dtype));
-  KERNEL_CHECK(ctx, weights.dim() == 2, InvalidArgument, false, "weight does not have 2 dims");
+  CHECK_ARGUMENT(ctx, weights.dim() == 2, "weight does not have 2 dims");
   const int64_t half_range = int64_t{1} << (bits - 1);
-  KERNEL_CHECK(
+  CHECK_ARGUMENT(
       ctx,
       bits == 8 || (quant_min == -half_range && quant_max == half_range - 1),
-      InvalidArgument,
-      false,
       "weight_quant_min and weight_quant_max are not what packed weights have");
   const int32_t rows = weights.sizes()[0];
   const int32_t packed = 8 / bits;
   const int32_t bytes = weights.sizes()[1];
-  KERNEL_CHECK(ctx, bytes <= INT32_MAX / packed, InvalidArgument, false, "The rows are too long");
+  CHECK_ARGUMENT(ctx, bytes <= INT32_MAX / packed, "The rows are too long");
   width = bytes * packed;
   const auto scale_sizes = weight_scales.sizes();
   const bool has_groups = scale_sizes.size() == 2;
   groups = has_groups ? scale_sizes[1] : 1;
-  KERNEL_CHECK(
+  CHECK_ARGUMENT(
       ctx,
       (has_groups || scale_sizes.size() == 1) && scale_sizes[0] == rows && groups > 0 &&
           width % groups == 0,
-      InvalidArgument,
-      false,
       "weight_scales does not fit weight");
   group = width / groups;
-  KERNEL_CHECK(
+  CHECK_ARGUMENT(
       ctx,
       zero_points == nullptr || zero_points->numel() == weight_scales.numel(),
-      InvalidArgument,
-      false,
       "weight_zero_points does not fit weight_scales");
-  KERNEL_CHECK(
-      ctx,
-      static_cast<size_t>(indices.dim()) < kMaxDims,
-      InvalidArgument,
-      false,
-      "indices has too many dims");
+  CHECK_ARGUMENT(ctx, static_cast<size_t>(indices.dim()) < kMaxDims, "indices has too many dims");
   out_sizes = Shape(indices.sizes());
   out_sizes.append(width);
   return contiguous_or_fail(ctx, weights) && check_numbers(ctx, weight_scales) &&
@@ -83,6 +70,4 @@ float QuantizedTable::weight_at(int32_t row, int32_t column) const {
   return static_cast<float>(((byte >> shift) & mask) - (1 << (bits - 1)));
 }
 
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native

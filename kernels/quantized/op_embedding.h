@@ -13,9 +13,7 @@
  * weights have their range's lower bound as 0. Each row has a scale, or one for
  * each of some equal groups, and as many zero points or none.
  */
-namespace torch {
-namespace executor {
-namespace native {
+namespace torch::executor::native {
 
 /// The rows that a call of an embedding looks up.
 struct QuantizedTable {
@@ -145,6 +143,4 @@ constexpr auto& embedding_4bit_dtype_out = quantized_embedding_dtype_out<S, 4>;
 template <class S>
 constexpr auto& embedding_2bit_dtype_out = quantized_embedding_dtype_out<S, 2>;
 
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native

@@ -1,8 +1,6 @@
 #include "kernels/quantized/op_quantize.h"
 
-namespace torch {
-namespace executor {
-namespace native {
+namespace torch::executor::native {
 
 bool split_channels(KernelRuntimeContext& ctx, const Tensor& input, int64_t axis, Split& split) {
   const int32_t dim = normalize_dim(ctx, axis, static_cast<int32_t>(input.dim()));
@@ -72,6 +70,4 @@ void write_parameters(
   }
 }
 
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native

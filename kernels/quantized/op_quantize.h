@@ -10,9 +10,7 @@
  * Quantization and dequantization with parameters for a whole tensor, for each index of a dim, or
  * for each token: the elements of one index of all dims but the last.
  */
-namespace torch {
-namespace executor {
-namespace native {
+namespace torch::executor::native {
 
 /// Divides a tensor into channels; fails the context (InvalidArgument) and returns false for a dim
 /// out of range.
@@ -374,6 +372,4 @@ void choose_qparams_per_token_asymmetric_out(
   });
 }
 
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native

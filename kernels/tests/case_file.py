@@ -9,8 +9,6 @@ error (u32), the last argument if it is a number (`i` and i64, or `d` and f64), 
 its dims (u8), sizes, bytes (u32), elements.
 """
 
-from __future__ import annotations
-
 import struct
 import subprocess
 from collections.abc import Sequence

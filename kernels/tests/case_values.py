@@ -1,7 +1,5 @@
 """Values and calls that cases are made of."""
 
-from __future__ import annotations
-
 import random
 from typing import Any
 

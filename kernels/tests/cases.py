@@ -1,7 +1,5 @@
 """Generates cases of every operator, with the results of eager PyTorch."""
 
-from __future__ import annotations
-
 import functools
 import itertools
 import random

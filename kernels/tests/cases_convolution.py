@@ -1,7 +1,5 @@
 """Cases of convolutions, pooling and matrix products."""
 
-from __future__ import annotations
-
 import itertools
 import random
 from collections.abc import Iterator

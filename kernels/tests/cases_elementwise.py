@@ -1,7 +1,5 @@
 """Cases of the elementwise operators, with the results of eager PyTorch."""
 
-from __future__ import annotations
-
 import functools
 import itertools
 from collections.abc import Callable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """Cases of softmax, normalization and distances."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -116,7 +114,7 @@ def batch_norm_cases(dtype: torch.dtype) -> Iterator[Case]:
 
 
 def mixed_norm_cases() -> Iterator[Case]:
-    """Yields 16-bit inputs with weights and statistics of float32; the export writes statistics of the input's dtype."""
+    """Yields 16-bit inputs with float32 weights and statistics; the export writes statistics of the input's dtype."""
     for dtype in (torch.float16, torch.bfloat16):
         x = values((2, 6, 3, 3), dtype) + 2
         weight, bias, mean = (values((6,), torch.float32) for _ in range(3))

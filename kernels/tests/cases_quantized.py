@@ -1,7 +1,5 @@
 """Cases of operators on quantized tensors, against their definitions in Python."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """Cases of recurrent layers."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator
 

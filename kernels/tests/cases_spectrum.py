@@ -1,7 +1,5 @@
 """Cases of spectra of signals."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """Cases of operators on symbols and of those that produce them."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Cases of operators that only move elements."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator
 from typing import Any

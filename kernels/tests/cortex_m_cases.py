@@ -1,7 +1,5 @@
 """Random calls of the int8 operators, with the exact results of the dialect's Python implementation."""
 
-from __future__ import annotations
-
 import itertools
 import random
 from collections.abc import Iterable, Iterator
@@ -752,14 +750,14 @@ def winograd_cases(count: int) -> Iterator[Case]:
 
 
 def packed_cases(count: int, arrangement: int) -> Iterator[Case]:
-    """Yields packed layers, for one of the arrangements of weights, with the dialect's results for the unpacked layers."""
+    """Yields packed layers, for one of the arrangements of weights, with the dialect's results for unpacked layers."""
     yield from _packed(
         itertools.chain(convolution_cases(3 * count), depthwise_cases(2 * count), matmul_cases(count)), arrangement
     )
 
 
 def long_sum_cases(arrangement: int) -> Iterator[Case]:
-    """Yields packed layers with the largest sums of many products: linear ones, and convolutions of one to five pixels."""
+    """Yields packed layers with the largest sums of many products: linear ones, convolutions of one to five pixels."""
     one = ((1, 1), (0, 0), (1, 1))
     found = []
     for inner, channels, value in ((1_203, 7, 127), (2_048, 2, -127), (4_100, 5, 127), (505, 3, 127), (504, 4, -127)):

@@ -1,7 +1,5 @@
 """The int8 operators on emulated cores, each with code for its own instruction set, against the dialect's Python."""
 
-from __future__ import annotations
-
 import functools
 import os
 from pathlib import Path

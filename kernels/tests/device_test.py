@@ -1,7 +1,5 @@
 """Kernels with code of their own for a Cortex-M, on emulated cores."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Tests programs whose shapes and control flow depend on the inputs: dynamic shapes, branches, loops, buffers."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -2,9 +2,7 @@
 
 #include <type_traits>
 
-namespace torch {
-namespace executor {
-namespace native {
+namespace torch::executor::native {
 
 /**
  * Casts an address to a pointer to T, for which it is aligned: either the memory planner or the
@@ -16,6 +14,4 @@ inline T* aligned_cast(std::conditional_t<std::is_const_v<T>, const void*, void*
   return static_cast<T*>(address);
 }
 
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native

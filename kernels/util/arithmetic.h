@@ -3,9 +3,7 @@
 #include <cstdint>
 #include <type_traits>
 
-namespace torch {
-namespace executor {
-namespace native {
+namespace torch::executor::native {
 
 /**
  * Integer arithmetic that wraps: done in the unsigned type, promoted no further
@@ -22,6 +20,4 @@ struct Arithmetic<T, true> {
 template <class T>
 using ArithmeticType = typename Arithmetic<T>::type;
 
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native

@@ -2,9 +2,7 @@
 
 #include <executorch/runtime/core/exec_aten/util/tensor_util.h>
 
-namespace torch {
-namespace executor {
-namespace native {
+namespace torch::executor::native {
 
 bool same_sizes(ArrayRef<SizesType> a, ArrayRef<SizesType> b) {
   if (a.size() != b.size()) {
@@ -71,11 +69,9 @@ bool in_range(
     int32_t low,
     int32_t high) {
   for (const int64_t value : values) {
-    KERNEL_CHECK(
+    CHECK_ARGUMENT(
         ctx,
         value >= low && value <= high,
-        InvalidArgument,
-        false,
         "A parameter is outside [%d, %d]",
         static_cast<int>(low),
         static_cast<int>(high));
@@ -84,32 +80,20 @@ bool in_range(
 }
 
 bool compare_out(KernelRuntimeContext& ctx, const Tensor& out, ArrayRef<SizesType> sizes) {
-  KERNEL_CHECK(
-      ctx,
-      same_sizes(out.sizes(), sizes),
-      InvalidArgument,
-      false,
-      "out does not have the shape of the result");
+  CHECK_ARGUMENT(ctx, same_sizes(out.sizes(), sizes), "out does not have the shape of the result");
   return true;
 }
 
 bool resize_out(KernelRuntimeContext& ctx, const Tensor& out, ArrayRef<SizesType> sizes) {
-  KERNEL_CHECK(
+  CHECK_ARGUMENT(
       ctx,
       executorch::runtime::resize_tensor(out, sizes) == Error::Ok,
-      InvalidArgument,
-      false,
       "out cannot take the shape of the result");
   return true;
 }
 
 bool same_numel_or_fail(KernelRuntimeContext& ctx, const Tensor& a, const Tensor& b) {
-  KERNEL_CHECK(
-      ctx,
-      a.numel() == b.numel(),
-      InvalidArgument,
-      false,
-      "out does not have the shape of the result");
+  CHECK_ARGUMENT(ctx, a.numel() == b.numel(), "out does not have the shape of the result");
   return true;
 }
 
@@ -151,6 +135,4 @@ bool same_dtype_or_fail(KernelRuntimeContext& ctx, const Tensor& a, const Tensor
   return true;
 }
 
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native

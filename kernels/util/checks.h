@@ -23,9 +23,12 @@
     }                                                    \
   } while (false)
 
-namespace torch {
-namespace executor {
-namespace native {
+/// In functions that return whether arguments fit: fails the context (InvalidArgument) and returns
+/// false unless the condition holds.
+#define CHECK_ARGUMENT(ctx, condition, ...) \
+  KERNEL_CHECK(ctx, condition, InvalidArgument, false, __VA_ARGS__)
+
+namespace torch::executor::native {
 
 using executorch::aten::ArrayRef;
 using executorch::aten::ScalarType;
@@ -134,6 +137,4 @@ bool check_same_order(KernelRuntimeContext& ctx, const Tensor& first, const Tens
 /// Fails the context (InvalidType) and returns false if the dtypes differ.
 bool same_dtype_or_fail(KernelRuntimeContext& ctx, const Tensor& a, const Tensor& b);
 
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native

@@ -1,8 +1,6 @@
 #include "kernels/util/dtypes.h"
 
-namespace torch {
-namespace executor {
-namespace native {
+namespace torch::executor::native {
 
 namespace {
 
@@ -75,6 +73,4 @@ bool is_floating(ScalarType dtype) {
   return category(dtype) == Category::Floating;
 }
 
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native

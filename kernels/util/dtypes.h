@@ -10,53 +10,7 @@
 #include "kernels/util/arithmetic.h"
 #include "kernels/util/checks.h"
 
-namespace torch {
-namespace executor {
-namespace native {
-
-/// The element type of a dtype.
-template <ScalarType kDtype>
-struct Element;
-template <>
-struct Element<ScalarType::Byte> {
-  using type = uint8_t;
-};
-template <>
-struct Element<ScalarType::Char> {
-  using type = int8_t;
-};
-template <>
-struct Element<ScalarType::Short> {
-  using type = int16_t;
-};
-template <>
-struct Element<ScalarType::Int> {
-  using type = int32_t;
-};
-template <>
-struct Element<ScalarType::Long> {
-  using type = int64_t;
-};
-template <>
-struct Element<ScalarType::Float> {
-  using type = float;
-};
-template <>
-struct Element<ScalarType::Double> {
-  using type = double;
-};
-template <>
-struct Element<ScalarType::Bool> {
-  using type = bool;
-};
-template <>
-struct Element<ScalarType::Half> {
-  using type = executorch::aten::Half;
-};
-template <>
-struct Element<ScalarType::BFloat16> {
-  using type = executorch::aten::BFloat16;
-};
+namespace torch::executor::native {
 
 /// True if elements of a type are only stored, and computed with in float.
 template <class T>
@@ -99,7 +53,7 @@ struct DtypeList {
   static bool visit_one(ScalarType dtype, Body& body) {
     if constexpr (S::has(kDtype)) {
       if (dtype == kDtype) {
-        body(TypeTag<typename Element<kDtype>::type>());
+        body(TypeTag<typename executorch::runtime::ScalarTypeToCppType<kDtype>::type>());
         return true;
       }
     }
@@ -248,6 +202,4 @@ bool is_integral(ScalarType dtype);
 /// Returns whether the dtype is floating-point.
 bool is_floating(ScalarType dtype);
 
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native

@@ -1,8 +1,6 @@
 #include "kernels/util/elementwise.h"
 
-namespace torch {
-namespace executor {
-namespace native {
+namespace torch::executor::native {
 
 ScalarType
 compute_dtype(KernelRuntimeContext& ctx, ScalarType common, Compute compute, ScalarType out) {
@@ -149,6 +147,4 @@ void run_mixed_flat(
 
 } // namespace internal
 
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native

@@ -20,9 +20,7 @@
  * mixes dtypes or dim orders. Tensors of mixed dtypes are converted block by
  * block, by code that all operators share.
  */
-namespace torch {
-namespace executor {
-namespace native {
+namespace torch::executor::native {
 
 /// The rule that derives an operator's computing dtype from its inputs' common dtype.
 enum class Compute : uint8_t {
@@ -491,6 +489,4 @@ binary(KernelRuntimeContext& ctx, const Tensor& a, const Tensor& b, Tensor& out,
   return out;
 }
 
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native

@@ -1,8 +1,6 @@
 #include "kernels/util/indices.h"
 
-namespace torch {
-namespace executor {
-namespace native {
+namespace torch::executor::native {
 
 bool Indices::check(KernelRuntimeContext& ctx, const Tensor& tensor) {
   const ScalarType dtype = tensor.scalar_type();
@@ -72,7 +70,7 @@ bool IndexWalk::init(
           sizes.sizes[i] <= other_sizes.sizes[i];
     }
   }
-  KERNEL_CHECK(ctx, fits, InvalidArgument, false, "index has another number of dims, or is larger");
+  CHECK_ARGUMENT(ctx, fits, "index has another number of dims, or is larger");
   size_ = indexed_sizes.sizes[along];
   stride_ = strides[0][along];
   strides[0][along] = 0;
@@ -81,6 +79,4 @@ bool IndexWalk::init(
   return true;
 }
 
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native

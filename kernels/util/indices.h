@@ -6,9 +6,7 @@
 #include "kernels/util/checks.h"
 #include "kernels/util/loop_nest.h"
 
-namespace torch {
-namespace executor {
-namespace native {
+namespace torch::executor::native {
 
 /// The elements of an index tensor, Long or Int.
 class Indices {
@@ -83,6 +81,4 @@ class IndexWalk {
   int32_t stride_;
 };
 
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native

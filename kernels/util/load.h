@@ -5,9 +5,7 @@
  * form by itself; on a Cortex-M4 the inner loop of linear() takes 1.5 instead of 2.9 instructions
  * per multiply-accumulate, and adding two arrays 2.3 instead of 5.8 per element.
  */
-namespace torch {
-namespace executor {
-namespace native {
+namespace torch::executor::native {
 
 #if defined(__ARM_FP) && defined(__thumb__)
 
@@ -74,6 +72,4 @@ inline void store4(float*& p, float a, float b, float c, float d) {
 
 #endif
 
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native

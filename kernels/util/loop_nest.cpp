@@ -2,9 +2,7 @@
 
 #include <utility>
 
-namespace torch {
-namespace executor {
-namespace native {
+namespace torch::executor::native {
 
 void strides_of(const Tensor& tensor, int32_t* strides) {
   const auto sizes = tensor.sizes();
@@ -59,11 +57,9 @@ bool LoopNest::init(
   const auto order = out.dim_order();
   int32_t strides[kMaxInputs][kMaxDims];
   for (size_t i = 0; i < count; ++i) {
-    KERNEL_CHECK(
+    CHECK_ARGUMENT(
         ctx,
         inputs[i]->sizes().size() <= sizes.size(),
-        InvalidArgument,
-        false,
         "Input %zu has more dims than the output",
         i);
     strides_of(*inputs[i], strides[i]);
@@ -80,11 +76,9 @@ bool LoopNest::init(
       const size_t missing = sizes.size() - input_sizes.size();
       dim_strides[i] = 0;
       if (dim >= missing && input_sizes[dim - missing] != 1) {
-        KERNEL_CHECK(
+        CHECK_ARGUMENT(
             ctx,
             input_sizes[dim - missing] == sizes[dim],
-            InvalidArgument,
-            false,
             "Input %zu does not broadcast to the output",
             i);
         dim_strides[i] = strides[i][dim - missing];
@@ -160,17 +154,14 @@ bool broadcast_sizes(
     Shape& result) {
   // Sizes are read before those that they give are written, from the last on.
   result.dims = a.size() > b.size() ? a.size() : b.size();
-  KERNEL_CHECK(
-      ctx, result.dims <= kMaxDims, InvalidArgument, false, "More than %zu dims", kMaxDims);
+  CHECK_ARGUMENT(ctx, result.dims <= kMaxDims, "More than %zu dims", kMaxDims);
   for (size_t i = 0; i < result.dims; ++i) {
     // It goes from the last dim on; missing sizes count as 1.
     const SizesType x = i < a.size() ? a[a.size() - 1 - i] : 1;
     const SizesType y = i < b.size() ? b[b.size() - 1 - i] : 1;
-    KERNEL_CHECK(
+    CHECK_ARGUMENT(
         ctx,
         x == y || x == 1 || y == 1,
-        InvalidArgument,
-        false,
         "Shapes do not broadcast: sizes %d and %d meet",
         static_cast<int>(x),
         static_cast<int>(y));
@@ -179,6 +170,4 @@ bool broadcast_sizes(
   return true;
 }
 
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native

@@ -6,9 +6,7 @@
 #include "kernels/util/checks.h"
 #include "kernels/util/shape.h"
 
-namespace torch {
-namespace executor {
-namespace native {
+namespace torch::executor::native {
 
 /**
  * Walks up to three arrays of different strides together: the elements of an
@@ -113,6 +111,4 @@ bool broadcast_sizes(
     ArrayRef<SizesType> b,
     Shape& result);
 
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native

@@ -5,9 +5,7 @@
 #include "kernels/util/checks.h"
 
 /// Optional tensors of an operator: null if missing.
-namespace torch {
-namespace executor {
-namespace native {
+namespace torch::executor::native {
 
 /// The tensor of an optional argument, which outlives the pointer.
 inline const Tensor* tensor_or_null(const std::optional<Tensor>& tensor) {
@@ -31,6 +29,4 @@ bool check_contiguous_or_null(KernelRuntimeContext& ctx, const Tensor* tensor) {
   return tensor == nullptr || check_contiguous<S>(ctx, *tensor);
 }
 
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native

@@ -1,8 +1,6 @@
 #include "kernels/util/reduction.h"
 
-namespace torch {
-namespace executor {
-namespace native {
+namespace torch::executor::native {
 
 bool Reduction::init(
     KernelRuntimeContext& ctx,
@@ -20,13 +18,8 @@ bool Reduction::init(
       if (index < 0) {
         return false;
       }
-      KERNEL_CHECK(
-          ctx,
-          ((gone_ >> index) & 1u) == 0,
-          InvalidArgument,
-          false,
-          "dim has %d twice",
-          static_cast<int>(index));
+      CHECK_ARGUMENT(
+          ctx, ((gone_ >> index) & 1u) == 0, "dim has %d twice", static_cast<int>(index));
       gone_ |= 1u << index;
     }
   }
@@ -45,8 +38,7 @@ bool Reduction::init(
 }
 
 bool Reduction::check_not_empty(KernelRuntimeContext& ctx) const {
-  KERNEL_CHECK(
-      ctx, count_ > 0, InvalidArgument, false, "self has no elements in the dims to reduce");
+  CHECK_ARGUMENT(ctx, count_ > 0, "self has no elements in the dims to reduce");
   return true;
 }
 
@@ -77,6 +69,4 @@ void Reduction::bind(const Tensor& self, const Tensor& out) {
   reduced_.init(reduced.sizes, reduced_strides, reduced.dims);
 }
 
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native

@@ -9,9 +9,7 @@
 #include "kernels/util/loop_nest.h"
 #include "kernels/util/shape.h"
 
-namespace torch {
-namespace executor {
-namespace native {
+namespace torch::executor::native {
 
 /**
  * Elements of a tensor as values of type T, which they are converted to if the
@@ -180,6 +178,4 @@ class Reduction {
   bool keepdim_;
 };
 
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native

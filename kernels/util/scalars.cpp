@@ -1,8 +1,6 @@
 #include "kernels/util/scalars.h"
 
-namespace torch {
-namespace executor {
-namespace native {
+namespace torch::executor::native {
 
 bool fits_integer(const Scalar& scalar, ScalarType dtype) {
   int64_t value;
@@ -75,6 +73,4 @@ ScalarType scalar_dtype(const Scalar& scalar) {
   return scalar.isBoolean() ? ScalarType::Bool : ScalarType::Long;
 }
 
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native

@@ -8,9 +8,7 @@
 #include "kernels/soft_double.h"
 #include "kernels/util/dtypes.h"
 
-namespace torch {
-namespace executor {
-namespace native {
+namespace torch::executor::native {
 
 using executorch::aten::Scalar;
 
@@ -64,13 +62,7 @@ bool check_fits(KernelRuntimeContext& ctx, const Scalar& scalar, ScalarType dtyp
     fits = fits &&
         (dtype != ScalarType::Float || fits_float(scalar, largest_float(ScalarType::Float)));
   }
-  KERNEL_CHECK(
-      ctx,
-      fits,
-      InvalidArgument,
-      false,
-      "A number is out of the range of dtype %d",
-      static_cast<int>(dtype));
+  CHECK_ARGUMENT(ctx, fits, "A number is out of the range of dtype %d", static_cast<int>(dtype));
   return true;
 }
 
@@ -81,6 +73,4 @@ float rounded_to(ScalarType dtype, float value);
 /// It takes part in type promotion as a zero-dim tensor does.
 ScalarType scalar_dtype(const Scalar& scalar);
 
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native

@@ -1,8 +1,6 @@
 #include "kernels/util/shape.h"
 
-namespace torch {
-namespace executor {
-namespace native {
+namespace torch::executor::native {
 
 Split split_at(ArrayRef<SizesType> sizes, size_t dim) {
   Split split{1, 1, 1};
@@ -36,13 +34,7 @@ bool infer_view(
     const Tensor& self,
     const ArrayRef<int64_t>& size,
     Shape& out_sizes) {
-  KERNEL_CHECK(
-      ctx,
-      size.size() <= kMaxDims,
-      InvalidArgument,
-      false,
-      "size has more than %zu elements",
-      kMaxDims);
+  CHECK_ARGUMENT(ctx, size.size() <= kMaxDims, "size has more than %zu elements", kMaxDims);
   const int32_t numel = static_cast<int32_t>(self.numel());
   int64_t known = 1;
   size_t inferred = kMaxDims;
@@ -52,32 +44,21 @@ bool infer_view(
       out_sizes.append(0);
       continue;
     }
-    KERNEL_CHECK(
-        ctx,
-        size[i] >= 0 && size[i] <= INT32_MAX,
-        InvalidArgument,
-        false,
-        "size has a negative element");
+    CHECK_ARGUMENT(ctx, size[i] >= 0 && size[i] <= INT32_MAX, "size has a negative element");
     out_sizes.append(static_cast<SizesType>(size[i]));
     known *= size[i];
-    KERNEL_CHECK(
-        ctx, known <= INT32_MAX, InvalidArgument, false, "size has more elements than self");
+    CHECK_ARGUMENT(ctx, known <= INT32_MAX, "size has more elements than self");
   }
   if (inferred < kMaxDims) {
-    KERNEL_CHECK(
+    CHECK_ARGUMENT(
         ctx,
         known > 0 && numel % static_cast<int32_t>(known) == 0,
-        InvalidArgument,
-        false,
         "self's elements do not fill size");
     out_sizes.sizes[inferred] = numel / static_cast<int32_t>(known);
     known = numel;
   }
-  KERNEL_CHECK(
-      ctx, known == numel, InvalidArgument, false, "size does not hold as many elements as self");
+  CHECK_ARGUMENT(ctx, known == numel, "size does not hold as many elements as self");
   return true;
 }
 
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native

@@ -5,9 +5,7 @@
 
 #include "kernels/util/checks.h"
 
-namespace torch {
-namespace executor {
-namespace native {
+namespace torch::executor::native {
 
 /// A contiguous tensor seen as [outer, size, inner] around one of its dims.
 struct Split {
@@ -64,6 +62,4 @@ bool infer_view(
     const ArrayRef<int64_t>& size,
     Shape& out_sizes);
 
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native

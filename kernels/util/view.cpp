@@ -6,9 +6,7 @@
 #include "kernels/util/aligned.h"
 #include "kernels/util/loop_nest.h"
 
-namespace torch {
-namespace executor {
-namespace native {
+namespace torch::executor::native {
 
 View::View(const Tensor& tensor)
     : data(static_cast<char*>(tensor.mutable_data_ptr())),
@@ -221,11 +219,9 @@ void copy_view(const View& from, const View& to, CopyOrder order) {
 
 bool broadcast_view(KernelRuntimeContext& ctx, View& view, ArrayRef<SizesType> sizes) {
   const View from = view;
-  KERNEL_CHECK(
+  CHECK_ARGUMENT(
       ctx,
       sizes.size() >= from.shape.dims && sizes.size() <= kMaxDims,
-      InvalidArgument,
-      false,
       "%zu dims cannot become %zu",
       from.shape.dims,
       sizes.size());
@@ -233,11 +229,9 @@ bool broadcast_view(KernelRuntimeContext& ctx, View& view, ArrayRef<SizesType> s
   view.shape.dims = 0;
   for (size_t i = 0; i < sizes.size(); ++i) {
     const SizesType own = i < added ? 1 : from.shape.sizes[i - added];
-    KERNEL_CHECK(
+    CHECK_ARGUMENT(
         ctx,
         own == 1 || own == sizes[i],
-        InvalidArgument,
-        false,
         "A dim of size %d cannot become one of %d",
         static_cast<int>(own),
         static_cast<int>(sizes[i]));
@@ -258,6 +252,4 @@ int32_t step(const View& view, SizesType* position, int32_t offset) {
   return offset;
 }
 
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native

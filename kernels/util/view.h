@@ -6,9 +6,7 @@
 #include "kernels/util/checks.h"
 #include "kernels/util/shape.h"
 
-namespace torch {
-namespace executor {
-namespace native {
+namespace torch::executor::native {
 
 /**
  * Elements of a tensor seen through a shape and strides: the source or target of an operator that
@@ -96,6 +94,4 @@ Tensor& write_view(
   return out;
 }
 
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native

@@ -1,8 +1,6 @@
 #include "kernels/util/window.h"
 
-namespace torch {
-namespace executor {
-namespace native {
+namespace torch::executor::native {
 
 namespace {
 
@@ -28,7 +26,7 @@ bool Window::set_parameters(
   const bool lists_fit = (dim < strides.size() || strides.size() <= 1) &&
       (dim < paddings.size() || paddings.size() <= 1) &&
       (dim < dilations.size() || dilations.size() <= 1);
-  KERNEL_CHECK(ctx, lists_fit, InvalidArgument, false, "stride, padding or dilation is too short");
+  CHECK_ARGUMENT(ctx, lists_fit, "stride, padding or dilation is too short");
   const int64_t wide_stride = parameter(strides, dim, kernel);
   const int64_t wide_padding = parameter(paddings, dim, 0);
   const int64_t wide_dilation = parameter(dilations, dim, 1);
@@ -37,11 +35,9 @@ bool Window::set_parameters(
       (static_cast<uint64_t>(wide_stride) - 1) | static_cast<uint64_t>(wide_padding) |
       (static_cast<uint64_t>(wide_dilation) - 1) |
       static_cast<uint32_t>(in) >> (kInputBits - kLimitBits);
-  KERNEL_CHECK(
+  CHECK_ARGUMENT(
       ctx,
       bits < uint64_t{1} << kLimitBits,
-      InvalidArgument,
-      false,
       "Size of input or kernel, stride, padding or dilation is out of range");
   stride = static_cast<int32_t>(wide_stride);
   padding = static_cast<int32_t>(wide_padding);
@@ -62,8 +58,7 @@ bool Window::set(
   // With ceil_mode the last window may exceed the padded input, even if it is the only one.
   const int32_t beyond = ceil_mode ? stride - 1 : 0;
   const int32_t room = in + 2 * padding - dilation * (kernel - 1) - 1 + beyond;
-  KERNEL_CHECK(
-      ctx, room >= 0, InvalidArgument, false, "The kernel is larger than the padded input");
+  CHECK_ARGUMENT(ctx, room >= 0, "The kernel is larger than the padded input");
   out = room / stride + 1;
   if (ceil_mode && (out - 1) * stride >= in + padding) {
     --out;
@@ -81,31 +76,23 @@ bool Window::set_transposed(
   if (!set_parameters(ctx, strides, paddings, dilations, dim)) {
     return false;
   }
-  KERNEL_CHECK(
+  CHECK_ARGUMENT(
       ctx,
       output_paddings.size() <= 1 || dim < output_paddings.size(),
-      InvalidArgument,
-      false,
       "output_padding is too short");
   const int64_t output_padding = parameter(output_paddings, dim, 0);
-  KERNEL_CHECK(
+  CHECK_ARGUMENT(
       ctx,
       output_padding >= 0 && (output_padding < stride || output_padding < dilation),
-      InvalidArgument,
-      false,
       "output_padding is negative, or not smaller than stride or dilation");
   const int64_t size =
       int64_t{in - 1} * stride - 2 * padding + dilation * (kernel - 1) + output_padding + 1;
-  KERNEL_CHECK(
+  CHECK_ARGUMENT(
       ctx,
       size >= 1 && size < 0x10000000,
-      InvalidArgument,
-      false,
       "The transposed convolution's result is empty or too large");
   out = static_cast<int32_t>(size);
   return true;
 }
 
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native

@@ -4,9 +4,7 @@
 
 #include "kernels/util/checks.h"
 
-namespace torch {
-namespace executor {
-namespace native {
+namespace torch::executor::native {
 
 /// One dim of a window that moves over an input: of a convolution or pooling.
 /// `in` and `kernel` are set by the caller, the rest by set().
@@ -71,6 +69,4 @@ struct Window {
 /// The element of a list of parameters for a dim; see Window::set().
 int64_t parameter(const ArrayRef<int64_t>& values, size_t dim, int64_t default_value);
 
-} // namespace native
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::native

@@ -1,7 +1,6 @@
 #include "runtime/backend/static_backends.h"
 
-namespace executorch {
-namespace runtime {
+namespace executorch::runtime {
 
 namespace {
 
@@ -48,5 +47,4 @@ Error get_option(const char* backend_name, Span<BackendOption> backend_options) 
   return backend->get_option(context, backend_options);
 }
 
-} // namespace runtime
-} // namespace executorch
+} // namespace executorch::runtime

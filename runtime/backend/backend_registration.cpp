@@ -2,8 +2,7 @@
 
 #include "runtime/backend/static_backends.h"
 
-namespace executorch {
-namespace runtime {
+namespace executorch::runtime {
 
 namespace {
 
@@ -56,5 +55,4 @@ Error register_backend(const Backend& backend) {
   return add(backend);
 }
 
-} // namespace runtime
-} // namespace executorch
+} // namespace executorch::runtime

@@ -4,8 +4,7 @@
 
 #include "runtime/backend/delegation.h"
 
-namespace executorch {
-namespace runtime {
+namespace executorch::runtime {
 
 Error BackendDelegate::init(
     const char* id,
@@ -54,5 +53,4 @@ Error execute_delegate(
 }
 
 } // namespace internal
-} // namespace runtime
-} // namespace executorch
+} // namespace executorch::runtime

@@ -5,8 +5,7 @@
 #include <executorch/runtime/core/freeable_buffer.h>
 #include <executorch/runtime/core/span.h>
 
-namespace executorch {
-namespace runtime {
+namespace executorch::runtime {
 
 class Program;
 
@@ -59,5 +58,4 @@ class BackendDelegate final {
   DelegateHandle* handle_ = nullptr;
 };
 
-} // namespace runtime
-} // namespace executorch
+} // namespace executorch::runtime

@@ -11,9 +11,7 @@ namespace executorch_flatbuffer {
 struct ExecutionPlan;
 } // namespace executorch_flatbuffer
 
-namespace executorch {
-namespace runtime {
-namespace internal {
+namespace executorch::runtime::internal {
 
 /**
  * Lets the backends make the delegates of a method.
@@ -54,6 +52,4 @@ Error check_delegate_call(
     uint32_t* highest_value,
     uint32_t* argument_count);
 
-} // namespace internal
-} // namespace runtime
-} // namespace executorch
+} // namespace executorch::runtime::internal

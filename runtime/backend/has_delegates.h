@@ -1,8 +1,6 @@
 #pragma once
 
-namespace executorch {
-namespace runtime {
-namespace internal {
+namespace executorch::runtime::internal {
 
 /// False in the runtime of images whose programs have no delegates, which leaves out what runs
 /// them: //runtime:runtime_without_delegates.
@@ -12,6 +10,4 @@ inline constexpr bool kHasDelegates = false;
 inline constexpr bool kHasDelegates = true;
 #endif
 
-} // namespace internal
-} // namespace runtime
-} // namespace executorch
+} // namespace executorch::runtime::internal

@@ -1,12 +1,8 @@
 #include "runtime/backend/static_backends.h"
 
-namespace executorch {
-namespace runtime {
-namespace internal {
+namespace executorch::runtime::internal {
 
 // This is for images without a generated registry, whose backends are registered at run time.
 ET_WEAK extern const Span<const Backend> kStaticBackends = {};
 
-} // namespace internal
-} // namespace runtime
-} // namespace executorch
+} // namespace executorch::runtime::internal

@@ -3,9 +3,7 @@
 #include <executorch/runtime/backend/interface.h>
 #include <executorch/runtime/core/span.h>
 
-namespace executorch {
-namespace runtime {
-namespace internal {
+namespace executorch::runtime::internal {
 
 /**
  * The backends of an image, known at build time, without registration at start-up.
@@ -19,6 +17,4 @@ extern const Span<const Backend> kStaticBackends;
 /// register_backend() is.
 ET_WEAK Span<const Backend> registered_backends();
 
-} // namespace internal
-} // namespace runtime
-} // namespace executorch
+} // namespace executorch::runtime::internal

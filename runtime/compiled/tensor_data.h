@@ -6,9 +6,7 @@
 #include <executorch/runtime/core/exec_aten/exec_aten.h>
 #include <executorch/runtime/core/tensor_shape_dynamism.h>
 
-namespace executorch {
-namespace runtime {
-namespace internal {
+namespace executorch::runtime::internal {
 
 /// The known part of a tensor when a program is compiled: its shape, or the largest one that it may
 /// have.
@@ -68,6 +66,4 @@ struct [[gnu::may_alias]] TensorData {
 };
 static_assert(sizeof(TensorData) == sizeof(aten::TensorImpl));
 
-} // namespace internal
-} // namespace runtime
-} // namespace executorch
+} // namespace executorch::runtime::internal

@@ -1,7 +1,6 @@
 #include <executorch/runtime/core/evalue.h>
 
-namespace executorch {
-namespace runtime {
+namespace executorch::runtime {
 
 using executorch::aten::Tensor;
 
@@ -29,5 +28,4 @@ ArrayRef<std::optional<Tensor>> BoxedEvalueList<std::optional<Tensor>>::get() co
   return *list;
 }
 
-} // namespace runtime
-} // namespace executorch
+} // namespace executorch::runtime

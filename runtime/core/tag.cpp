@@ -2,8 +2,7 @@
 
 #include "runtime/platform/format.h"
 
-namespace executorch {
-namespace runtime {
+namespace executorch::runtime {
 
 size_t tag_to_string(Tag tag, char* buffer, size_t buffer_size) {
 #if ET_ENABLE_ENUM_STRINGS
@@ -13,5 +12,4 @@ size_t tag_to_string(Tag tag, char* buffer, size_t buffer_size) {
 #endif
 }
 
-} // namespace runtime
-} // namespace executorch
+} // namespace executorch::runtime

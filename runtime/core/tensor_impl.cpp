@@ -7,9 +7,7 @@
 
 #include "runtime/core/tensor_view.h"
 
-namespace executorch {
-namespace runtime {
-namespace etensor {
+namespace executorch::runtime::etensor {
 
 namespace {
 
@@ -119,6 +117,4 @@ Error TensorImpl::internal_resize_contiguous(ArrayRef<SizesType> new_sizes) {
   return dim_order_to_stride(sizes_, dim_order_, static_cast<size_t>(dim_), strides_);
 }
 
-} // namespace etensor
-} // namespace runtime
-} // namespace executorch
+} // namespace executorch::runtime::etensor

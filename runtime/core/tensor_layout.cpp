@@ -1,7 +1,6 @@
 #include <executorch/runtime/core/tensor_layout.h>
 
-namespace executorch {
-namespace runtime {
+namespace executorch::runtime {
 
 Result<const TensorLayout> TensorLayout::create(
     Span<const int32_t> sizes,
@@ -27,5 +26,4 @@ Result<const TensorLayout> TensorLayout::create(
   return TensorLayout(sizes, dim_order, scalar_type, nbytes);
 }
 
-} // namespace runtime
-} // namespace executorch
+} // namespace executorch::runtime

@@ -2,8 +2,7 @@
 
 #include "runtime/platform/format.h"
 
-namespace executorch {
-namespace runtime {
+namespace executorch::runtime {
 
 namespace {
 
@@ -45,5 +44,4 @@ std::array<char, kTensorShapeStringSizeLimit> tensor_shape_to_c_string(
   return to_c_string(shape);
 }
 
-} // namespace runtime
-} // namespace executorch
+} // namespace executorch::runtime

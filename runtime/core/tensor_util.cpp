@@ -2,8 +2,7 @@
 
 #include "runtime/core/tensor_view.h"
 
-namespace executorch {
-namespace runtime {
+namespace executorch::runtime {
 
 using executorch::aten::DimOrderType;
 using executorch::aten::SizesType;
@@ -156,5 +155,4 @@ void reset_data_ptr(const Tensor& tensor) {
 }
 
 } // namespace internal
-} // namespace runtime
-} // namespace executorch
+} // namespace executorch::runtime

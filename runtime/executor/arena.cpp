@@ -1,8 +1,6 @@
 #include "runtime/executor/arena.h"
 
-namespace executorch {
-namespace runtime {
-namespace internal {
+namespace executorch::runtime::internal {
 
 uint8_t* Arena::take(size_t count, size_t size, size_t alignment) {
   const size_t start = (used_ + (alignment - 1)) & ~(alignment - 1);
@@ -20,6 +18,4 @@ uint8_t* Arena::take(size_t count, size_t size, size_t alignment) {
   return nullptr;
 }
 
-} // namespace internal
-} // namespace runtime
-} // namespace executorch
+} // namespace executorch::runtime::internal

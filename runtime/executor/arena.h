@@ -3,9 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace executorch {
-namespace runtime {
-namespace internal {
+namespace executorch::runtime::internal {
 
 /**
  * Counts and places the allocations of a method within one block of memory.
@@ -45,6 +43,4 @@ class Arena final {
   size_t used_;
 };
 
-} // namespace internal
-} // namespace runtime
-} // namespace executorch
+} // namespace executorch::runtime::internal

@@ -7,8 +7,7 @@
 #include "runtime/backend/delegation.h"
 #include "runtime/schema/program_reader.h"
 
-namespace executorch {
-namespace runtime {
+namespace executorch::runtime {
 
 namespace {
 
@@ -164,5 +163,4 @@ BackendDelegate::load_data(const Program& program, bool is_segment, size_t index
   return FreeableBuffer(data, size, nullptr);
 }
 
-} // namespace runtime
-} // namespace executorch
+} // namespace executorch::runtime

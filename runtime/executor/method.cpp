@@ -33,8 +33,7 @@ void set_instruction_limit(uint32_t instructions) {
 
 } // namespace torch_fusion
 
-namespace executorch {
-namespace runtime {
+namespace executorch::runtime {
 
 namespace {
 
@@ -859,5 +858,4 @@ Error Method::reset_execution() {
   return Error::Ok;
 }
 
-} // namespace runtime
-} // namespace executorch
+} // namespace executorch::runtime

@@ -5,8 +5,7 @@
 
 #include "runtime/schema/program_reader.h"
 
-namespace executorch {
-namespace runtime {
+namespace executorch::runtime {
 
 namespace {
 
@@ -207,5 +206,4 @@ size_t MethodMeta::num_instructions() const {
   return count;
 }
 
-} // namespace runtime
-} // namespace executorch
+} // namespace executorch::runtime

@@ -13,8 +13,7 @@
 // The common part of all methods, whatever executes them: their inputs and outputs are values in
 // RAM.
 
-namespace executorch {
-namespace runtime {
+namespace executorch::runtime {
 
 using executorch::aten::Tensor;
 
@@ -286,5 +285,4 @@ Error Method::get_inputs(EValue* input_evalues, size_t length) {
   return error;
 }
 
-} // namespace runtime
-} // namespace executorch
+} // namespace executorch::runtime

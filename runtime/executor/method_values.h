@@ -10,9 +10,7 @@ namespace executorch_flatbuffer {
 struct ExecutionPlan;
 } // namespace executorch_flatbuffer
 
-namespace executorch {
-namespace runtime {
-namespace internal {
+namespace executorch::runtime::internal {
 
 /**
  * True if a tensor of a method is a constant or has its place in planned memory, so that nobody may
@@ -36,6 +34,4 @@ inline bool has_memory(const executorch::aten::Tensor& tensor) {
  */
 Result<bool> is_true(const EValue& condition);
 
-} // namespace internal
-} // namespace runtime
-} // namespace executorch
+} // namespace executorch::runtime::internal

@@ -1,8 +1,6 @@
 #include "runtime/executor/optional_parts.h"
 
-namespace executorch {
-namespace runtime {
-namespace internal {
+namespace executorch::runtime::internal {
 
 // The parts of images without a generated registry, which may load any program.
 ET_WEAK extern const OptionalParts kOptionalParts = {
@@ -12,6 +10,4 @@ ET_WEAK extern const OptionalParts kOptionalParts = {
     &locate_segment,
     {}};
 
-} // namespace internal
-} // namespace runtime
-} // namespace executorch
+} // namespace executorch::runtime::internal

@@ -4,9 +4,7 @@
 
 #include "runtime/executor/value_parser.h"
 
-namespace executorch {
-namespace runtime {
-namespace internal {
+namespace executorch::runtime::internal {
 
 /// The use of a value while a method executes, and the resulting requirement. A value may only have
 /// one of these; constants have the last two.
@@ -79,9 +77,7 @@ Error locate_segment(
 /// The parts of this image; where no registry defines them, all.
 extern const OptionalParts kOptionalParts;
 
-} // namespace internal
-} // namespace runtime
-} // namespace executorch
+} // namespace executorch::runtime::internal
 
 /// Returns Error::NotSupported from a function of an image that leaves out a part.
 #define TORCH_FUSION_CHECK_PART(part)                                  \

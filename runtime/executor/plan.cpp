@@ -1,8 +1,6 @@
 #include "runtime/executor/plan.h"
 
-namespace executorch {
-namespace runtime {
-namespace internal {
+namespace executorch::runtime::internal {
 
 namespace {
 
@@ -82,6 +80,4 @@ bool verify_plan(const void* data, size_t size, const ExecutionPlan* plan_table)
   return verifier.ok();
 }
 
-} // namespace internal
-} // namespace runtime
-} // namespace executorch
+} // namespace executorch::runtime::internal

@@ -4,9 +4,7 @@
 
 #include "runtime/schema/program_reader.h"
 
-namespace executorch {
-namespace runtime {
-namespace internal {
+namespace executorch::runtime::internal {
 
 /**
  * Verifies every reference of a method that MethodMeta follows, and the indices of its inputs and
@@ -16,6 +14,4 @@ namespace internal {
  */
 bool verify_plan(const void* data, size_t size, const executorch_flatbuffer::ExecutionPlan* plan);
 
-} // namespace internal
-} // namespace runtime
-} // namespace executorch
+} // namespace executorch::runtime::internal

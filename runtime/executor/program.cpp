@@ -6,8 +6,7 @@
 #include "runtime/executor/plan.h"
 #include "runtime/schema/program_reader.h"
 
-namespace executorch {
-namespace runtime {
+namespace executorch::runtime {
 
 namespace {
 
@@ -443,5 +442,4 @@ Result<FreeableBuffer> Program::LoadSegment(const DataLoader::SegmentInfo& segme
   return loader_->load_into(segment_offset + static_cast<size_t>(offset), size, info, buffer);
 }
 
-} // namespace runtime
-} // namespace executorch
+} // namespace executorch::runtime

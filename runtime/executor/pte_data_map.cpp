@@ -6,8 +6,7 @@
 
 #include "runtime/schema/program_reader.h"
 
-namespace executorch {
-namespace runtime {
+namespace executorch::runtime {
 namespace internal {
 
 Result<PteDataMap> PteDataMap::create(
@@ -100,5 +99,4 @@ Result<const NamedDataMap*> Program::get_named_data_map() const {
   return &*pte_data_map_;
 }
 
-} // namespace runtime
-} // namespace executorch
+} // namespace executorch::runtime

@@ -1,8 +1,7 @@
 #include <executorch/runtime/core/exec_aten/util/scalar_type_util.h>
 #include <executorch/runtime/executor/method_meta.h>
 
-namespace executorch {
-namespace runtime {
+namespace executorch::runtime {
 
 using executorch::aten::ScalarType;
 
@@ -61,5 +60,4 @@ std::string_view TensorInfo::name() const {
   return name_;
 }
 
-} // namespace runtime
-} // namespace executorch
+} // namespace executorch::runtime

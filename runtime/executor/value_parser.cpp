@@ -7,9 +7,7 @@
 #include "runtime/core/tensor_view.h"
 #include "runtime/executor/optional_parts.h"
 
-namespace executorch {
-namespace runtime {
-namespace deserialization {
+namespace executorch::runtime::deserialization {
 
 namespace {
 
@@ -411,6 +409,4 @@ Error TensorParser::load_initial_state(
       static_cast<size_t>(segment), buffer_index, nbytes, data);
 }
 
-} // namespace deserialization
-} // namespace runtime
-} // namespace executorch
+} // namespace executorch::runtime::deserialization

@@ -7,9 +7,7 @@
 #include "runtime/executor/arena.h"
 #include "runtime/schema/program_reader.h"
 
-namespace executorch {
-namespace runtime {
-namespace deserialization {
+namespace executorch::runtime::deserialization {
 
 /**
  * Creates the values of a method from its plan, and verifies what it reads.
@@ -116,6 +114,4 @@ class TensorParser final {
   Strides shared_[kSharedStrides];
 };
 
-} // namespace deserialization
-} // namespace runtime
-} // namespace executorch
+} // namespace executorch::runtime::deserialization

@@ -1,7 +1,5 @@
 """Fuzzes the runtime with programs made of the models', for minutes or hours, or runs one program again."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys

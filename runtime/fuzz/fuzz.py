@@ -1,7 +1,5 @@
 """Runs the fuzzer of programs: for some time or some programs, or a single program again."""
 
-from __future__ import annotations
-
 import re
 import struct
 import subprocess

@@ -6,8 +6,6 @@ the order of the numbers, the count of fields (4 bytes) and the fields, twelve b
 for all of them the count of groups. All numbers are little-endian.
 """
 
-from __future__ import annotations
-
 import argparse
 import enum
 import struct

@@ -8,8 +8,7 @@
 
 #include "runtime/tests/program_runner.h"
 
-namespace torch_fusion {
-namespace fuzz {
+namespace torch_fusion::fuzz {
 
 namespace {
 
@@ -301,5 +300,4 @@ bool Mutator::splice(uint8_t* data, const Field& field, std::minstd_rand& random
   return true;
 }
 
-} // namespace fuzz
-} // namespace torch_fusion
+} // namespace torch_fusion::fuzz

@@ -6,8 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace torch_fusion {
-namespace fuzz {
+namespace torch_fusion::fuzz {
 
 /// The kind of a field; see make_seeds.py, which writes fields.
 enum class Kind : uint8_t {
@@ -86,5 +85,4 @@ class Mutator final {
   std::vector<std::vector<std::pair<uint32_t, uint32_t>>> pool_;
 };
 
-} // namespace fuzz
-} // namespace torch_fusion
+} // namespace torch_fusion::fuzz

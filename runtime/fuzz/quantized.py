@@ -4,8 +4,6 @@ They have few channels, groups, strides, dilations, depthwise layers of odd coun
 operators; norms and recurrent layers.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 from torch.nn import functional

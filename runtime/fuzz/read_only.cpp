@@ -7,8 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-namespace torch_fusion {
-namespace fuzz {
+namespace torch_fusion::fuzz {
 
 ReadOnlyCopy::ReadOnlyCopy(const uint8_t* data, size_t size) : memory_size_(size + 4096) {
   void* const memory =
@@ -29,5 +28,4 @@ ReadOnlyCopy::~ReadOnlyCopy() {
   munmap(data_, memory_size_);
 }
 
-} // namespace fuzz
-} // namespace torch_fusion
+} // namespace torch_fusion::fuzz

@@ -3,8 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace torch_fusion {
-namespace fuzz {
+namespace torch_fusion::fuzz {
 
 /// A copy of bytes as a device has a program: writing to it is a fault, and so is reading beyond
 /// its end.
@@ -25,5 +24,4 @@ class ReadOnlyCopy final {
   uint8_t* data_;
 };
 
-} // namespace fuzz
-} // namespace torch_fusion
+} // namespace torch_fusion::fuzz

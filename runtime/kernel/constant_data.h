@@ -13,9 +13,7 @@
 #define TORCH_FUSION_THREAD_LOCAL
 #endif
 
-namespace executorch {
-namespace runtime {
-namespace internal {
+namespace executorch::runtime::internal {
 
 /// The addresses of the constants of the method that is executing.
 struct ConstantData {
@@ -37,6 +35,4 @@ inline bool is_constant_data(const void* address) {
   return reinterpret_cast<uintptr_t>(address) - constant_data.begin < constant_data.size;
 }
 
-} // namespace internal
-} // namespace runtime
-} // namespace executorch
+} // namespace executorch::runtime::internal

@@ -5,8 +5,7 @@
 #include "runtime/kernel/kernel_lookup.h"
 #include "runtime/platform/format.h"
 
-namespace executorch {
-namespace runtime {
+namespace executorch::runtime {
 
 namespace internal {
 
@@ -136,5 +135,4 @@ bool registry_has_op_function(const char* name, Span<const TensorMeta> meta_list
   return internal::find(get_registered_kernels(), name, "", meta_list) != nullptr;
 }
 
-} // namespace runtime
-} // namespace executorch
+} // namespace executorch::runtime

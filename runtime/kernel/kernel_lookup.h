@@ -5,9 +5,7 @@
 #include <executorch/runtime/core/span.h>
 #include <executorch/runtime/kernel/operator_registry.h>
 
-namespace executorch {
-namespace runtime {
-namespace internal {
+namespace executorch::runtime::internal {
 
 /**
  * Finds the kernel of an operator that takes all dtypes and dim orders (one without a kernel key).
@@ -72,6 +70,4 @@ bool is_kernel_of(
     const std::string_view& name,
     const std::string_view& overload);
 
-} // namespace internal
-} // namespace runtime
-} // namespace executorch
+} // namespace executorch::runtime::internal

@@ -11,8 +11,7 @@
 #define MAX_KERNEL_NUM 512
 #endif
 
-namespace executorch {
-namespace runtime {
+namespace executorch::runtime {
 
 namespace {
 
@@ -78,5 +77,4 @@ Error register_kernels(const Span<const Kernel> kernels) {
   return Error::Ok;
 }
 
-} // namespace runtime
-} // namespace executorch
+} // namespace executorch::runtime

@@ -3,8 +3,7 @@
 #include "runtime/kernel/kernel_lookup.h"
 #include "runtime/kernel/static_kernels.h"
 
-namespace executorch {
-namespace runtime {
+namespace executorch::runtime {
 
 namespace internal {
 
@@ -62,5 +61,4 @@ Span<const Kernel> get_registered_kernels() {
                                                  : internal::kStaticKernels;
 }
 
-} // namespace runtime
-} // namespace executorch
+} // namespace executorch::runtime

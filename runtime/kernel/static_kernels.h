@@ -3,9 +3,7 @@
 #include <executorch/runtime/core/span.h>
 #include <executorch/runtime/kernel/operator_registry.h>
 
-namespace executorch {
-namespace runtime {
-namespace internal {
+namespace executorch::runtime::internal {
 
 /**
  * The kernels of an image, known at build time: a constant table in flash, without registration at
@@ -32,6 +30,4 @@ namespace internal {
  */
 extern const Span<const Kernel> kStaticKernels;
 
-} // namespace internal
-} // namespace runtime
-} // namespace executorch
+} // namespace executorch::runtime::internal

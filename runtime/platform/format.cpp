@@ -2,9 +2,7 @@
 
 #include <cstdint>
 
-namespace executorch {
-namespace runtime {
-namespace internal {
+namespace executorch::runtime::internal {
 
 namespace {
 
@@ -218,6 +216,4 @@ size_t format(char* buffer, size_t size, const char* format, ...) {
   return length;
 }
 
-} // namespace internal
-} // namespace runtime
-} // namespace executorch
+} // namespace executorch::runtime::internal

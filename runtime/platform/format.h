@@ -5,9 +5,7 @@
 
 #include <executorch/runtime/platform/compiler.h>
 
-namespace executorch {
-namespace runtime {
-namespace internal {
+namespace executorch::runtime::internal {
 
 /**
  * Formats a message without the C library's stdio, which would cost more flash than the runtime.
@@ -27,6 +25,4 @@ size_t vformat(char* buffer, size_t size, const char* format, va_list arguments)
 ET_PRINTFLIKE(3, 4)
 size_t format(char* buffer, size_t size, const char* format, ...);
 
-} // namespace internal
-} // namespace runtime
-} // namespace executorch
+} // namespace executorch::runtime::internal

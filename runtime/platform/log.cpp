@@ -4,9 +4,7 @@
 
 #include "runtime/platform/format.h"
 
-namespace executorch {
-namespace runtime {
-namespace internal {
+namespace executorch::runtime::internal {
 
 namespace {
 
@@ -47,6 +45,4 @@ void vlogf(
   pal_emit_log_message(timestamp, to_pal_level(level), filename, function, line, message, length);
 }
 
-} // namespace internal
-} // namespace runtime
-} // namespace executorch
+} // namespace executorch::runtime::internal

@@ -1,7 +1,6 @@
 #include "runtime/platform/pal_table.h"
 
-namespace executorch {
-namespace runtime {
+namespace executorch::runtime {
 
 namespace internal {
 
@@ -70,5 +69,4 @@ const PalImpl* get_pal_impl() {
   return &internal::pal_table;
 }
 
-} // namespace runtime
-} // namespace executorch
+} // namespace executorch::runtime

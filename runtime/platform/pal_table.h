@@ -2,9 +2,7 @@
 
 #include <executorch/runtime/platform/platform.h>
 
-namespace executorch {
-namespace runtime {
-namespace internal {
+namespace executorch::runtime::internal {
 
 /**
  * The table that register_pal() changes. It is linked only into images that call register_pal() or
@@ -13,6 +11,4 @@ namespace internal {
  */
 extern ET_WEAK PalImpl pal_table;
 
-} // namespace internal
-} // namespace runtime
-} // namespace executorch
+} // namespace executorch::runtime::internal

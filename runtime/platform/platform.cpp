@@ -2,8 +2,7 @@
 
 #include "runtime/platform/pal_table.h"
 
-namespace executorch {
-namespace runtime {
+namespace executorch::runtime {
 
 using internal::pal_table;
 
@@ -55,5 +54,4 @@ void pal_free(void* ptr) {
   }
 }
 
-} // namespace runtime
-} // namespace executorch
+} // namespace executorch::runtime

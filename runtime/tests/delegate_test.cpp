@@ -11,8 +11,7 @@
 #include "runtime/tests/log.h"
 #include "runtime/tests/program_runner.h"
 
-namespace torch_fusion {
-namespace testing {
+namespace torch_fusion::testing {
 namespace {
 
 using executorch::aten::Tensor;
@@ -167,8 +166,7 @@ void test_registry() {
 }
 
 } // namespace
-} // namespace testing
-} // namespace torch_fusion
+} // namespace torch_fusion::testing
 
 int main(int, char** argv) {
   using namespace torch_fusion::testing;

@@ -11,8 +11,7 @@
 #include "runtime/tests/log.h"
 #include "runtime/tests/program_runner.h"
 
-namespace torch_fusion {
-namespace testing {
+namespace torch_fusion::testing {
 namespace {
 
 using executorch::aten::ScalarType;
@@ -110,8 +109,7 @@ void test_flips(const std::string& name) {
 }
 
 } // namespace
-} // namespace testing
-} // namespace torch_fusion
+} // namespace torch_fusion::testing
 
 int main(int argc, char** argv) {
   using namespace torch_fusion::testing;

@@ -8,8 +8,7 @@
 
 #include "runtime/tests/log.h"
 
-namespace torch_fusion {
-namespace testing {
+namespace torch_fusion::testing {
 
 namespace {
 
@@ -28,8 +27,7 @@ void set_quiet(bool quiet) {
   is_quiet = quiet;
 }
 
-} // namespace testing
-} // namespace torch_fusion
+} // namespace torch_fusion::testing
 
 void et_pal_abort(void) {
   std::fprintf(stderr, "the runtime aborted\n");

@@ -4,8 +4,6 @@ For a program NAME there are NAME.pte, NAME.plan.json (for the host) and, for an
 output, as raw float32, for the inputs that fill() makes.
 """
 
-from __future__ import annotations
-
 import contextlib
 import struct
 from collections.abc import Callable, Sequence

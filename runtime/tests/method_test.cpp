@@ -14,8 +14,7 @@
 
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 
-namespace torch_fusion {
-namespace testing {
+namespace torch_fusion::testing {
 namespace {
 
 using executorch::aten::ScalarType;
@@ -479,8 +478,7 @@ void test_dtypes() {
 }
 
 } // namespace
-} // namespace testing
-} // namespace torch_fusion
+} // namespace torch_fusion::testing
 
 int main(int, char** argv) {
   using namespace torch_fusion::testing;

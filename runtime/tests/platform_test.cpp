@@ -21,8 +21,7 @@
 #include "runtime/platform/format.h"
 #include "runtime/tests/check.h"
 
-namespace torch_fusion {
-namespace testing {
+namespace torch_fusion::testing {
 namespace {
 
 using namespace executorch::runtime;
@@ -175,8 +174,7 @@ void test_streams_and_complex_numbers() {
 }
 
 } // namespace
-} // namespace testing
-} // namespace torch_fusion
+} // namespace torch_fusion::testing
 
 int main() {
   using namespace torch_fusion::testing;

@@ -3,8 +3,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-namespace torch_fusion {
-namespace testing {
+namespace torch_fusion::testing {
 
 using executorch::aten::ScalarType;
 using executorch::aten::Tensor;
@@ -151,5 +150,4 @@ std::vector<float> ProgramRunner::output(size_t index) {
   return std::vector<float>(data, data + tensor.numel());
 }
 
-} // namespace testing
-} // namespace torch_fusion
+} // namespace torch_fusion::testing

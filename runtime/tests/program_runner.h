@@ -11,8 +11,7 @@
 #include <executorch/extension/data_loader/buffer_data_loader.h>
 #include <executorch/runtime/executor/program.h>
 
-namespace torch_fusion {
-namespace testing {
+namespace torch_fusion::testing {
 
 /// Memory on the heap of exactly a given size, so that the address sanitizer sees any access beyond
 /// it.
@@ -108,5 +107,4 @@ class ProgramRunner final {
   std::vector<Block> buffers_;
 };
 
-} // namespace testing
-} // namespace torch_fusion
+} // namespace torch_fusion::testing

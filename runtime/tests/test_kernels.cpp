@@ -6,9 +6,7 @@
 #include "runtime/kernel/static_kernels.h"
 #include "runtime/tests/test_operators.h"
 
-namespace executorch {
-namespace runtime {
-namespace internal {
+namespace executorch::runtime::internal {
 
 namespace {
 
@@ -38,6 +36,4 @@ const OptionalParts kOptionalParts = {
     &locate_segment,
     {kCheckedArguments}};
 
-} // namespace internal
-} // namespace runtime
-} // namespace executorch
+} // namespace executorch::runtime::internal

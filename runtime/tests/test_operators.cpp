@@ -2,8 +2,7 @@
 
 #include "runtime/kernel/constant_data.h"
 
-namespace torch_fusion {
-namespace testing {
+namespace torch_fusion::testing {
 
 namespace {
 
@@ -95,5 +94,4 @@ void inspect(KernelRuntimeContext& ctx, Span<EValue*> arguments) {
       optional_tensors->size());
 }
 
-} // namespace testing
-} // namespace torch_fusion
+} // namespace torch_fusion::testing

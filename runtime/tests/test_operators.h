@@ -4,8 +4,7 @@
 
 #include "kernels/boxed.h"
 
-namespace torch_fusion {
-namespace testing {
+namespace torch_fusion::testing {
 
 /// out: self + 1, for floats.
 executorch::aten::Tensor& increment(
@@ -40,5 +39,4 @@ inline constexpr executorch::runtime::Kernel kTestOperators[] = {
     executorch::runtime::Kernel("test::sum.out", torch::executor::native::boxed<&sum>),
 };
 
-} // namespace testing
-} // namespace torch_fusion
+} // namespace torch_fusion::testing

@@ -1,7 +1,5 @@
 """Files that a tool reads may hold anything: it reads them, or says in one error which one is wrong, and how."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

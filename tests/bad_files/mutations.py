@@ -3,8 +3,6 @@
 All is seeded, so that a failure comes again.
 """
 
-from __future__ import annotations
-
 import copy
 import random
 from collections.abc import Iterator

@@ -1,5 +1,6 @@
 """./bazelw takes the Bazel it should, and says what to do when it can't, on machines made of stand-in programs."""
 
+import hashlib
 import os
 import shutil
 import subprocess
@@ -280,6 +281,28 @@ def test_checkouts_share_a_cache_of_actions_unless_the_user_chose_one(machine: P
     assert (f"--bazelrc={cache}/actions.bazelrc" in arguments) == (not chosen)
     if not chosen:
         assert f'"--disk_cache={cache}/actions"' in (cache / "actions.bazelrc").read_text()
+
+
+@pytest.mark.parametrize("failed", [True, False])
+def test_damaged_files_of_the_cache_of_actions_are_deleted_when_bazel_met_one(machine: Path, failed: bool) -> None:
+    cache = machine / "home/.cache/torch_fusion"
+    installed = cache / "bazel-2/root/usr/bin/bazel"
+    installed.parent.mkdir(parents=True)
+    (cache / "bazel-2/complete").touch()
+    installed.write_text("#!/bin/sh\n")
+    installed.chmod(0o755)
+    output = machine / "output/execroot/_main/bazel-out"
+    output.mkdir(parents=True)
+    (machine / "a checkout/bazel-out").symlink_to(output)
+    said = "ERROR: Expected digest 'a/1' does not match received digest 'b/1'." if failed else "INFO: Build completed"
+    (machine / "output/command.log").write_text(said + "\n")
+    whole, damaged = (cache / "actions/cas" / name[:2] / name for name in (hashlib.sha256(b"x").hexdigest(), "0" * 64))
+    for path in whole, damaged:
+        path.parent.mkdir(parents=True)
+        path.write_bytes(b"x")
+    result = bazelw(machine, "build")
+    assert (result.returncode, whole.exists(), damaged.exists()) == (0, True, not failed)
+    assert ("damaged files" in result.stderr) == failed
 
 
 @pytest.mark.parametrize(

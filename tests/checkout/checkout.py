@@ -1,7 +1,5 @@
 """A checkout of Torch Fusion that a tool builds in: the user's, or one of its own beside that."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

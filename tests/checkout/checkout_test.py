@@ -1,7 +1,5 @@
 """A checkout whose bazelw is a script that answers like Bazel."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

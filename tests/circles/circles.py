@@ -3,8 +3,6 @@
 Imports inside of functions and for type checkers count, too: files that can only be understood together are one file.
 """
 
-from __future__ import annotations
-
 import argparse
 import ast
 import posixpath

@@ -1,7 +1,5 @@
 """SIZES.md of a package says what its models take of an image that a project made with it."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Models that were compiled to C++ compute what PyTorch and to the bit what the runtime does, and refuse bad calls."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from pathlib import Path

@@ -5,8 +5,6 @@ that Bazel does itself, such as making links, don't count; those that a cache an
 the number of actions that only its image has. The exit status is 1 if something costs more than it may.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys

@@ -1,7 +1,5 @@
 """Ctrl-C while a command's modules are imported, and when it begins to work: one line, status 130, no traceback."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
@@ -31,10 +29,10 @@ _MODULES = [f"tools.commands.{command}" for command in _COMMANDS] + [
     "boardsim",
     "docs.rules_page",
     "runtime.fuzz",
-    "third_party.audit",
-    "third_party.packages",
     "third_party.python.update_lock",
     "tools.artifacts.board.table",
+    "tools.commands.packages.audit",
+    "tools.commands.packages.packages",
     "tools.verify.emulate",
     "tools.verify.reproducibility.hashes",
     "tools.verify.run_pte",

@@ -10,8 +10,6 @@ core, a further model only what is its own. Targets of one's own instead, a step
 What was fetched for the workspace is used and not counted. docs/scale.md says what follows for many models.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import shutil

@@ -11,8 +11,6 @@ cache. Without targets an image is built by one worker and by two, and the model
 in the middle, each from an empty cache. Needs some 6 GB, which are free again at the end.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import importlib.util
@@ -137,7 +135,7 @@ def prove(proof: Proof, targets: list[str], short: bool) -> None:
 
 
 def prove_workers(proof: Proof, image: list[str], tests: list[str]) -> None:
-    """Lets one worker and two workers build an image; two, one of which is killed, build and run tests of many models."""
+    """Lets one and two workers build an image; two, one of which is killed, build and run tests of many models."""
     expected = proof.build_locally(image)
     with proof.farm(1, image) as farm:
         one = proof.build_remotely(farm, "one worker", image, expected)

@@ -6,8 +6,6 @@ journal, a line of JSON for each event: `started`, and `completed` with the acti
 files and bytes of its inputs, and the seconds it took with staging.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

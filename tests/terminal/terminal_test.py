@@ -1,7 +1,5 @@
 """Tests output of commands in a terminal of 80 columns and in a file: paths are whole, and a file gets text alone."""
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import importlib
@@ -24,8 +22,6 @@ _MISTAKES = {
     "boardsim.boardsim": "--board BAD --elf BAD",
     "docs.rules_page": "BAD --output page.md",
     "runtime.fuzz.__main__": "--replay BAD",
-    "third_party.audit": "--lock BAD --npm {}",
-    "third_party.packages": "--lock BAD --npm {}",
     "third_party.python.update_lock": "--directory BAD",
     "tools.artifacts.board.table": "BAD --brief README.md",
     "tools.commands.benchmark.benchmark": "--index BAD --qemu qemu",
@@ -37,6 +33,8 @@ _MISTAKES = {
     "tools.commands.new_board.new_board": "--name my_board --core cortex-m4 --clock-hz 1 --flash-length 1M "
     "--ram-length 8K --output BAD",
     "tools.commands.new_model.new_model": "BAD --checkout BAD --output x",
+    "tools.commands.packages.audit": "--lock BAD --npm {}",
+    "tools.commands.packages.packages": "--lock BAD --npm {}",
     "tools.commands.plot.plot": "--elf BAD --board BAD --simulate",
     "tools.commands.profile.profile": "--index BAD --qemu qemu",
     "tools.commands.prove.prove": "--hex BAD --board BAD --golden BAD --manifest BAD --program BAD "

@@ -5,8 +5,6 @@ subprocesses. `quiet` sends all of that to a log file by redirecting the file de
 to say goes to the real stderr through a `Console`.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import errno
@@ -86,6 +84,20 @@ class Console:
                 sparse.finish()
             sys.stderr = plain
             _redirect(self._log, self._log)
+
+
+class SilentConsole(Console):
+    """Records a tool's messages for another program; output of the user's code goes to that program's own."""
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+
+    @contextlib.contextmanager
+    def shown(self) -> Iterator[None]:
+        yield
+
+    def say(self, text: str) -> None:
+        self.said.append(text)
 
 
 class SparseProgress(io.TextIOBase):

@@ -1,7 +1,5 @@
 """What goes wrong with a file, as one message to the user."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import stat

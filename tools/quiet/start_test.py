@@ -1,7 +1,5 @@
 """Ctrl-C, wherever a program is."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

@@ -1,7 +1,5 @@
 """Tables of text for people, and their places in documents."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 
 from .console import UserError, printable

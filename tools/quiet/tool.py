@@ -1,7 +1,5 @@
 """How every tool ends: with a status for the shell, and one message where what it was given doesn't work."""
 
-from __future__ import annotations
-
 import select
 import sys
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """How a tool ends, as its user's shell sees it."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

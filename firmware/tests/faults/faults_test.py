@@ -1,7 +1,5 @@
 """Mistakes that an ordinary emulator lets pass: the board simulator finds each, and says what it is."""
 
-from __future__ import annotations
-
 import os
 import struct
 from pathlib import Path

@@ -7,8 +7,7 @@
 #include <executorch/runtime/core/freeable_buffer.h>
 #include <executorch/runtime/core/result.h>
 
-namespace executorch {
-namespace extension {
+namespace executorch::extension {
 
 /**
  * A DataLoader of a program in memory, such as flash. Loaded data points into that memory.
@@ -65,13 +64,8 @@ class BufferDataLoader final : public executorch::runtime::DataLoader {
   size_t size_;
 };
 
-} // namespace extension
-} // namespace executorch
+} // namespace executorch::extension
 
-namespace torch {
-namespace executor {
-namespace util {
+namespace torch::executor::util {
 using ::executorch::extension::BufferDataLoader;
-} // namespace util
-} // namespace executor
-} // namespace torch
+} // namespace torch::executor::util

@@ -1,6 +1,4 @@
-"""What link.sh says of a link that failed."""
-
-from __future__ import annotations
+"""Tests the messages of link.sh for links that failed."""
 
 import os
 import resource

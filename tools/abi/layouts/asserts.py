@@ -1,7 +1,5 @@
 """Writes a C++ source that compiles only if layouts.py is what the headers declare."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Iterator
 from pathlib import Path

@@ -4,8 +4,6 @@ asserts.py makes a static_assert of each, against the header that declares it, a
 compiles them for this machine and for a Cortex-M. So whoever changes one side alone doesn't get past the tests.
 """
 
-from __future__ import annotations
-
 import struct
 from dataclasses import dataclass
 from enum import IntEnum, IntFlag

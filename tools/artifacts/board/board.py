@@ -1,7 +1,5 @@
 """board.json, the definition of a board that `board()` in rules/board.bzl writes, as the tools read it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any

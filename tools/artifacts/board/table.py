@@ -3,8 +3,6 @@
 A document is given with the lines between which its table stands.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys

@@ -1,7 +1,5 @@
 """A board for tests of the tools that read board.json."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

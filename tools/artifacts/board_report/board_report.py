@@ -1,7 +1,5 @@
 """board_report.json: what an image did on a board, as //tools/commands/prove writes it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A board report for tests."""
 
-from __future__ import annotations
-
 from tools.artifacts.board_report.board_report import BoardReport, Item, Layer
 
 

@@ -1,7 +1,5 @@
 """JSON files of the pipeline: each says its format and the version of its schema, so that the wrong one is named."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """NAME.elf of a torch_firmware: what is loaded where, and its symbols."""
 
-from __future__ import annotations
-
 from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """A board's NPU: the description that `ethos_u()` of rules/ethos_u.bzl makes, and Vela's view of it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any

@@ -3,8 +3,6 @@
 Blocks of a name (16 bytes), a length (32 bits) and 12 bytes of zeros, followed by the data, padded to 16 bytes.
 """
 
-from __future__ import annotations
-
 import math
 import struct
 from dataclasses import dataclass

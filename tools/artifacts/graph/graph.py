@@ -1,7 +1,5 @@
 """NAME.graph.json: a method's operator calls, and where its tensors are in memory."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any

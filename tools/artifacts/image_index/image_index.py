@@ -1,7 +1,5 @@
 """NAME.index.json: images that a tool runs in their boards' emulators. rules/private/emulator.bzl writes it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any

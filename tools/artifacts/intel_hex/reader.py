@@ -1,7 +1,5 @@
 """NAME.hex of a torch_firmware, read."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from intelhex import IntelHex, IntelHexError

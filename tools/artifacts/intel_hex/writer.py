@@ -4,8 +4,6 @@ Format: Intel Hexadecimal Object File Format Specification, revision A. A line i
 16-bit address, the type, the data and a checksum, in hexadecimal digits.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 
 # Types of lines. The upper half of an address holds for all data after it; the entry is of 32-bit processors.

@@ -1,7 +1,5 @@
 """manifest.json: what is in a program, for tools that read no torch and for people."""
 
-from __future__ import annotations
-
 import math
 import re
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """plan.json: the arenas that a program needs on a core, exact to the byte."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """NAME.npu.json: what an NPU's compiler estimates of a program, and what of the program stays on the core."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass

@@ -1,7 +1,5 @@
 """profile.json: what each operator call of an emulated image takes, as //tools/commands/profile writes it."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from pathlib import Path

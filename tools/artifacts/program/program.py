@@ -5,8 +5,6 @@ an extended header stands at byte 8: "eh00", its length (4 bytes), the flatbuffe
 the file and, in newer programs, their size (8 bytes each); all little-endian.
 """
 
-from __future__ import annotations
-
 import math
 import struct
 from collections.abc import Iterator
@@ -37,6 +35,7 @@ from .program_schema import (
 )
 
 __all__ = [
+    "DTYPES",
     "ELEMENT_SIZES",
     "PLANNED_ALIGNMENT",
     "Program",
@@ -56,22 +55,33 @@ __all__ = [
 #: What an image aligns each buffer of planned memory to: kernels may load it in units of up to 16 bytes.
 PLANNED_ALIGNMENT = 16
 
-ELEMENT_SIZES = {
-    "BYTE": 1,
-    "CHAR": 1,
-    "SHORT": 2,
-    "INT": 4,
-    "LONG": 8,
-    "HALF": 2,
-    "FLOAT": 4,
-    "DOUBLE": 8,
-    "BOOL": 1,
-    "BFLOAT16": 2,
-    "UINT16": 2,
-    "UINT32": 4,
-    "UINT64": 8,
+@dataclass(frozen=True)
+class Dtype:
+    """A dtype's name in C++, its name in PyTorch, and the bytes of an element."""
+
+    cpp: str
+    pytorch: str
+    size: int
+
+
+DTYPES = {
+    "BYTE": Dtype("Byte", "uint8", 1),
+    "CHAR": Dtype("Char", "int8", 1),
+    "SHORT": Dtype("Short", "int16", 2),
+    "INT": Dtype("Int", "int32", 4),
+    "LONG": Dtype("Long", "int64", 8),
+    "HALF": Dtype("Half", "float16", 2),
+    "FLOAT": Dtype("Float", "float32", 4),
+    "DOUBLE": Dtype("Double", "float64", 8),
+    "BOOL": Dtype("Bool", "bool", 1),
+    "BFLOAT16": Dtype("BFloat16", "bfloat16", 2),
+    "UINT16": Dtype("UInt16", "uint16", 2),
+    "UINT32": Dtype("UInt32", "uint32", 4),
+    "UINT64": Dtype("UInt64", "uint64", 8),
 }
-"""Bytes of an element by the schema's name of its dtype; the runtime refuses others when it loads a program."""
+"""The dtypes by the schema's names; the runtime refuses others when it loads a program."""
+
+ELEMENT_SIZES = {name: dtype.size for name, dtype in DTYPES.items()}
 
 _HEADER_OFFSET = 8
 _HEADER_MAGIC = b"eh00"

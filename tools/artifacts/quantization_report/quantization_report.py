@@ -1,7 +1,5 @@
 """NAME.quantization.json: what quantization made of each layer of a model."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import asdict, dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """NAME.report.json: what takes an image's flash and RAM."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path

@@ -5,8 +5,6 @@ payload, block number, number of blocks, family ID, 476 bytes of data, a magic w
 page of flash.
 """
 
-from __future__ import annotations
-
 import struct
 
 from tools.quiet.console import UserError

@@ -6,8 +6,6 @@ instructions, counted by QEMU with -icount. cycles are those of an inference, es
 the cycles of instructions. Images for boards with an NPU have a table of their own.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import re

@@ -1,7 +1,5 @@
 """Measures images for boards with an NPU, and for the same core without, in an emulator with the modelled NPU."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path

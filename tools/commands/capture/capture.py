@@ -1,7 +1,5 @@
 """Writes the pictures of docs/: the output of flash, monitor, infer and plot on the simulated NUCLEO-WB55RG."""
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import io
@@ -127,15 +125,10 @@ def _run(arguments: argparse.Namespace) -> None:
             "bazel run //firmware:infer -- --dataset digits.golden.npz",
             _printed(infer.main, [*digits, "--dataset", str(arguments.dataset)]),
         ),
-        "plot": (
-            "bazel run //firmware:plot -- --save plot.png",
-            _printed(plot.main, [*sine, "--width", str(_WIDTH), "--save", str(folder / "plot.png")]),
-        ),
     }
+    _printed(plot.main, [*sine, "--save", str(folder / "plot.png")])
     for name, (command, output) in pictures.items():
-        # The folder of this run's files is irrelevant to readers.
-        shown = output.replace(str(folder / "plot.png"), "plot.png")
-        replace_text(folder / f"{name}.svg", svg(command, shown, name))
+        replace_text(folder / f"{name}.svg", svg(command, output, name))
         print(f"wrote {folder / name}.svg")
 
 

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from tools.commands.capture.capture import svg, visible
 
 

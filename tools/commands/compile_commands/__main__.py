@@ -1,7 +1,5 @@
 """Writes compile_commands.json into the workspace, for clangd and other tools that ask how each file is compiled."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -1,7 +1,5 @@
 """Bazel's compile actions as a compilation database (clang.llvm.org/docs/JSONCompilationDatabase.html)."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from pathlib import Path

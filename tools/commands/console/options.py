@@ -1,7 +1,5 @@
 """The command line of tools that talk to a running image."""
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 

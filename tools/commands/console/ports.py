@@ -1,7 +1,5 @@
 """Finds the serial port of a board's console."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Protocol

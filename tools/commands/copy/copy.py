@@ -3,8 +3,6 @@
 The paths of Bazel's outputs change with the configuration; a copy stays in its folder.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import shutil

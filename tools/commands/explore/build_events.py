@@ -1,7 +1,5 @@
 """Reads the result of each target of a build from the file of events that Bazel writes (--build_event_json_file)."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass

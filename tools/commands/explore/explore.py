@@ -4,8 +4,6 @@ Every combination is a target of a package that this writes, explore/NAME in the
 changed, so that an interrupted run goes on where it was. A combination that fails has its reason in the table.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -3,8 +3,6 @@
 Arm Debug Interface Architecture Specification ADIv5.2 (IHI 0031C), ADIv6 (IHI 0074).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 

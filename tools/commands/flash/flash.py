@@ -5,8 +5,6 @@ instead, --tool uf2 copies the image to the drive that a board in its boot loade
 console afterwards. --simulate programs a simulated board, through everything but the wire.
 """
 
-from __future__ import annotations
-
 import argparse
 import codecs
 import io

@@ -1,7 +1,5 @@
 """Tests that need no target; simulated_test.py has the rest."""
 
-from __future__ import annotations
-
 import os
 import pty
 import threading

@@ -1,7 +1,5 @@
 """Tests that after a loss of power or a pulled cable at any step of programming, the next run repairs the flash."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import random

@@ -1,7 +1,5 @@
 """The Pico 2 W's UF2 file, and the simulated boot ROM, which pyOCD's flash algorithm calls (simulated_test.py)."""
 
-from __future__ import annotations
-
 import struct
 
 import pytest

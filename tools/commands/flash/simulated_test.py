@@ -1,7 +1,5 @@
 """Tests the whole command, through pyOCD, with a simulated probe: the flash algorithm runs on the simulated core."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path

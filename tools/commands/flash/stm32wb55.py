@@ -3,8 +3,6 @@
 Memory and registers: RM0434. The algorithm is firmware/flash_algorithms/stm32wb55.c as the build compiles it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

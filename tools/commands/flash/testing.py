@@ -1,7 +1,5 @@
 """Simulated boards for tests of the whole flash command, from the files in BOARDS, IMAGES and ALGORITHM."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import dataclass
 from pathlib import Path

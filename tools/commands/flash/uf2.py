@@ -1,7 +1,5 @@
 """The drive that a board in its UF2 boot loader shows."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from pathlib import Path

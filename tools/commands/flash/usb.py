@@ -1,7 +1,5 @@
 """Finds debug probes on the USB bus that this user may not open, which nothing else lists."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

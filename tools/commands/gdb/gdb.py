@@ -4,8 +4,6 @@ The server is pyOCD's; --tool openocd starts OpenOCD instead. In gdb, `load` pro
 resets.
 """
 
-from __future__ import annotations
-
 import argparse
 import shutil
 import signal

@@ -1,7 +1,5 @@
 """The gdb server of a simulated board, spoken to as gdb does (GDB manual, "Remote Serial Protocol")."""
 
-from __future__ import annotations
-
 import os
 import re
 import socket

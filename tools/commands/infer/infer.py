@@ -4,8 +4,6 @@
 outputs that are expected.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 import zipfile

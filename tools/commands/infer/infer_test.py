@@ -1,7 +1,5 @@
 """The protocol against a real image in QEMU: every byte goes through firmware/frame.c and inference_server.cpp."""
 
-from __future__ import annotations
-
 import binascii
 import os
 import pty

@@ -5,8 +5,6 @@ sequence number, which the device recognises. So bytes may be lost, duplicated a
 intact or not at all, and nothing is executed twice.
 """
 
-from __future__ import annotations
-
 import binascii
 import random
 import re

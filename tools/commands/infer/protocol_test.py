@@ -1,7 +1,5 @@
 """Tests arbitrary answers of a device: they give a result of the right shape, or one error that names the device."""
 
-from __future__ import annotations
-
 import random
 import struct
 from collections.abc import Callable

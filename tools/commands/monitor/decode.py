@@ -1,7 +1,5 @@
 """Finds the source lines in a fault handler's output."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 from collections.abc import Sequence

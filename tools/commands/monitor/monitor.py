@@ -3,8 +3,6 @@
 A typed line goes to the board. When the board is unplugged, it is waited for. Ctrl-C ends.
 """
 
-from __future__ import annotations
-
 import argparse
 import select
 import sys

@@ -3,8 +3,6 @@
 A board of Torch Fusion itself is also added to the list of boards, firmware/boards/boards.bzl.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

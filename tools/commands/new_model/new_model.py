@@ -4,8 +4,6 @@ The model file is loaded and its model run once before anything is written. File
 folder are copied.
 """
 
-from __future__ import annotations
-
 import argparse
 import ast
 import contextlib

@@ -1,7 +1,5 @@
 """Writes model files around weights, modules and programs that were saved, without running code of theirs."""
 
-from __future__ import annotations
-
 import pickletools
 import re
 import zipfile

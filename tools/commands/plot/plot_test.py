@@ -1,7 +1,5 @@
 """Plots of a real image on the board simulator."""
 
-from __future__ import annotations
-
 import os
 import re
 import socket

@@ -1,7 +1,5 @@
 """Compares the estimate of an NPU's compiler for each layer with the counts of the modelled NPU."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path

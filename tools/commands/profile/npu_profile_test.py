@@ -1,7 +1,5 @@
 """Tests that executed operations are assigned to layers, or listed if that is impossible."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from npu.engine import Operation, Traffic

@@ -6,8 +6,6 @@ they are cycles of the core's counter: flash an image with --//firmware:profilin
 it to --console.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import re

@@ -4,8 +4,6 @@ It writes what it found, with the cycles of each operator call and the deepest s
 does the same with the board simulator. The report is written when all has run; its status is 1 if anything is wrong.
 """
 
-from __future__ import annotations
-
 import argparse
 import binascii
 import hashlib

@@ -1,7 +1,5 @@
 """Proofs on simulated boards, as a user starts them, and boards that fail on the way."""
 
-from __future__ import annotations
-
 import os
 import pty
 import subprocess

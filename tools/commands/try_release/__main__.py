@@ -5,8 +5,6 @@
 The release is installed into a temporary folder, in front of the packages that the workspace has; nothing else changes.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import re

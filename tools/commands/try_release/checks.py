@@ -1,8 +1,5 @@
 """Checks of a release of ExecuTorch, in a process that has it in front of its path."""
 
-from __future__ import annotations
-
-import contextlib
 import importlib
 import pkgutil
 import tempfile
@@ -12,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from tools.quiet.console import Console
+from tools.quiet.console import SilentConsole
 
 _SAMPLE = """\
 import torch
@@ -106,20 +103,6 @@ def _schemas() -> Iterator[Finding]:
     yield from differing_schemas(schemas, kernels)
 
 
-class _SilentConsole(Console):
-    """Drops what an export says to a user."""
-
-    def __init__(self) -> None:
-        pass
-
-    @contextlib.contextmanager
-    def shown(self) -> Iterator[None]:
-        yield
-
-    def say(self, text: str) -> None:
-        pass
-
-
 def _exports() -> Iterator[Finding]:
     from tools.artifacts.ethos_u.npu import Npu
     from tools.pipeline.export.export import export
@@ -149,7 +132,7 @@ def _exports() -> Iterator[Finding]:
         path.write_text(_SAMPLE, encoding="utf-8")
         for options in choices:
             try:
-                exported = export(path, "sample", options, None, _SilentConsole())
+                exported = export(path, "sample", options, None, SilentConsole())
             except Exception as error:
                 place = traceback.extract_tb(error.__traceback__)[-1]
                 reason = f"{type(error).__name__}: {error} ({Path(place.filename).name}:{place.lineno})"

@@ -4,8 +4,6 @@ The image is built, or taken from the cache, first; the same sources give the sa
 the .elf, .hex, .uf2 or .bin of a release, or a .bin that was read from a board's flash, which goes on behind the image.
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Iterable, Sequence
 from pathlib import Path

@@ -4,8 +4,6 @@ RP2040 datasheet, "Flash Second Stage", "Checksum": the last 4 of 256 bytes are 
 endian: polynomial 0x04c11db7, initial value 0xffffffff, no reflection, no final exclusive or.
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Sequence
 from pathlib import Path

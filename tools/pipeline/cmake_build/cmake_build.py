@@ -4,8 +4,6 @@ The project is copied, so that nothing is written to it; its ELF image and the l
 on its location. The output of CMake, the compiler and the linker is shown if they fail.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import shlex

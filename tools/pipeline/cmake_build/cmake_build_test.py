@@ -1,7 +1,5 @@
 """Tests the arguments of CMake and failing builds, with shell scripts in place of CMake and Ninja."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Represents calls of kernels' inner functions, and the knowledge about their arguments at compile time."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """Refuses programs that the runtime refuses when it loads or executes them: a compiled program is not checked again."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 

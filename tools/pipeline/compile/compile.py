@@ -5,8 +5,6 @@ bit. Beside them are what images need: NAME.plan.json, the memory that the metho
 which describes its inputs and outputs; and NAME_pte.S with an example of both.
 """
 
-from __future__ import annotations
-
 import argparse
 import hashlib
 from collections.abc import Sequence

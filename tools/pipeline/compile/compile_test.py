@@ -1,7 +1,5 @@
 """Tests the generated code and refused programs; //tests/compiled runs the code."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

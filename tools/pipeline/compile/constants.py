@@ -1,42 +1,15 @@
 """Constants of a compiled model: weights, shapes, and arrays and objects that calls refer to."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Sequence
 
 from tools.artifacts.packed_layer.packed_layer import describe
+from tools.artifacts.program.program import DTYPES
 from tools.pipeline.compile.program import Method, Shape
 from tools.pipeline.compile.text import comment, wrapped
 from tools.pipeline.compile.values import array, data_array
 
-_SCALAR_TYPES = {
-    "BYTE": "Byte",
-    "CHAR": "Char",
-    "SHORT": "Short",
-    "INT": "Int",
-    "LONG": "Long",
-    "HALF": "Half",
-    "FLOAT": "Float",
-    "DOUBLE": "Double",
-    "BOOL": "Bool",
-    "BFLOAT16": "BFloat16",
-    "UINT16": "UInt16",
-    "UINT32": "UInt32",
-    "UINT64": "UInt64",
-}
-# PyTorch's names, for comments.
-_DTYPES = {
-    "BYTE": "uint8",
-    "CHAR": "int8",
-    "SHORT": "int16",
-    "INT": "int32",
-    "LONG": "int64",
-    "HALF": "float16",
-    "FLOAT": "float32",
-    "DOUBLE": "float64",
-}
 # The namespace of constants that several models share.
 _SHARED = "torch_fusion_constants"
 # A macro of torch_fusion.h, by which users place weights.
@@ -134,7 +107,7 @@ class Constants:
         if shape not in self.shapes:
             # With one dimension, the number alone would read as the bits of the type.
             kind = {0: "Scalar", 1: "Vector"}.get(len(shape.sizes), "")
-            text = f"k{_SCALAR_TYPES[shape.dtype]}{kind}{'x'.join(map(str, shape.sizes))}"
+            text = f"k{DTYPES[shape.dtype].cpp}{kind}{'x'.join(map(str, shape.sizes))}"
             if shape.dim_order != tuple(range(len(shape.sizes))):
                 text += "Order" + "".join(map(str, shape.dim_order))
             self.shapes[shape] = text
@@ -151,7 +124,7 @@ class Constants:
                 ):
                     parts[i] = self.numbers(c_type, list(map(str, numbers)))
             lines += wrapped(
-                f"constexpr TensorShape {name} = {{ScalarType::{_SCALAR_TYPES[shape.dtype]}, {dim}, {shape.numel}, "
+                f"constexpr TensorShape {name} = {{ScalarType::{DTYPES[shape.dtype].cpp}, {dim}, {shape.numel}, "
                 f"{', '.join(parts)}}};",
                 indent="",
             )
@@ -199,7 +172,7 @@ class Constants:
 
 def described(shape: Shape) -> str:
     """Formats a dtype and shape, such as `float32 [1, 10]`."""
-    return f"{_DTYPES.get(shape.dtype, shape.dtype.lower())} {list(shape.sizes)}"
+    return f"{DTYPES[shape.dtype].pytorch} {list(shape.sizes)}"
 
 
 def _alignment(size: int) -> int:

@@ -1,7 +1,5 @@
 """Walks over tensors visit the elements that NumPy's broadcasting brings together, in memory order of the output."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

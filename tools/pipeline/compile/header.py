@@ -1,7 +1,5 @@
 """Writes NAME.h, for C and C++, and NAME.hpp, for C++: the interface of a compiled model."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from tools.artifacts.manifest.manifest import Border, Manifest

@@ -6,8 +6,6 @@ where its commands expect them: nothing is copied, and there is one memory inste
 input held is gone after an execution, and an output is there until the next inputs are written.
 """
 
-from __future__ import annotations
-
 from math import prod
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Tests which programs share the NPU's memory, and the addresses of their tensors then."""
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Callable
 from pathlib import Path

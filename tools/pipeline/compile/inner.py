@@ -3,8 +3,6 @@
 All other operators are called by their kernels' outer functions, which check their tensors in each call.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction

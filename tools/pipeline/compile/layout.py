@@ -1,7 +1,5 @@
 """Decides where the values of a compiled method are: in flash, used as they are, or in RAM."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

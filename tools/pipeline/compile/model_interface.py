@@ -1,7 +1,5 @@
 """The functions on a model's inputs and outputs."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

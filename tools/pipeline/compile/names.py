@@ -1,7 +1,5 @@
 """Names tensors and weights in generated C++ after the modules that the user wrote."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

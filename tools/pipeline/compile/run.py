@@ -1,7 +1,5 @@
 """The function that runs a method: a call for each of its instructions."""
 
-from __future__ import annotations
-
 import struct
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Writes NAME.cpp: a method of a program as C++."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """Lines of C++: statements and comments, broken where they are long."""
 
-from __future__ import annotations
-
 import re
 import textwrap
 

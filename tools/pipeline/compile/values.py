@@ -1,7 +1,5 @@
 """Formats a program's constants as C++ literals and arrays."""
 
-from __future__ import annotations
-
 import math
 import struct
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Represents windows of convolutions and poolings, and makes calls of those in float32."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

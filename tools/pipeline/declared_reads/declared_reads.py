@@ -12,8 +12,6 @@ started programs, which bypass Python. Checks whether a file exists, the clock a
 # A path is handled as the audited call has it; pathlib would resolve or reject some.
 # ruff: noqa: PTH100, PTH109, PTH110, PTH112, PTH118, PTH208
 
-from __future__ import annotations
-
 import contextlib
 import os
 import sys

@@ -1,7 +1,5 @@
 """Confines this process with Landlock, the kernel's access control that a program puts on itself (landlock(7))."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import struct

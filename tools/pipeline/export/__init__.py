@@ -4,8 +4,6 @@ ExecuTorch imports torch._inductor for one function, which it calls for every pr
 higher-order operators. That import is a fifth of the import time of an export.
 """
 
-from __future__ import annotations
-
 import importlib
 import sys
 from types import ModuleType

@@ -1,7 +1,5 @@
 """Exports the model of a model file: program, golden data and manifest."""
 
-from __future__ import annotations
-
 import importlib
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Exports further methods of a program."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Holds the options of an export."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path

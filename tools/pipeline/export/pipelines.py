@@ -4,8 +4,6 @@ docs/passes.md is generated from it. Importing this file fails if no earlier pas
 `--dump-after NAME` of the export prints the program after a pass.
 """
 
-from __future__ import annotations
-
 from tools.pipeline.export.ir.passes import Pass, Pipeline, Property
 
 _FUNCTIONAL = frozenset({Property.FUNCTIONAL})

@@ -1,7 +1,5 @@
 """The table of passes: each is there and says what it does, and gives what the table says that it gives."""
 
-from __future__ import annotations
-
 import copy
 
 import pytest
@@ -15,8 +13,7 @@ from tools.pipeline.export.capture.capture import capture
 from tools.pipeline.export.ir.passes import Pass, Pipeline, Property, watching
 from tools.pipeline.export.ir.properties import violations
 from tools.pipeline.export.pipelines import CORTEX_M, ETHOS_U, PIPELINES, VGF_FLOAT
-from tools.pipeline.export.testing import SilentConsole
-from tools.quiet.console import UserError
+from tools.quiet.console import SilentConsole, UserError
 
 
 class _Attention(nn.Module):

@@ -6,8 +6,6 @@ emulated processors, which have the instructions of their model only:
     ./bazelw test //tools/pipeline/export:emulated_processors_test
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,8 +1,5 @@
 """Helpers of the tests of this package."""
 
-from __future__ import annotations
-
-import contextlib
 import copy
 import io
 import json
@@ -11,7 +8,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -27,7 +24,7 @@ from tools.pipeline.export.export import export
 from tools.pipeline.export.options import FORMAT, VERSION, Options
 from tools.pipeline.export.plan.serialize import serialize
 from tools.pipeline.export.upstream.loaded_program import LoadedProgram
-from tools.quiet.console import Console
+from tools.quiet.console import SilentConsole
 
 # The template of a model file; tests supply forward().
 _MODEL_FILE = """\
@@ -67,20 +64,6 @@ def by_hand(cases: Sequence[_Case]) -> list[_Case]:
     return list(cases) if "EVERY_FORM" in os.environ else []
 
 
-class SilentConsole(Console):
-    """Records a tool's messages; output of the user's code goes to the test's own."""
-
-    def __init__(self) -> None:
-        self.said: list[str] = []
-
-    @contextlib.contextmanager
-    def shown(self) -> Iterator[None]:
-        yield
-
-    def say(self, text: str) -> None:
-        self.said.append(text)
-
-
 @dataclass
 class Result:
     """An exported model, with its files parsed as tests need them."""
@@ -96,6 +79,15 @@ class Result:
     def operators(self) -> dict[str, int]:
         """Counts the calls by operator name."""
         return {operator["name"]: operator["calls"] for operator in self.manifest["operators"]}
+
+    def calls(self, *operators: str) -> list[list[Any]]:
+        """Returns the arguments of each call of one of these operators, in the program's order."""
+        plan = deserialize_pte_binary(self.program).program.execution_plan[0]
+        wanted = [index for index, operator in enumerate(plan.operators) if operator.name in operators]
+        calls = [instruction.instr_args for instruction in plan.chains[0].instructions]
+        return [
+            [plan.values[index].val for index in call.args] for call in calls if getattr(call, "op_index", -1) in wanted
+        ]
 
     def largest_error(self) -> float:
         """Returns the largest difference between ExecuTorch's runtime and eager mode, over all outputs and samples."""

@@ -1,7 +1,5 @@
 """Describes a method of a program as a graph: its operator calls, and where its tensors are in an image's memory."""
 
-from __future__ import annotations
-
 import argparse
 import math
 from collections.abc import Iterable, Sequence
@@ -11,24 +9,12 @@ from typing import Any
 
 from tools.artifacts.graph.graph import Graph, Step, Value, graph_json
 from tools.artifacts.manifest.manifest import Manifest, read_manifest
-from tools.artifacts.program.program import ELEMENT_SIZES, ProgramFile, Tensor, aligned, load
+from tools.artifacts.program.program import DTYPES, ELEMENT_SIZES, ProgramFile, Tensor, aligned, load
 from tools.artifacts.program.program_schema import DelegateCall, KernelCall, OptionalTensorList, TensorList
 from tools.pipeline.compile.in_place import use_in_place
 from tools.pipeline.link.interface import find_method
 from tools.quiet.console import UserError
 from tools.quiet.tool import run_tool
-
-# PyTorch's names of dtypes, by the schema's.
-_DTYPES = {
-    "BYTE": "uint8",
-    "CHAR": "int8",
-    "SHORT": "int16",
-    "INT": "int32",
-    "LONG": "int64",
-    "HALF": "float16",
-    "FLOAT": "float32",
-    "DOUBLE": "float64",
-}
 
 # Operators in these namespaces take their scratch memory as tensors of bytes.
 _WITH_SCRATCH = ("cortex_m::", "torch_fusion::")
@@ -127,7 +113,7 @@ def _tensors(file: ProgramFile, plan: Any, starts: Sequence[int], manifest: Mani
         has_offset = place is not None and 0 < place.memory_id < len(starts)
         shape = tuple(tensor.sizes or ())
         found[index] = Value(
-            dtype=_DTYPES.get(dtype, dtype.lower()),
+            dtype=DTYPES[dtype].pytorch if dtype in DTYPES else dtype.lower(),
             shape=shape,
             nbytes=math.prod(shape) * ELEMENT_SIZES.get(dtype, 0),
             offset=starts[place.memory_id - 1] + place.memory_offset_low if has_offset else None,

@@ -5,8 +5,6 @@ All are one action, so that an edit of a kernel compiles, links, and runs this. 
 only gets a report, and the message lists the largest parts.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Compares the files of this build's images with other information: the programmed bytes, the symbols."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -4,8 +4,6 @@ SPDX 2.3 (ISO/IEC 5962), https://spdx.github.io/spdx-spec/v2.3. The same image h
 creation is a constant.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

@@ -1,7 +1,5 @@
 """Computes the memory that delegates take from an image's arenas."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any

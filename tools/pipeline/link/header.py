@@ -1,7 +1,5 @@
 """Writes the header of a program in an image, NAME_pte.h: for C++, and its size, alignment and data for C as well."""
 
-from __future__ import annotations
-
 import binascii
 from collections.abc import Sequence
 from dataclasses import dataclass

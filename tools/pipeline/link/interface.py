@@ -1,7 +1,5 @@
 """Describes the inputs and outputs of a method, with its manifest and an example."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

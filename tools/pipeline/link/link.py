@@ -4,8 +4,6 @@ For each method NAME it writes NAME.plan.json, the arenas for loading and runnin
 for applications; and NAME_pte.S, which contains the program, or for a further method only its example.
 """
 
-from __future__ import annotations
-
 import argparse
 import re
 from collections.abc import Sequence

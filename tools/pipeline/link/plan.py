@@ -4,8 +4,6 @@ Follows runtime/executor/method.cpp (Builder) and runtime/executor/value_parser.
 hold the sizes below. Tests hold the sums, on the host and on the emulated cores.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -3,8 +3,6 @@
 The assembler reads the .pte itself (.incbin), so that a large program costs no more than copying it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

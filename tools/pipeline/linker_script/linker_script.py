@@ -4,8 +4,6 @@ The linker doesn't enforce the image's limits: regions are as long as the addres
 too large still links and tools/pipeline/report can list its largest parts.
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Sequence
 from pathlib import Path

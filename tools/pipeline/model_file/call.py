@@ -5,8 +5,6 @@ and keywords. The tensors then are in the order in which they are written, and a
 `features_mean` for `{"features": {"mean": x}}`.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import inspect
 import keyword

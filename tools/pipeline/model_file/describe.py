@@ -1,7 +1,5 @@
 """Describes values for messages."""
 
-from __future__ import annotations
-
 import torch
 
 

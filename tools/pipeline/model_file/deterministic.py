@@ -6,15 +6,14 @@ each); this module fixes the rest:
 
 * oneDNN and NNPACK are disabled, because their convolutions sum in an order that depends on instruction sets and the
   sizes of caches. torch's own code with MKL's matrix products replaces them. Results keep oneDNN's memory order;
-* a single thread is used, because threads would split sums; * functions from MKL's vector mathematics that start from
-the processor's approximation of 1/x or 1/sqrt(x) (rcpps,
+* a single thread is used, because threads would split sums;
+* topk and sorting find equal elements in the order that they have, as the kernels of a device do;
+* functions from MKL's vector mathematics that start from the processor's approximation of 1/x or 1/sqrt(x) (rcpps,
   rsqrtps) are replaced by NumPy's functions in float64. The approximations of Intel and AMD differ, and MKL uses them
   for these functions even with MKL_CBWR=COMPATIBLE, contrary to its documentation.
 
 docs/models.md says what is guaranteed and what isn't.
 """
-
-from __future__ import annotations
 
 import contextlib
 import functools
@@ -103,6 +102,10 @@ def _replace_functions() -> torch.library.Library:
         for name in _DETERMINISTIC:
             original = torch.library.get_kernel(f"aten::{name}", "CPU")
             library.impl(name, functools.partial(_in_order, original), "CPU")
+        original = torch.library.get_kernel("aten::topk", "CPU")
+        library.impl("topk", functools.partial(_topk, original), "CPU")
+        original = torch.library.get_kernel("aten::sort.stable", "CPU")
+        library.impl("sort.stable", functools.partial(_sort, original), "CPU")
     return library
 
 
@@ -122,6 +125,23 @@ def _functional(function: Callable[..., Any], original: Any, x: torch.Tensor) ->
         # float64 hides the rounding of the C library in a float32 result.
         function(values.detach().numpy(), out=result.numpy(), dtype=numpy.float64, casting="same_kind")
     return result
+
+
+def _topk(
+    original: Any, x: torch.Tensor, k: int, dim: int = -1, largest: bool = True, in_order: bool = True
+) -> tuple[torch.Tensor, ...]:
+    if x.dim() == 0 or not 0 <= k <= x.shape[dim]:
+        results: tuple[torch.Tensor, ...] = original.call_boxed(_CPU, x, k, dim, largest, in_order)
+        return results
+    found = torch.sort(x, dim=dim, descending=largest, stable=True)
+    return tuple(part.narrow(dim, 0, k).contiguous() for part in found)
+
+
+def _sort(
+    original: Any, x: torch.Tensor, *, stable: bool | None, dim: int = -1, descending: bool = False
+) -> tuple[torch.Tensor, ...]:
+    found: tuple[torch.Tensor, ...] = original.call_boxed(_CPU, x, stable=True, dim=dim, descending=descending)
+    return found
 
 
 def _in_order(original: Any, *arguments: Any) -> torch.Tensor:
@@ -154,9 +174,7 @@ def _in_place(functional: Callable[[torch.Tensor], torch.Tensor], x: torch.Tenso
     return _into(functional, x, out=x)
 
 
-def _into(
-    functional: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor, *, out: torch.Tensor
-) -> torch.Tensor:
+def _into(functional: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor, *, out: torch.Tensor) -> torch.Tensor:
     result = functional(x)
     if not torch.can_cast(result.dtype, out.dtype):
         raise RuntimeError(f"result type {result.dtype} can't be cast to the desired output type {out.dtype}")

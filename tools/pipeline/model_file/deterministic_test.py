@@ -130,6 +130,20 @@ def test_what_is_written_to_one_place_twice_is_the_last() -> None:
     assert torch.are_deterministic_algorithms_enabled()
 
 
+@pytest.mark.parametrize("largest", [False, True])
+def test_equal_elements_are_found_in_the_order_that_they_have(largest: bool) -> None:
+    make_deterministic()
+    x = torch.arange(200).remainder(3).float().reshape(2, 100).repeat(2, 1)
+    expected = x.numpy().argsort(1, kind="stable") if not largest else (-x).numpy().argsort(1, kind="stable")
+    for count in (1, 5, 90, 100):
+        values, places = x.topk(count, largest=largest)
+        assert places.tolist() == expected[:, :count].tolist()
+        assert torch.equal(values, x.gather(1, places)) and values.is_contiguous()
+    assert x.argsort(descending=largest).tolist() == x.sort(1, largest)[1].tolist() == expected.tolist()
+    with pytest.raises(RuntimeError, match="out of range"):
+        x.topk(101)
+
+
 def test_a_second_call_seeds_again() -> None:
     make_deterministic()
     first = torch.rand(3), numpy.random.rand()

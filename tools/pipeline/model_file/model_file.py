@@ -13,8 +13,6 @@ optional; the names of the classes, in the order of the output's elements.
 A file that describes several models has `entries() -> dict[str, object]` instead: each value has these functions.
 """
 
-from __future__ import annotations
-
 import contextlib
 import importlib.util
 import inspect

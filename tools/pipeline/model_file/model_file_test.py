@@ -1,7 +1,5 @@
 """Files that describe several models."""
 
-from __future__ import annotations
-
 import copy
 from pathlib import Path
 

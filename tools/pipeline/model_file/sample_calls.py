@@ -1,8 +1,6 @@
 """Makes a model that calls a user's own operator with all its sample inputs, so that its kernel is tested like a model.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Compiles a package's sources without this build's flags, as its user would, and measures its models' sizes."""
 
-from __future__ import annotations
-
 import subprocess
 import tempfile
 from collections.abc import Sequence

@@ -4,8 +4,6 @@ The linker would accept an archive for a Cortex-M4 in an image for a Cortex-M0, 
 causes a fault.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """Lays out packages for Arduino and PlatformIO."""
 
-from __future__ import annotations
-
 import json
 import re
 

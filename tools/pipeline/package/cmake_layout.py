@@ -1,7 +1,5 @@
 """Lays out packages for CMake, alone and in the build systems of Mbed OS and Zephyr."""
 
-from __future__ import annotations
-
 import re
 
 from tools.artifacts.core.core import CORTEX_M, layout, platform_name

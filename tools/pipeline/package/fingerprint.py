@@ -9,8 +9,6 @@ In the same way, code that includes a model's header refers to a symbol that is 
 weights: otherwise the linker would use one of two models with the same name for both.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Makes the folder of a package from its sources, or from archives, with the sizes of its models on each core."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 

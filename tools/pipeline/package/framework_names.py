@@ -5,8 +5,6 @@ A model's NAME.h would hide a header NAME.h, even one in another case on file sy
 errors name neither model nor framework.
 """
 
-from __future__ import annotations
-
 # Headers that are included by their name only, in lower case and without `.h`.
 _MBED_HEADERS = """
     analogin analogout atcmdparser blockdevice bufferedserial busin businout busout bytebuffer cachealignedbuffer

@@ -1,7 +1,5 @@
 """Finds the sources that a source needs: its headers, and the sources beside these headers."""
 
-from __future__ import annotations
-
 import posixpath
 import re
 from collections.abc import Mapping, Sequence

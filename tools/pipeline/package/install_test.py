@@ -1,7 +1,5 @@
 """Projects find a package by CMake's find_package(), in the prefix that it was installed to, and by FetchContent."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

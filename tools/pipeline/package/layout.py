@@ -1,7 +1,5 @@
 """Defines layouts, and their common parts."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """Packages for make."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from tools.pipeline.package.archive_check import definition

@@ -5,8 +5,6 @@ models' headers, an example, licence texts, and the files of the build system. `
 `folder` makes the package from both, with SIZES.md, and with archives instead of sources if there are any; and a .zip.
 """
 
-from __future__ import annotations
-
 import argparse
 import re
 import zipfile

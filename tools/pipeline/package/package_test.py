@@ -1,7 +1,5 @@
 """Tests the contents of packages and refused ones; //tests/compiled compiles one."""
 
-from __future__ import annotations
-
 import configparser
 import json
 import os

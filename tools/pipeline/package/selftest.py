@@ -1,7 +1,5 @@
 """Writes NAME_selftest.c: examples of a model, and a function that runs it and compares the results."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from tools.artifacts.program.program import ELEMENT_SIZES

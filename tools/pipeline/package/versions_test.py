@@ -3,8 +3,6 @@
 Nor do those of two models that have one name.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """When the tensors of a graph are in planned memory, and which step wrote what another one reads."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from tools.artifacts.graph.graph import Graph

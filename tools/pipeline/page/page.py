@@ -1,7 +1,5 @@
 """Writes one HTML file that shows models on boards, from the JSON reports of a build."""
 
-from __future__ import annotations
-
 import argparse
 import html
 import json

@@ -8,8 +8,6 @@ Requests and responses are lines of JSON (Bazel, "Creating persistent workers", 
 run concurrently (multiplex workers), and can be cancelled.
 """
 
-from __future__ import annotations
-
 import ctypes
 import gc
 import json

@@ -3,8 +3,6 @@
 They are checked against the board's NPU, and executed on the model of it, which gives outputs to compare with.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

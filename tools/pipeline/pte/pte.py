@@ -4,8 +4,6 @@ These are a manifest, with information from the file itself, and golden inputs a
 generated inputs with the outputs of ExecuTorch's own runtime, or of the NPU's model for programs with delegates.
 """
 
-from __future__ import annotations
-
 import os
 import tempfile
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Programs that were exported elsewhere; //conformance/old_programs runs images of one."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -3,8 +3,6 @@
 ExecuTorch's own runtime has no Ethos-U backend on this machine.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -13,27 +11,14 @@ import numpy
 import numpy.typing as npt
 import torch
 
+from tools.artifacts.program import program
 from tools.artifacts.program.program import ProgramFile, ScalarType, Tensor, operator_name
 from tools.artifacts.program.program_schema import DelegateCall, FreeCall, KernelCall
 from tools.pipeline.pte.delegates import Delegates
 from tools.quiet.console import UserError
 
 # By the schema's name.
-DTYPES = {
-    "BYTE": torch.uint8,
-    "CHAR": torch.int8,
-    "SHORT": torch.int16,
-    "INT": torch.int32,
-    "LONG": torch.int64,
-    "HALF": torch.float16,
-    "FLOAT": torch.float32,
-    "DOUBLE": torch.float64,
-    "BOOL": torch.bool,
-    "BFLOAT16": torch.bfloat16,
-    "UINT16": torch.uint16,
-    "UINT32": torch.uint32,
-    "UINT64": torch.uint64,
-}
+DTYPES: dict[str, torch.dtype] = {name: getattr(torch, dtype.pytorch) for name, dtype in program.DTYPES.items()}
 
 _ADVICE = 'give examples = "NAME.npz" with input_0, ... and what the model computes of them, output_0, ...'
 # 32-bit operands in programs, for which PyTorch's own implementation needs 64 bits.

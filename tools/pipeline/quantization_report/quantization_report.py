@@ -1,7 +1,5 @@
 """Shows the report of a quantized program as text and as a picture."""
 
-from __future__ import annotations
-
 import argparse
 import logging
 import math

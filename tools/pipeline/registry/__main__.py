@@ -1,7 +1,5 @@
 """Writes the table of the kernels that programs use: exactly their operators, dtypes and variants."""
 
-from __future__ import annotations
-
 import argparse
 import functools
 import operator

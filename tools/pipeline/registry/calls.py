@@ -1,13 +1,11 @@
 """Reads the operators of programs and the arguments of each call."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from tools.artifacts.program.program import operator_name
+from tools.artifacts.program.program import DTYPES, operator_name
 from tools.artifacts.program.program_schema import (
     Bool,
     DelegateCall,
@@ -18,27 +16,14 @@ from tools.artifacts.program.program_schema import (
     MoveCall,
     OptionalTensorList,
     Program,
+    ScalarType,
     String,
     Tensor,
     TensorList,
 )
 
 # Names of executorch::aten::ScalarType by value (runtime/core/portable_type/scalar_type.h).
-SCALAR_TYPES = {
-    0: "Byte",
-    1: "Char",
-    2: "Short",
-    3: "Int",
-    4: "Long",
-    5: "Half",
-    6: "Float",
-    7: "Double",
-    11: "Bool",
-    15: "BFloat16",
-    27: "UInt16",
-    28: "UInt32",
-    29: "UInt64",
-}
+SCALAR_TYPES = {ScalarType[name].value: dtype.cpp for name, dtype in DTYPES.items()}
 
 
 @dataclass(frozen=True)

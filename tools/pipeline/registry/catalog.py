@@ -1,8 +1,7 @@
 """Reads the catalog of kernels: kernels/*/operators.yaml."""
 
-from __future__ import annotations
-
 import functools
+import itertools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -109,10 +108,10 @@ def _read_file(path: Path, kernels: dict[str, Kernel]) -> None:
         except yaml.YAMLError as error:
             raise ValueError(str(error)) from error
         for entry in entries:
-            kernel = _kernel(entry)
-            if kernel.operator in kernels:
-                raise ValueError(f"{kernel.operator} has a kernel already")
-            kernels[kernel.operator] = kernel
+            for kernel in _kernels(entry):
+                if kernel.operator in kernels:
+                    raise ValueError(f"{kernel.operator} has a kernel already")
+                kernels[kernel.operator] = kernel
 
 
 def _dtypes(given: str | list[str]) -> tuple[str, ...]:
@@ -120,14 +119,13 @@ def _dtypes(given: str | list[str]) -> tuple[str, ...]:
     return DTYPE_SETS[given] if isinstance(given, str) else tuple(given)
 
 
-def _kernel(entry: dict[str, Any]) -> Kernel:
-    for key in ("op", "kernel", "header"):
-        if not isinstance(entry[key], str):
-            raise TypeError(f"{key} is {entry[key]!r}, no text")
+def _kernels(entry: dict[str, Any]) -> list[Kernel]:
+    for text in (entry["header"], *itertools.chain.from_iterable(entry["kernels"].items())):
+        if not isinstance(text, str):
+            raise TypeError(f"a kernel's operator, function and header are texts, and not {text!r}")
     is_limited = not entry.get("boxed", False) or "dtypes" in entry or "variants" in entry
-    return Kernel(
-        operator=entry["op"],
-        function=entry["kernel"],
+    make = functools.partial(
+        Kernel,
         header=entry["header"],
         dtypes=_dtypes(entry.get("dtypes", "any")),
         variants=tuple(entry.get("variants", ())),
@@ -147,3 +145,4 @@ def _kernel(entry: dict[str, Any]) -> Kernel:
         masks=tuple(entry.get("masks", ())),
         modes={index: tuple(modes) for index, modes in entry.get("modes", {}).items()},
     )
+    return [make(operator=operator, function=function) for operator, function in entry["kernels"].items()]

@@ -1,7 +1,5 @@
 """Determines the optional parts of the runtime that programs need: runtime/executor/optional_parts.h."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Flag, auto

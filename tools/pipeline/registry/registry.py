@@ -1,7 +1,5 @@
 """Selects the kernels that programs use and writes the table in which the runtime looks them up."""
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -103,7 +101,7 @@ def _listed(kernel: Kernel) -> Variant:
 def _missing(use: OperatorUse, catalog: dict[str, Kernel], origins: dict[str, list[str]]) -> str:
     dtypes = sorted({t.dtype for call in use.calls for argument in call.arguments for t in argument})
     base = use.name.partition(".")[0]
-    near = [name for name in catalog if name.partition(".")[0] == base]
+    near = [name for name in sorted(catalog) if name.partition(".")[0] == base]
     near = near or difflib.get_close_matches(use.name, list(catalog), n=3, cutoff=0.8)
     lines = [
         f"no kernel for operator {use.name} (dtypes {', '.join(dtypes) or 'none'})",

@@ -1,7 +1,5 @@
 """Tests the selection of kernels, and the error for a missing kernel."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -254,7 +252,7 @@ def test_an_operator_of_another_release_is_refused_with_both_argument_lists() ->
 
 def test_a_kernel_of_a_users_own_is_called_as_it_is(tmp_path: Path) -> None:
     catalog_file = tmp_path / "mine.yaml"
-    entry = {"op": "mine::smooth.out", "kernel": "mine::smooth_out", "header": "dsp/smooth.h", "dtypes": ["Float"]}
+    entry = {"kernels": {"mine::smooth.out": "mine::smooth_out"}, "header": "dsp/smooth.h", "dtypes": ["Float"]}
     catalog_file.write_text(json.dumps([entry | {"variants": ["mixed_dtypes"], "template": False}]))
     catalog = read_catalog(own=[catalog_file])
     x = tensor(FLOAT, 2, 3)

@@ -1,7 +1,5 @@
 """Reads the names of the arguments of kernels' outer functions from their headers."""
 
-from __future__ import annotations
-
 import functools
 import re
 from pathlib import Path

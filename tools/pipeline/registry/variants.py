@@ -1,7 +1,5 @@
 """Determines the variants of a kernel that a program needs."""
 
-from __future__ import annotations
-
 from tools.abi.layouts.layouts import Variant
 from tools.pipeline.registry.calls import Call
 from tools.pipeline.registry.catalog import Kernel

@@ -1,7 +1,5 @@
 """Measures the sizes of an NPU's delegates in an image."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path

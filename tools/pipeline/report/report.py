@@ -1,8 +1,6 @@
 """Formats images' use of flash and RAM as text: for one image, for several side by side, and for one that doesn't fit.
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Iterator, Sequence
 from pathlib import Path

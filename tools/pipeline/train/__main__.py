@@ -1,7 +1,5 @@
 """Trains the model of a model file and writes its weights."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from pathlib import Path

@@ -3,8 +3,6 @@
 The weights file is the state_dict from `torch.save`; equal weights give equal bytes.
 """
 
-from __future__ import annotations
-
 import io
 from collections.abc import Iterable
 from pathlib import Path

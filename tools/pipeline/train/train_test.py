@@ -1,20 +1,9 @@
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from tools.pipeline.train.train import train
-from tools.quiet.console import Console, UserError
-
-
-class _ShownConsole(Console):
-    def __init__(self) -> None:
-        pass
-
-    @contextmanager
-    def shown(self) -> Iterator[None]:
-        yield
+from tools.quiet.console import SilentConsole, UserError
 
 
 def source(folder: Path, train_body: str) -> Path:
@@ -33,7 +22,7 @@ def source(folder: Path, train_body: str) -> Path:
 def test_training_is_repeatable(tmp_path: Path) -> None:
     body = "net = model(); net.bias.data += random.random() + numpy.random.rand() + torch.rand(3); return net"
     path = source(tmp_path, body)
-    assert train(path, _ShownConsole()) == train(path, _ShownConsole())
+    assert train(path, SilentConsole()) == train(path, SilentConsole())
 
 
 def test_progress_is_shown(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -62,7 +51,7 @@ def test_progress_is_shown(tmp_path: Path, capfd: pytest.CaptureFixture[str]) ->
 )
 def test_errors(body: str, expected: str, tmp_path: Path) -> None:
     with pytest.raises(UserError) as caught:
-        train(source(tmp_path, body), _ShownConsole())
+        train(source(tmp_path, body), SilentConsole())
     assert expected in str(caught.value)
 
 
@@ -70,4 +59,4 @@ def test_no_train_function(tmp_path: Path) -> None:
     path = tmp_path / "my_model.py"
     path.write_text("x = 1\n", encoding="utf-8")
     with pytest.raises(UserError, match="there is no function train\\(\\); define it, or leave training out"):
-        train(path, _ShownConsole())
+        train(path, SilentConsole())

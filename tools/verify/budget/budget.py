@@ -1,7 +1,5 @@
 """Compares what an image takes with limits, and says which parts and layers grew since a recorded baseline."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import re

@@ -1,7 +1,5 @@
 """QEMU as an environment that estimates cycles: of the blocks that it executed, by the tables of timing.py."""
 
-from __future__ import annotations
-
 import os
 import tempfile
 from collections.abc import Sequence

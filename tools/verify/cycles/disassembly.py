@@ -1,7 +1,5 @@
 """The instructions of an image, as objdump of the Arm GNU toolchain writes them."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 from dataclasses import dataclass

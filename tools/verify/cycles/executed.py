@@ -2,8 +2,6 @@
 board's time in between.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator

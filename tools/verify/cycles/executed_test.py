@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from tools.verify.cycles.executed import read_log
 
 # A read of the time, for which QEMU steps back, and a loop that stops once before its second iteration.

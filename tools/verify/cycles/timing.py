@@ -6,8 +6,6 @@ any other branch in three; divisions, and 64-bit multiplications of Cortex-M3, t
 instructions that a condition skips count as executed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Tests loops whose cycles were counted by hand, with the manuals' tables."""
 
-from __future__ import annotations
-
 import pytest
 
 from tools.verify.cycles.disassembly import Instruction, parse_instruction

@@ -1,7 +1,5 @@
 """Runs a firmware image in its board's emulator and sets its outputs beside PyTorch's."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys

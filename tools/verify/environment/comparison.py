@@ -1,7 +1,5 @@
 """An image's outputs beside PyTorch's."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 import numpy as np

@@ -4,8 +4,6 @@ QEMU and the board simulator are environments; verify_main() provides the comman
 options, messages and exit status: 0 if the image ran and, with --test, there are no problems.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys

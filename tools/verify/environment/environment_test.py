@@ -1,7 +1,5 @@
 """Any environment gets the same options, messages and exit status."""
 
-from __future__ import annotations
-
 import argparse
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Runs images as programs of the build machine; instructions are not counted."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from tools.verify.environment.hosted import Result, run_hosted

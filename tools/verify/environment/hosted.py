@@ -2,8 +2,6 @@
 from one, writes its outputs and a report to others, and exits with a status. QEMU is one, this machine another.
 """
 
-from __future__ import annotations
-
 import re
 import subprocess
 import tempfile

@@ -4,8 +4,6 @@ QEMU's machines have no such device. So QEMU stops at the two functions of firmw
 register, and //npu answers in its place, working on the emulated core's memory.
 """
 
-from __future__ import annotations
-
 import tempfile
 import threading
 from collections.abc import Iterator, Sequence

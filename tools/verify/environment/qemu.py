@@ -1,7 +1,5 @@
 """QEMU as an environment: an image runs on the emulated machine of its board."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path

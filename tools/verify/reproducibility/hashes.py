@@ -1,7 +1,5 @@
 """Compares the sha256 of exported programs with recorded ones, or records them."""
 
-from __future__ import annotations
-
 import argparse
 import hashlib
 import os

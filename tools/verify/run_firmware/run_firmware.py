@@ -4,8 +4,6 @@ It passes if it ends itself, by Arm's semihosting, with status 0; or, if lines o
 printed them all, in their order.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import subprocess

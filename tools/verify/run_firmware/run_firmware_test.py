@@ -1,7 +1,5 @@
 """Tests how runs of images end, with programs of this machine in place of the emulator."""
 
-from __future__ import annotations
-
 import sys
 
 import pytest

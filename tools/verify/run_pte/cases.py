@@ -1,7 +1,5 @@
 """Runs many programs in one run of the runner image (firmware/runner.cpp): cases, and their results."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Inputs and outputs of programs, before a runner is started."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import SimpleNamespace
 

@@ -3,8 +3,6 @@
 A program with VGF runs on this machine, on Vulkan.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import re

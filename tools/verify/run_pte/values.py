@@ -1,7 +1,5 @@
 """Inputs and outputs of firmware/runner.cpp: each a header and its bytes in memory order."""
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,25 +7,19 @@ from dataclasses import dataclass
 import numpy as np
 
 from tools.abi.layouts.layouts import RUNNER_MAX_DIM
+from tools.artifacts.program.program import DTYPES, ScalarType
 from tools.verify.environment.hosted import pad
 
 # RUNNER_VALUE: dtype, dim, sizes, dim order, nbytes.
 _HEADER = struct.Struct(f"<iI{RUNNER_MAX_DIM}i{RUNNER_MAX_DIM}BI")
 
-_BFLOAT16 = 15
+_BFLOAT16 = ScalarType.BFLOAT16
 
 # ExecuTorch's ScalarType -> (its name, NumPy's dtype). NumPy has no bfloat16: its bits come as integers.
-_DTYPES: dict[int, tuple[str, type[np.generic]]] = {
-    0: ("Byte", np.uint8),
-    1: ("Char", np.int8),
-    2: ("Short", np.int16),
-    3: ("Int", np.int32),
-    4: ("Long", np.int64),
-    5: ("Half", np.float16),
-    6: ("Float", np.float32),
-    7: ("Double", np.float64),
-    11: ("Bool", np.bool_),
-    _BFLOAT16: ("BFloat16", np.uint16),
+_DTYPES = {
+    ScalarType[name].value: (dtype.cpp, np.dtype("uint16" if name == "BFLOAT16" else dtype.pytorch))
+    for name, dtype in DTYPES.items()
+    if not name.startswith("UINT")
 }
 
 

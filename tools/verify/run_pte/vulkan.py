@@ -1,7 +1,5 @@
 """Programs with VGF: run on this machine's Vulkan by the tool that has what this needs."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Runs a program with VGF on this machine and compares its outputs with the golden ones."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Sequence

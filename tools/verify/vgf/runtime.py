@@ -4,8 +4,6 @@ Both files have arrays `<sample>_<index>` in the shapes of the program. INPUTS.n
 are, and `order_<index>`, the order of an input's dimensions in memory.
 """
 
-from __future__ import annotations
-
 import sys
 
 import numpy as np

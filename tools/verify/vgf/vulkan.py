@@ -4,8 +4,6 @@ ExecuTorch's VgfBackend needs Vulkan with Arm's extensions for machine learning.
 driver, here Mesa's lavapipe, which computes on the processor.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """The chips that can be programmed: each module's CHIP is a tools.commands.flash.chip.Chip."""
 
-from __future__ import annotations
-
 import importlib
 import pkgutil
 from functools import cache

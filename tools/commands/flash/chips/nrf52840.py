@@ -1,7 +1,5 @@
 """nRF52840: its Product Specification, "Factory information configuration registers" and "Debug and trace"."""
 
-from __future__ import annotations
-
 from tools.commands.flash.chip import Chip
 from tools.commands.flash.debug_port import NORDIC, cortex_m4_port
 

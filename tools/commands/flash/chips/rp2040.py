@@ -1,7 +1,5 @@
 """RP2040: its datasheet, "Bootrom Contents", "SWD Multidrop" and "USB Mass Storage Interface"."""
 
-from __future__ import annotations
-
 from tools.commands.flash.chip import Chip
 from tools.commands.flash.debug_port import (
     ARM,

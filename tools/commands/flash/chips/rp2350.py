@@ -1,7 +1,5 @@
 """RP2350: its datasheet, "Bootrom Contents", "Arm Debug" and "UF2 Drive"."""
 
-from __future__ import annotations
-
 from tools.commands.flash.chip import Chip
 from tools.commands.flash.debug_port import (
     ARM,

@@ -1,7 +1,5 @@
 """STM32H743: RM0433, "Debug infrastructure" and FLASH, "FLASH option status register"."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from tools.commands.flash.chip import Chip

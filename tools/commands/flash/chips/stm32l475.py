@@ -1,7 +1,5 @@
 """Describes the STM32L475: RM0351, "Debug support" and FLASH, "Flash option register"."""
 
-from __future__ import annotations
-
 from tools.commands.flash.chip import Chip
 from tools.commands.flash.debug_port import cortex_m4_port
 

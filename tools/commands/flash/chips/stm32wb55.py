@@ -1,7 +1,5 @@
 """STM32WB55: RM0434, "Debug support" and FLASH, "Flash option register". pyOCD does not bring it."""
 
-from __future__ import annotations
-
 from tools.commands.flash.chip import Chip, OwnTarget
 from tools.commands.flash.debug_port import cortex_m4_port
 

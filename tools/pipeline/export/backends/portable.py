@@ -1,7 +1,5 @@
 """Lowers a model to ExecuTorch's portable operators, in the model's own dtypes."""
 
-from __future__ import annotations
-
 from executorch.exir import to_edge_transform_and_lower
 from executorch.exir.error import InternalError
 from torch._export.verifier import SpecViolationError

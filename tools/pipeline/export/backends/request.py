@@ -1,7 +1,5 @@
 """Defines the request to a backend for lowering a model, and its result."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 import torch

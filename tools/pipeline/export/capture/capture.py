@@ -1,7 +1,5 @@
 """Captures a model with torch.export, and refuses what a backend cannot take."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 from collections.abc import Iterable, Iterator

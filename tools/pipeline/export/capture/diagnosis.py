@@ -1,7 +1,5 @@
 """Explains in the user's terms why torch refuses a model."""
 
-from __future__ import annotations
-
 import re
 import traceback
 from collections import Counter

@@ -1,7 +1,5 @@
 """Runs the user's module in eager mode."""
 
-from __future__ import annotations
-
 import io
 import itertools
 from dataclasses import dataclass

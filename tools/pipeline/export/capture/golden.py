@@ -1,7 +1,5 @@
 """Writes golden data: inputs, and the outputs of the original model in eager mode."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Sequence
 

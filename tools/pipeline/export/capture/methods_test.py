@@ -1,7 +1,5 @@
 """Programs of several methods."""
 
-from __future__ import annotations
-
 import io
 import json
 from pathlib import Path
@@ -12,9 +10,8 @@ import torch
 
 from tools.pipeline.export.export import Exported, export
 from tools.pipeline.export.options import Options
-from tools.pipeline.export.testing import SilentConsole
 from tools.pipeline.export.upstream.loaded_program import LoadedProgram
-from tools.quiet.console import UserError
+from tools.quiet.console import SilentConsole, UserError
 
 _MODEL = """
 import torch

@@ -1,7 +1,5 @@
 """Adds copies where a captured program would write into its inputs, or return an operand of a branch or a loop."""
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Iterator
 

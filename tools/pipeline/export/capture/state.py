@@ -5,8 +5,6 @@ values outputs; the lowered program gets them back as buffers. They stay in floa
 operators that compute them: a sum over many calls would not move by less than one int8 quantization step.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch

@@ -4,8 +4,6 @@ PyTorch turns an index tensor without dimensions into a number, which no later s
 operator accepts it.
 """
 
-from __future__ import annotations
-
 import torch
 from torch.export import ExportedProgram
 

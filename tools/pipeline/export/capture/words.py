@@ -1,7 +1,5 @@
 """Rewords messages of the export in terms of the user's model, without PyTorch's internal names."""
 
-from __future__ import annotations
-
 import contextlib
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Evaluates the nodes of a captured program that don't depend on its inputs, and adds constants."""
 
-from __future__ import annotations
-
 import torch
 from executorch.backends.transforms.utils import create_constant_placeholder
 from torch.export import ExportedProgram

@@ -1,7 +1,5 @@
 """Visits the graphs of branches and loops."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import torch

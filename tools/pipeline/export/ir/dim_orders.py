@@ -3,8 +3,6 @@
 Kernels accept any order where that costs little; the others only accept the default order.
 """
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Lists the operators that the edge dialect does not decompose."""
 
-from __future__ import annotations
-
 import torch
 from executorch.exir import (
     EdgeCompileConfig,

@@ -1,7 +1,5 @@
 """Sets of PyTorch's operators that several passes take; a pass that takes more of them, or fewer, says so itself."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -1,7 +1,5 @@
 """Checks the properties of passes.py: finds the nodes of a program that violate one."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 
 import torch

@@ -1,7 +1,5 @@
 """Helpers of passes over an exported program: arguments of calls, new nodes, and replacement of nodes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Maps ExecuTorch's scalar types to names, sizes and torch's dtypes."""
 
-from __future__ import annotations
-
 import torch
 from executorch.exir.scalar_type import ScalarType
 

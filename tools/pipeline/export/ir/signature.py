@@ -1,7 +1,5 @@
 """Finds a program's inputs, outputs and constants by its signature."""
 
-from __future__ import annotations
-
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind
 from torch.fx import Node

@@ -5,8 +5,6 @@ a later branch would overwrite the results of an earlier one. Here a branch writ
 whole operator's results, and a check follows each value through the plan.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch

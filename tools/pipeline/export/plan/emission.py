@@ -1,7 +1,5 @@
 """Emits an edge program as an ExecuTorch program, and optimizes its plan."""
 
-from __future__ import annotations
-
 import copy
 import itertools
 import math

@@ -1,7 +1,5 @@
 """Makes the manifest of a program; tools/artifacts/manifest defines its format."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Mapping, Sequence

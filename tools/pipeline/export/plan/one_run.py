@@ -1,7 +1,5 @@
 """Runs an exported program once in ExecuTorch's own runtime, as a check."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch
@@ -27,11 +25,12 @@ def check_run(
     """Raises AssertionError if the program's results differ from the module's.
 
     Programs that have operators or delegates outside ExecuTorch's runtime on the host, that draw random numbers, or
-    that take long, are not run.
+    that take long, are not run. Neither are those with topk, of which sorting consists: ExecuTorch's finds equal
+    elements in another order than PyTorch and a device's kernel.
     """
     calls = [instruction.instr_args for instruction in plan.chains[0].instructions]
     names = {f"{each.name}.{each.overload}" if each.overload else each.name for each in plan.operators}
-    if macs > _MOST_WORK or not names <= set(_get_operator_names()):
+    if macs > _MOST_WORK or "aten::topk.values" in names or not names <= set(_get_operator_names()):
         return
     if any(isinstance(call, DelegateCall) for call in calls) or any(
         is_random(plan, each)

@@ -353,6 +353,16 @@ def test_an_output_that_rounding_decides_is_not_held_to_pytorch(tmp_path: Path) 
     export_source(tmp_path, model_source(forward, "(torch.randn(1, 16),)", "self.fc = nn.Linear(16, 16)"))
 
 
+def test_equal_elements_are_sorted_in_the_order_that_they_have(tmp_path: Path) -> None:
+    # ExecuTorch's topk finds the zeros in another order.
+    forward = "y = x.relu()\nreturn y.sort()[1], y.argsort(1, True), y.topk(30)[1], y.median(1)[0]"
+    result = export_source(tmp_path, model_source(forward, "(torch.randn(3, 40),)"))
+    values = result.golden["input_0"][0].clip(0)
+    up, down = (each.argsort(1, kind="stable") for each in (values, -values))
+    for index, expected in enumerate((up, down, down[:, :30])):
+        assert (result.golden[f"output_{index}"][0] == expected).all()
+
+
 @pytest.mark.parametrize(("broken", "message"), [("run", "is moved to where"), ("planned", "is read later")])
 def test_the_check_finds_a_wrong_plan_of_branches(broken: str, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
     class Model(torch.nn.Module):

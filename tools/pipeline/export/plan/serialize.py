@@ -5,8 +5,6 @@ which flatbuffers permit and every reader supports, and fields that only describ
 is in the device's flash.
 """
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Callable, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Measures the quantization noise at the outputs of a model, and finds the layers that cause most of it."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -9,8 +9,6 @@ a maximum. No int8 scale can represent such numbers and the scores, so these ope
 for a sum and a softmax that an operator of our own computes (softmax.py).
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import itertools

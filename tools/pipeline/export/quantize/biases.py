@@ -6,8 +6,6 @@ the shift that calibration samples show, weighted by how well the samples agree.
 last, so that each correction accounts for those before it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Replaces floating-point inputs and outputs of a quantized program by integers."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any

@@ -13,8 +13,6 @@ The cut also estimates the instructions of the whole program, which are compared
 floating point only: there images are in the default order of dimensions, and nothing is quantized or dequantized.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import operator

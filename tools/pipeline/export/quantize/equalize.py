@@ -13,8 +13,6 @@ factor as long as the channel stays inside its bounds, with a margin for samples
 reaches them is not scaled.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Measures the ranges of tensors of a captured program on samples."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any, Self
 

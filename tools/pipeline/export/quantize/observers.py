@@ -6,8 +6,6 @@ other, and the recursion never ends (RecursionError, with torchao 0.18). So the 
 range of its own, if the tree has one.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from torchao.quantization.pt2e import prepare

@@ -5,8 +5,6 @@ quantizer() has both, and weights of four bits. This module needs nothing but th
 training script can import it with this repository in its PYTHONPATH; see docs/quantize.md.
 """
 
-from __future__ import annotations
-
 import dataclasses
 
 import torch

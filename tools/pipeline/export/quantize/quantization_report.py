@@ -1,7 +1,5 @@
 """Reports the results of quantization, and prints notes for the user."""
 
-from __future__ import annotations
-
 import torch
 
 from tools.artifacts.quantization_report.quantization_report import QuantizationReport

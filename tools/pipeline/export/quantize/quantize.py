@@ -4,8 +4,6 @@ It follows PyTorch 2 export quantization: observers go into the captured graph, 
 and the observed ranges become scales and zero points of quantize and dequantize operators.
 """
 
-from __future__ import annotations
-
 import copy
 import itertools
 from collections.abc import Callable, Collection, Iterable, Sequence

@@ -6,8 +6,6 @@ of different ranges (the steps of an unrolled recurrent network or of an equatio
 weights), each call would have its own packed layer, weights included. Equal constants are stored once in a program.
 """
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """What quantization made of a model: the scheme of each layer, its distance from floating point, and the accuracy."""
 
-from __future__ import annotations
-
 import operator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Searches the operators of a quantized model that stay in floating point."""
 
-from __future__ import annotations
-
 import copy
 import dataclasses
 import functools

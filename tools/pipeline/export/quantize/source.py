@@ -1,7 +1,5 @@
 """Captures a model that is to be quantized."""
 
-from __future__ import annotations
-
 import copy
 import difflib
 import functools

@@ -5,8 +5,6 @@ same. A layer reads its operand with the dimension. Following operators that sup
 stay next to their layer; where another operator reads a result, a view removes the dimension.
 """
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -6,8 +6,6 @@ query has an unmasked key (without a mask, with a causal one, or with a constant
 decomposed without them here. Its scale is applied to the queries only.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 from collections.abc import Iterable

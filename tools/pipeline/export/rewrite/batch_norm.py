@@ -6,8 +6,6 @@ writes these formulas into the graph as operators on constants, in double precis
 them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

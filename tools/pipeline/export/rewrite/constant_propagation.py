@@ -1,7 +1,5 @@
 """Computes nodes that only depend on constants."""
 
-from __future__ import annotations
-
 import importlib
 from typing import Any
 

@@ -10,8 +10,6 @@ Operators that this pass doesn't know keep all channels. The channels that remai
 because the kernels read that many at once.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

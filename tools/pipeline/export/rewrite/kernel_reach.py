@@ -4,8 +4,6 @@ The last layers of networks for large images see small ones on a microcontroller
 reads a single pixel, eight of its nine weights only multiply zeros. Removing them is exact and saves flash.
 """
 
-from __future__ import annotations
-
 import torch
 from torch.export import ExportedProgram
 from torch.fx import Node

@@ -3,8 +3,6 @@
 A mask may be added, filled in or chosen by a condition, and be a constant or depend on inputs.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, auto

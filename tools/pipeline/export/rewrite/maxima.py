@@ -1,7 +1,5 @@
 """Drops the indices of maxima that nothing reads: they would take twice the memory of the result."""
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Mapping
 from typing import Any

@@ -6,8 +6,6 @@ int8 several times longer. Both images are the same bytes in memory. Such a conv
 are computed on [batch, channels, 1, steps], which moves no data.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Drops operators without effect: copies, `0 + x`, fills with one number, products with zeros."""
 
-from __future__ import annotations
-
 import torch
 from torch.export import ExportedProgram
 from torch.fx import Node

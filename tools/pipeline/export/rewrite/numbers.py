@@ -3,8 +3,6 @@
 ExecuTorch's quantizers turn such a number into a tensor with one dimension, which then the result has, too.
 """
 
-from __future__ import annotations
-
 import torch
 from torch.export import ExportedProgram
 from torch.fx import Node

@@ -4,8 +4,6 @@ Each has a functional variant for graphs, which computes what PyTorch computes, 
 is implemented in kernels/.
 """
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Iterable
 from typing import Any

@@ -3,8 +3,6 @@
 TensorFlow's "same" pooling pads one end more than the other, with minus infinity or a large negative number.
 """
 
-from __future__ import annotations
-
 import torch
 from torch.export import ExportedProgram
 from torch.fx import Graph, Node

@@ -1,7 +1,5 @@
 """Writes products with a constant matrix or vector as linear layers, with or without a bias."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -4,8 +4,6 @@ ExecuTorch's Arm backends compute each convolution of rows as one of images, wit
 rows, with steps last: each convolution next to another operator transposes all elements twice.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -6,8 +6,6 @@ layer reads its operand as a batch of one. Following operators that support the 
 their layer; where another operator reads a result, a view removes the batch.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

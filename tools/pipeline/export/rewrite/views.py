@@ -1,7 +1,5 @@
 """Turns views into reshapes."""
 
-from __future__ import annotations
-
 import torch
 from torch.export import ExportedProgram
 

@@ -6,8 +6,6 @@ mean square or of the variance, or by the Euclidean norm; factors and a term per
 group normalization.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -4,8 +4,6 @@
 symbol, and so finds symbols that a new release has removed.
 """
 
-from __future__ import annotations
-
 import functools
 import importlib
 import importlib.metadata

@@ -1,7 +1,5 @@
 """Every symbol that is replaced exists in the installed releases, and nothing else is replaced."""
 
-from __future__ import annotations
-
 import importlib.util
 from collections.abc import Callable
 from types import ModuleType

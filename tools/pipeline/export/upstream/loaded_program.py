@@ -1,7 +1,5 @@
 """Runs a program in ExecuTorch's own runtime."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import executorch.kernels.quantized  # noqa: F401

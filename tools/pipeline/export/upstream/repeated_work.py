@@ -3,8 +3,6 @@
 That work is a third of a small export's time. It only affects the speed: the exported bytes are the same without it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Replaces attributes of other packages; gaps.py lists them with the reasons."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator
 from typing import Any

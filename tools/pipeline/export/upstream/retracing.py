@@ -4,8 +4,6 @@ For Arm, the graph is rewritten some fifty times, which takes most of an export,
 bytes don't depend on this module.
 """
 
-from __future__ import annotations
-
 import contextlib
 import operator
 import weakref

@@ -1,7 +1,5 @@
 """Passes with results that are known give the same graph, and call each operator once for the same shapes."""
 
-from __future__ import annotations
-
 import contextlib
 
 import pytest

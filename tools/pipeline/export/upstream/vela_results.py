@@ -1,7 +1,5 @@
 """Reads and makes what ExecuTorch's call of Vela returns: bytes, and since 1.5 an object that has them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from executorch.backends.arm import arm_vela

@@ -1,7 +1,5 @@
 """Calls functions that may abort the process, such as by a failed assertion, in a child process."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

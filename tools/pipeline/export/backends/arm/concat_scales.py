@@ -5,8 +5,6 @@ the scale of their operand. So if a part of a sigmoid is concatenated with coord
 readers would have the scale of the coordinates.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 import torch

@@ -1,7 +1,5 @@
 """Computes constants of attention before the Arm backends see them."""
 
-from __future__ import annotations
-
 from torch.export import ExportedProgram
 
 from tools.pipeline.export.rewrite.attention import attention_for_arm, decompose_attention

@@ -1,7 +1,5 @@
 """Lowers programs with delegates for ExecuTorch's TOSA backends of Arm: Ethos-U and VGF."""
 
-from __future__ import annotations
-
 import contextlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Rewrites models into forms that ExecuTorch's Arm backends can delegate completely."""
 
-from __future__ import annotations
-
 import contextlib
 import math
 from collections.abc import Callable, Iterator, Sequence

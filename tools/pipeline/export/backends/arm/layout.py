@@ -6,8 +6,6 @@ an image, brings back all transpositions of a residual network. Vela 5.2 splits 
 two-dimensional ones.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager

@@ -6,8 +6,6 @@ their exponentials are omitted from the sum. Both are minima with a tensor of tw
 scores and exponentials have anyway, so that nothing is rounded again.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Iterable, Sequence
 

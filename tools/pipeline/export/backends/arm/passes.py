@@ -1,7 +1,5 @@
 """Inserts passes of our own into the pass pipeline of ExecuTorch's Arm backends."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Lowers programs for ExecuTorch's Arm backends, and leaves operators that fail to be lowered to other kernels."""
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import re

@@ -20,8 +20,6 @@ order, and the padding pass pads by the order that it finds. And a maximum with 
 itself, whereas the pass that drops unused indices refuses the whole program for it.
 """
 
-from __future__ import annotations
-
 import importlib
 import importlib.util
 import sys

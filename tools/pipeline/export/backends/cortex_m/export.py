@@ -1,7 +1,5 @@
 """Exports a model to int8 for a Cortex-M core."""
 
-from __future__ import annotations
-
 import copy
 import dataclasses
 import functools

@@ -5,8 +5,6 @@ channels-last, so that each inference would copy the flattened image into anothe
 columns of the layer's weight once.
 """
 
-from __future__ import annotations
-
 import torch
 from torch.export import ExportedProgram
 from torch.fx import Node

@@ -23,8 +23,6 @@ layers in other forms would stay in floating point, or be refused on the device:
   least one, and would add it to the result.
 """
 
-from __future__ import annotations
-
 import math
 import sys
 from collections.abc import Callable, Sequence

@@ -8,7 +8,6 @@ import numpy
 import pytest
 import torch
 from executorch.exir._serialize._program import deserialize_pte_binary
-from executorch.exir.schema import Tensor
 
 from tools.pipeline.export.capture.capture import capture
 from tools.pipeline.export.options import Options
@@ -356,16 +355,11 @@ def test_nothing_stays_in_floating_point(case: str) -> None:
 
 @pytest.mark.parametrize("case", _CASES)
 def test_images_lie_as_the_kernels_read_them(case: str) -> None:
-    plan = deserialize_pte_binary(exported(case).program).program.execution_plan[0]
-    for instruction in plan.chains[0].instructions:
-        call = instruction.instr_args
-        if plan.operators[call.op_index].name in _IMAGE_OPERATORS:
-            values = [plan.values[index].val for index in (call.args[0], call.args[-1])]
-            for image in values:
-                assert isinstance(image, Tensor)
-                # Dimensions of size 1 have no order.
-                order = [dim for dim in image.dim_order if image.sizes[dim] > 1]
-                assert order == [dim for dim in (0, 2, 3, 1) if image.sizes[dim] > 1]
+    for first, *_, last in exported(case).calls(*_IMAGE_OPERATORS):
+        for image in (first, last):
+            # Dimensions of size 1 have no order.
+            order = [dim for dim in image.dim_order if image.sizes[dim] > 1]
+            assert order == [dim for dim in (0, 2, 3, 1) if image.sizes[dim] > 1]
 
 
 def test_a_chain_of_layers_is_laid_out_once() -> None:

@@ -7,8 +7,6 @@ factor. In quantized modules these products are the weights, int16 with a scale 
 torch_fusion::linear_int4 and pointwise_int4 compute the integers that kernels/cortex_m/int4.cpp computes.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field

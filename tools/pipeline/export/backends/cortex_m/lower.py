@@ -1,7 +1,5 @@
 """Lowers a quantized model to ExecuTorch's Cortex-M operators, for one core."""
 
-from __future__ import annotations
-
 import copy
 from pathlib import Path
 from typing import Any

@@ -7,9 +7,8 @@ import numpy
 import pytest
 import torch
 from executorch.backends.cortex_m.target_config import CortexMTargetConfig
-from executorch.exir._serialize._program import deserialize_pte_binary
 from executorch.exir.scalar_type import ScalarType
-from executorch.exir.schema import IntList, Tensor
+from executorch.exir.schema import IntList
 from torch.export import ExportedProgram
 
 from tools.pipeline.export.backends.cortex_m import lower, pack
@@ -461,24 +460,14 @@ def test_layers_between_int8_ones_stay_in_floating_point(case: str, tmp_path: Pa
     init, forward, inputs = _IN_FLOATING_POINT[case]
     result = exported(tmp_path, forward, inputs, init)
     assert any("layer (" in text for text in result.said)
-    plan = deserialize_pte_binary(result.program).program.execution_plan[0]
-    for instruction in plan.chains[0].instructions:
-        call = instruction.instr_args
-        if plan.operators[call.op_index].name == "torch_fusion::convolution":
-            image = plan.values[call.args[0]].val
-            assert isinstance(image, Tensor) and list(image.dim_order) == [0, 2, 3, 1]
+    assert all(list(call[0].dim_order) == [0, 2, 3, 1] for call in result.calls("torch_fusion::convolution"))
 
 
 def test_int8_layers_read_no_tensor_of_numbers_that_integers_were_written_into(tmp_path: Path) -> None:
     init = "self.a = nn.Conv2d(2, 4, 1); self.b = nn.Conv2d(4, 4, 3)"
     forward = "y = torch.zeros(1, 4, 8, 8)\ny[:, :, 1:-1, 1:-1] = self.a(x)\nreturn self.b(y)"
     result = exported(tmp_path, forward, "(torch.randn(1, 2, 6, 6),)", init)
-    plan = deserialize_pte_binary(result.program).program.execution_plan[0]
-    for instruction in plan.chains[0].instructions:
-        call = instruction.instr_args
-        if plan.operators[call.op_index].name == "cortex_m::quantized_conv2d":
-            image = plan.values[call.args[0]].val
-            assert isinstance(image, Tensor) and image.scalar_type == ScalarType.CHAR
+    assert all(call[0].scalar_type == ScalarType.CHAR for call in result.calls("cortex_m::quantized_conv2d"))
     eager = result.golden["eager_0"]
     assert numpy.abs(result.golden["output_0"] - eager).max() <= 0.03 * numpy.ptp(eager)
 
@@ -721,13 +710,9 @@ def test_parts_of_images_lie_as_the_layer_behind_them_reads_them(part: str, move
     result = exported(tmp_path, f"return self.b(self.a(x){part})", "(torch.randn(1, 3, 9, 9),)", init, packed=True)
     assert sum(result.operators.get(name, 0) for name in ("aten::slice_copy", "aten::expand_copy")) == moves
     assert not any(name.startswith("dim_order_ops") for name in result.operators)
-    plan = deserialize_pte_binary(result.program).program.execution_plan[0]
-    for instruction in plan.chains[0].instructions:
-        call = instruction.instr_args
-        if plan.operators[call.op_index].name == "torch_fusion::convolution":
-            image = plan.values[call.args[0]].val
-            order = [dim for dim in image.dim_order if image.sizes[dim] > 1]
-            assert order == [dim for dim in (0, 2, 3, 1) if image.sizes[dim] > 1]
+    for image, *_ in result.calls("torch_fusion::convolution"):
+        order = [dim for dim in image.dim_order if image.sizes[dim] > 1]
+        assert order == [dim for dim in (0, 2, 3, 1) if image.sizes[dim] > 1]
 
 
 def test_some_channels_of_an_image_are_not_copied_twice(tmp_path: Path) -> None:
@@ -992,9 +977,7 @@ def test_linear_layers_read_contiguous_tensors_of_four_dimensions(tmp_path: Path
     init = "self.rows, self.columns, self.joint = nn.Linear(6, 4), nn.Linear(6, 4), nn.Linear(4, 3)"
     forward = "return self.joint(torch.tanh(self.rows(x).unsqueeze(2) + self.columns(x).unsqueeze(1)))"
     result = exported(tmp_path, forward, "(torch.randn(1, 5, 6),)", init, packed=True)
-    plan = deserialize_pte_binary(result.program).program.execution_plan[0]
-    calls = [instruction.instr_args for instruction in plan.chains[0].instructions]
-    read = [plan.values[call.args[0]].val for call in calls if "::linear" in plan.operators[call.op_index].name]
+    read = [call[0] for call in result.calls("torch_fusion::linear", "torch_fusion::linear_rows")]
     assert [list(tensor.dim_order) for tensor in read] == [[0, 1, 2], [0, 1, 2], [0, 1, 2, 3]]
 
 
@@ -1022,17 +1005,10 @@ x = torch.cat([x.max(1, keepdim=True)[0].view(-1, 16), x.mean(1).view(-1, 16)])
 return self.out(x)
 """
     result = exported(tmp_path, forward, "(torch.randn(1, 3, 4, 4),)", init)
-    plan = deserialize_pte_binary(result.program).program.execution_plan[0]
-    for instruction in plan.chains[0].instructions:
-        call = instruction.instr_args
-        if plan.operators[call.op_index].name == "aten::amax":
-            assert isinstance(plan.values[call.args[1]].val, IntList)
-        if plan.operators[call.op_index].name == "aten::upsample_bilinear2d":
-            result_tensor = plan.values[call.args[-1]].val
-            assert isinstance(result_tensor, Tensor) and list(result_tensor.dim_order) == [0, 2, 3, 1]
+    assert all(isinstance(call[1], IntList) for call in result.calls("aten::amax"))
+    assert all(list(call[-1].dim_order) == [0, 2, 3, 1] for call in result.calls("aten::upsample_bilinear2d"))
 
 
-_LAYERS = ("torch_fusion::linear", "torch_fusion::convolution")
 # Two layers that are called several times, each time on tensors of another range.
 _REPEATED = {
     "solver": (
@@ -1063,11 +1039,9 @@ def calibration_inputs():
     return [({sample},) for _ in range(20)]
 """
     result = exported(tmp_path, forward, f"({sample},)", init, more=more, packed=True)
-    plan = deserialize_pte_binary(result.program).program.execution_plan[0]
-    layers = [index for index, entry in enumerate(plan.operators) if entry.name in _LAYERS]
-    calls = [call.instr_args.args for call in plan.chains[0].instructions if call.instr_args.op_index in layers]
+    calls = result.calls("torch_fusion::linear", "torch_fusion::convolution")
     assert len(calls) >= 4
-    assert len({plan.values[packed].val.data_buffer_idx for _, packed, *_ in calls}) == 2
+    assert len({packed.data_buffer_idx for _, packed, *_ in calls}) == 2
     eager, outputs = result.golden["eager_0"].astype(float), result.golden["output_0"].astype(float)
     assert ((outputs - eager) ** 2).sum() < 0.01 * (eager**2).sum()
 

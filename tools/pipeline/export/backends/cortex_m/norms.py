@@ -4,8 +4,6 @@ The operators compute the integers that kernels/cortex_m/norm.cpp computes. Weig
 for the output, so that a channel is only rounded once, in its result.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

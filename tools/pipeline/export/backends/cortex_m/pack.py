@@ -5,8 +5,6 @@ and the sums of the kernel are folded, multipliers, shifts, and the weights in t
 instructions. kernels/cortex_m/packed.h describes the layout.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Sequence

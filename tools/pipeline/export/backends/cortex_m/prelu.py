@@ -5,8 +5,6 @@ the zero point are multiplied with their channel's factor, as in kernels/cortex_
 result over its operand.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -5,8 +5,6 @@ The operators compute the integers that kernels/cortex_m/recurrent.cpp computes:
 may be processed in pieces.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 import operator

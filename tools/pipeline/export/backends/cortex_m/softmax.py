@@ -8,8 +8,6 @@ A mask that is added to scores before a softmax, as in causal attention, can't b
 or a number of that effect, have no common scale. The operator omits the excluded elements from the sum instead.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ are dequantized, computed in floating point and quantized again. If both sides a
 for a fraction of the instructions.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any

@@ -5,8 +5,6 @@ Both together are a view, even if dimensions of size 1 are added or removed in b
 that a transformer converts back to an image for a convolution already have the order of its pixels.
 """
 
-from __future__ import annotations
-
 import torch
 from torch.fx import Graph, Node
 

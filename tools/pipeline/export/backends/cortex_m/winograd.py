@@ -6,8 +6,6 @@ by two outputs it computes at a time, the less often it transforms the weights. 
 largest instruction, so that most others leave a part of it free; the caller may grant more.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections import defaultdict

@@ -1,7 +1,5 @@
 """Checks that every address in the commands that Vela compiled is inside its memory region."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import Path
 

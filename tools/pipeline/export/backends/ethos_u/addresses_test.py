@@ -1,7 +1,5 @@
 """Tests payloads whose commands, inputs or outputs are outside of their memory."""
 
-from __future__ import annotations
-
 import struct
 from dataclasses import replace
 from pathlib import Path

@@ -4,8 +4,6 @@ Late passes of ExecuTorch add transpositions, so that an NPU would transpose a c
 that Vela 5.2 makes of that for Ethos-U55 and U65 write the result after the weights, which are in flash.
 """
 
-from __future__ import annotations
-
 from contextlib import AbstractContextManager
 
 from executorch.backends.arm._passes import ArmPass, arm_pass_manager

@@ -1,7 +1,5 @@
 """Lowers quantized operators outside of the NPU's delegates to int8 operators of the core."""
 
-from __future__ import annotations
-
 import copy
 import math
 import operator

@@ -1,7 +1,5 @@
 """Exports a model for an Ethos-U and the core beside it."""
 
-from __future__ import annotations
-
 from torch.export import ExportedProgram
 
 from tools.artifacts.npu_report.npu_report import npu_report_json

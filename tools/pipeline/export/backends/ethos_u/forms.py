@@ -3,8 +3,6 @@
 The restrictions are those of ExecuTorch 1.4.1 and Vela 5.2, for all NPUs, or for Ethos-U55 and U65.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 import operator

@@ -1,7 +1,5 @@
 """Quantizes a captured model for an Ethos-U, and delegates the supported subgraphs to it."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

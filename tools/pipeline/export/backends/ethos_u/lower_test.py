@@ -1,7 +1,5 @@
 """Tests the export for an Ethos-U: delegates, operators that stay on the core and the reasons, and refused models."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re
@@ -71,11 +69,7 @@ def test_io(tmp_path: Path, io: str, dtype: type) -> None:
     assert result.golden["input_0"].dtype == result.golden["output_0"].dtype == dtype
     # With float32 the program quantizes its inputs and outputs; otherwise it only calls the delegate.
     assert bool(result.operators) == (io == "float32")
-    (output,), eager = result.manifest["outputs"], result.golden["eager_0"]
-    values = result.golden["output_0"].astype(numpy.float64)
-    if io != "float32":
-        values = (values - output["zero_point"]) * output["scale"]
-    assert numpy.abs(values - eager).max() < 0.05 * numpy.abs(eager).max()
+    _check_outputs(result)
 
 
 @pytest.mark.parametrize(
@@ -86,17 +80,18 @@ def test_io(tmp_path: Path, io: str, dtype: type) -> None:
             [
                 "return x + self.second(torch.relu(self.first(x)))",
                 "y = self.first(x)\nreturn self.second(y * torch.sigmoid(y.mean((2, 3), keepdim=True)))",
+                "return torch.maximum(self.second(x) * self.image, self.image)",
+                "return self.first(torch.cat([x[:, 1:], self.image[:1]], 1) + self.image)",
             ]
         ),
     ],
 )
 def test_layers_of_16_bits_that_are_read_in_32(tmp_path: Path, forward: str) -> None:
-    init = "self.first, self.second = nn.Conv2d(4, 4, 3, padding=1), nn.Conv2d(4, 4, 1)"
+    init = "self.first, self.second = nn.Conv2d(4, 4, 3, padding=1), nn.Conv2d(4, 4, 1)\n"
+    init += "self.image = nn.Parameter(torch.randn(1, 1, 12, 12))"
     result = _export(tmp_path, model_source(forward, _IMAGE, init), "int16")
     assert _delegates(result) == 1
-    (output,), eager = result.manifest["outputs"], result.golden["eager_0"]
-    values = result.golden["output_0"].astype(numpy.float64) * output["scale"]
-    assert numpy.abs(values - eager).max() < 0.02 * numpy.abs(eager).max()
+    _check_outputs(result, 0.02)
 
 
 def test_what_moves_integers_is_run_where_pytorch_has_no_operator_for_them() -> None:
@@ -120,11 +115,22 @@ def test_the_same_bytes_by_one_execution_of_each_call(tmp_path: Path, monkeypatc
 
 
 def _check_outputs(result: Result, share: float = 0.05) -> None:
-    """Outputs are at most that share of the largest number of eager mode from it."""
+    """Outputs are at most that share of the largest number of eager mode from it; indices are mostly the same."""
     for index, output in enumerate(result.manifest["outputs"]):
-        eager = result.golden[f"eager_{index}"]
-        values = (result.golden[f"output_{index}"].astype(numpy.float64) - output["zero_point"]) * output["scale"]
+        values, eager = result.golden[f"output_{index}"], result.golden[f"eager_{index}"]
+        if eager.dtype.kind == "i":
+            # Of equal int8 elements, the first one wins.
+            assert (values == eager).mean() > 0.7
+            continue
+        if values.dtype != numpy.float32:
+            values = (values.astype(numpy.float64) - output["zero_point"]) * output["scale"]
         assert numpy.abs(values - eager).max() < share * numpy.abs(eager).max(), index
+
+
+def _check_whole(result: Result, share: float = 0.05) -> None:
+    """The network is one delegate, whose outputs are close to those of eager mode."""
+    assert (_delegates(result), result.operators) == (1, {})
+    _check_outputs(result, share)
 
 
 def test_a_pooling_of_one_window_has_any_stride(tmp_path: Path) -> None:
@@ -132,18 +138,14 @@ def test_a_pooling_of_one_window_has_any_stride(tmp_path: Path) -> None:
     init = "self.conv = nn.Conv2d(4, 4, 1)\nself.pools = nn.ModuleList(map(nn.AvgPool2d, (12, (11, 12), 9)))"
     source = model_source("y = self.conv(x)\nreturn tuple(pool(y) for pool in self.pools)", _IMAGE, init)
     result = _export(tmp_path, source)
-    assert _delegates(result) == 1
-    assert not result.operators
-    _check_outputs(result)
+    _check_whole(result)
 
 
 def test_a_pooling_without_a_stride(tmp_path: Path) -> None:
     pools = ", ".join(f"nn.functional.{pool}(x, 2)" for pool in ("max_pool2d", "avg_pool2d"))
     result = _export(tmp_path, model_source(f"x = torch.relu(x)\nreturn {pools}", _IMAGE))
-    assert _delegates(result) == 1
-    assert not result.operators
     assert result.golden["output_0"].shape == result.golden["output_1"].shape == (1, 1, 4, 6, 6)
-    _check_outputs(result)
+    _check_whole(result)
 
 
 _CONVOLUTIONS = "self.first, self.second = nn.Conv2d(4, 4, 3), nn.Conv2d(4, 4, 3)"
@@ -189,9 +191,7 @@ def test_what_the_npu_cannot_take_runs_on_the_core(
     notes = [line for line in result.said if "stays on the core" in line]
     assert notes
     assert all(f" in {numbers}: " in note and "my_model.py:" in note for note in notes)
-    (output,), eager = result.manifest["outputs"], result.golden["eager_0"]
-    values = (result.golden["output_0"].astype(numpy.float64) - output["zero_point"]) * output["scale"]
-    assert numpy.abs(values - eager).max() < 0.05 * numpy.abs(eager).max()
+    _check_outputs(result)
 
 
 @pytest.mark.parametrize("core", ["cortex-m33", *by_hand(["cortex-m85"])])
@@ -227,9 +227,7 @@ def test_operators_without_a_kernel_are_decomposed(tmp_path: Path) -> None:
     source = model_source("y = self.conv(x).flatten(1)\nreturn self.pairs(y, torch.relu(y))", _IMAGE, init)
     result = _export(tmp_path, source)
     assert "aten::_trilinear" not in result.operators
-    (output,), eager = result.manifest["outputs"], result.golden["eager_0"]
-    values = (result.golden["output_0"].astype(numpy.float64) - output["zero_point"]) * output["scale"]
-    assert numpy.abs(values - eager).max() < 0.05 * numpy.abs(eager).max()
+    _check_outputs(result)
 
 
 @pytest.mark.parametrize(
@@ -284,11 +282,7 @@ self.attention = nn.MultiheadAttention(16, 2, batch_first=True)
 """
     forward = "return self.attention(self.queries, input, input, need_weights=False)[0] + self.queries"
     result = _export(tmp_path, model_source(forward, "(torch.randn(1, 6, 16),)", init, "input"))
-    assert _delegates(result) == 1
-    assert not result.operators
-    (output,) = result.manifest["outputs"]
-    numbers = (result.golden["output_0"].astype(float) - output["zero_point"]) * output["scale"]
-    assert abs(numbers - result.golden["eager_0"]).max() < 0.05 * abs(result.golden["eager_0"]).max()
+    _check_whole(result)
 
 
 @pytest.mark.parametrize(
@@ -300,11 +294,7 @@ def test_what_a_network_begins_with(tmp_path: Path, state: str) -> None:
     init = "self.layer = nn.Linear(8, 4)\nself.start = nn.Parameter(torch.randn(1, 4))"
     forward = f"state = {state}\nfor i in range(2):\n    state = self.layer(torch.cat([x[:, i], state], 1)).tanh()\n"
     result = _export(tmp_path, model_source(forward + "return state", "(torch.randn(1, 2, 4),)", init))
-    assert _delegates(result) == 1
-    assert not result.operators
-    (output,), eager = result.manifest["outputs"], result.golden["eager_0"]
-    values = (result.golden["output_0"].astype(numpy.float64) - output["zero_point"]) * output["scale"]
-    assert numpy.abs(values - eager).max() < 0.05 * numpy.abs(eager).max()
+    _check_whole(result)
 
 
 @pytest.mark.parametrize("layer", ["LSTM", *by_hand(["GRU"])])
@@ -317,9 +307,7 @@ def test_recurrent_layers_of_many_steps(tmp_path: Path, layer: str) -> None:
     assert _delegates(result) == 3
     assert result.operators == {f"torch_fusion::quantized_{layer.lower()}": 4}
     assert any(f"layer ({layer}) at my_model.py:" in line and "has 160 steps" in line for line in result.said)
-    (output,), eager = result.manifest["outputs"], result.golden["eager_0"]
-    values = (result.golden["output_0"].astype(numpy.float64) - output["zero_point"]) * output["scale"]
-    assert numpy.abs(values - eager).max() < 0.05 * numpy.abs(eager).max()
+    _check_outputs(result)
 
 
 def test_what_is_computed_twice_is_computed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -331,169 +319,181 @@ def test_what_is_computed_twice_is_computed_once(tmp_path: Path, monkeypatch: py
     assert (once.golden["output_0"] == twice.golden["output_0"]).all()
 
 
-_PARTS = "self.up, self.norm = nn.ConvTranspose2d(2, 4, 2, 2), nn.LayerNorm(12)"
-
-
-@pytest.mark.parametrize(
-    "forward",
-    _sampled(
-        [
-            "return self.up(x[:, 1:3])",
-            "return self.up(x.chunk(2, 1)[0])",
-            "return torch.softmax(x.select(1, 2), 1)",
-            "return self.norm(x[:, :, 3:])",
-            "q, k = x[0].split(6, 2)\nreturn q @ k.transpose(1, 2)",
-            # Both operands end up in the same memory.
-            "y = torch.cat([x, -x], 1)\nreturn y * y.mean((2, 3), keepdim=True)",
-        ]
-    ),
-)
-def test_parts_of_tensors(tmp_path: Path, forward: str) -> None:
-    """Vela splits these operators: it would compute with the whole tensors' channels, and the export would report that.
-    """
-    result = _export(tmp_path, model_source(forward, _IMAGE, _PARTS))
-    assert _delegates(result) == 1
-    assert not result.operators
-
-
-@pytest.mark.parametrize(
-    "forward",
-    _sampled(
-        [
-            "return nn.functional.avg_pool2d(torch.sigmoid(self.conv(x)), 3, 2, 1)",
-            "return torch.cat([nn.functional.hardswish(self.conv(x)), x], 2)",
-            "return torch.stack([torch.softmax(self.conv(x), 1), x], 2)",
-            "return nn.functional.pad(torch.maximum(self.conv(x), x), (1, 1, 1, 1))",
-            "return nn.functional.pad(x @ x, (1, 1, 1, 1))",
-            "y = self.conv(x)\nreturn nn.functional.pad(y * y.mean((2, 3), keepdim=True), (1, 0, 0, 2))",
-            # Operators that move elements are before the function.
-            "return nn.functional.pad(torch.tanh(x).permute(0, 2, 3, 1), (1, 1, 1, 1))",
-        ]
-    ),
-)
-def test_functions_that_become_parts_of_tensors(tmp_path: Path, forward: str) -> None:
-    """Vela writes these to another offset: the numbers would be wrong, and the export would report that."""
-    result = _export(tmp_path, model_source(forward, _IMAGE, "self.conv = nn.Conv2d(4, 4, 3, padding=1)"))
-    assert _delegates(result) == 1
-    assert not result.operators
-
-
 _U85 = replace(_NPU, accelerator="ethos-u85-256")
 _SEQUENCE = "(torch.randn(1, 4, 12),)"
 _STEP = "(torch.randn(1, 6), torch.randn(1, 8).tanh())"
 
 
-@pytest.mark.parametrize(
-    ("forward", "inputs", "init"),
-    _sampled(
-        [
-            (
-                "y = self.pool(self.same(x))\nreturn self.average(self.up(nn.functional.max_pool1d(y, 2)))",
-                _SEQUENCE,
-                "self.same, self.pool = nn.Conv1d(4, 8, 4, padding='same'), nn.AvgPool1d(3, 1, 1)\n"
-                "self.up, self.average = nn.ConvTranspose1d(8, 4, 4, 2, 1), nn.AdaptiveAvgPool1d(2)",
-            ),
-            (
-                "return self.shuffle(self.norm(self.same(x)))",
-                _IMAGE,
-                "self.same, self.norm = nn.Conv2d(4, 8, (2, 4), padding='same', dilation=(1, 3)), "
-                "nn.InstanceNorm2d(8, affine=True)\nself.shuffle = nn.ChannelShuffle(2)",
-            ),
-            (
-                "y = nn.functional.mish(self.conv(nn.functional.softplus(x)))\n"
-                "return nn.functional.logsigmoid(y), nn.functional.softplus(y, 2)",
-                _IMAGE,
-                "self.conv = nn.Conv2d(4, 8, 3)",
-            ),
-            (
-                "return self.conv(x.roll((1, -2), (2, 3))).roll(1), x.roll(0, 1) + 1",
-                _IMAGE,
-                "self.conv = nn.Conv2d(4, 8, 3)",
-            ),
-            # Groups of transposed convolutions, and one for each channel.
-            (
-                "return self.groups(x), self.channels(x), self.rows(x.flatten(2))",
-                "(torch.randn(1, 4, 5, 6),)",
-                "self.groups = nn.ConvTranspose2d(4, 6, 3, 2, 1, groups=2)\n"
-                "self.channels = nn.ConvTranspose2d(4, 4, 4, 2, 1, 0, 4)\n"
-                "self.rows = nn.ConvTranspose1d(4, 8, 4, 2, groups=4, bias=False)",
-            ),
-            # Strides larger than the NPU's.
-            (
-                "return self.rows(x).relu(), self.sound(x.flatten(2)), self.patches(x)",
-                "(torch.randn(1, 4, 6, 23),)",
-                "self.rows, self.sound = nn.Conv2d(4, 8, (3, 7), (2, 5), (1, 2)), nn.Conv1d(4, 8, 6, 4)\n"
-                "self.patches = nn.Conv2d(4, 8, 4, 4, bias=False)",
-            ),
-            (
-                "return nn.functional.max_pool2d(self.conv(x), (2, 6)), nn.functional.max_pool1d(x.flatten(2), 12)",
-                "(torch.randn(1, 4, 6, 20),)",
-                "self.conv = nn.Conv2d(4, 8, 3)",
-            ),
-            # In three dimensions and without a batch, the pooling has one dimension less.
-            (
-                "return self.norm(self.conv(x))",
-                _IMAGE,
-                "self.conv, self.norm = nn.Conv2d(4, 8, 3), nn.LocalResponseNorm(3)",
-            ),
-            (
-                "y = nn.functional.max_pool2d(self.conv(x), 2)\n"
-                "return nn.functional.avg_pool2d(self.same(self.up(y)), 2)",
-                "(torch.randn(4, 8, 8),)",
-                "self.conv, self.up = nn.Conv2d(4, 8, 3), nn.ConvTranspose2d(8, 4, 2, 2)\n"
-                "self.same = nn.Conv2d(4, 4, 3, padding='same')",
-            ),
-            (
-                "y = nn.functional.max_pool1d(self.conv(x), 2)\nreturn nn.functional.avg_pool1d(self.up(y), 2)",
-                "(torch.randn(4, 16),)",
-                "self.conv, self.up = nn.Conv1d(4, 8, 3, padding='same'), nn.ConvTranspose1d(8, 4, 2, 2)",
-            ),
-            (
-                "return nn.functional.max_pool3d(x, 2), nn.functional.avg_pool3d(x, (2, 3, 2))",
-                "(torch.randn(1, 4, 4, 6, 6),)",
-                "",
-            ),
-            (
-                "return self.first(x), self.second(x)",
-                "(torch.randn(1, 4, 5, 6, 6),)",
-                "self.first = nn.Conv3d(4, 6, (2, 3, 3), (1, 2, 1), padding=1, dilation=(2, 1, 1), groups=2)\n"
-                "self.second = nn.Conv3d(4, 4, 2, 2, bias=False)",
-            ),
-            ("return self.cell(x, x1)", _STEP, "self.cell = nn.GRUCell(6, 8)"),
-            ("return self.cell(x, (x1, x1 + 0.5))", _STEP, "self.cell = nn.LSTMCell(6, 8)"),
-            (
-                "return self.cells(x)[0]",
-                "(torch.randn(1, 2, 6),)",
-                "self.cells = nn.GRU(6, 4, batch_first=True, bidirectional=True)",
-            ),
-            (
-                "return self.norm(x).square(), x.amin(2), -(-x).amax(2), x.min(1).values, x.std(2)",
-                _SEQUENCE,
-                "self.norm = nn.RMSNorm(12)",
-            ),
-            (
-                "y = torch.diff(x, prepend=x[..., :1], dim=-1)\n"
-                "return y, x.unfold(-1, 5, 3) * 2, x.unfold(1, 2, 1).detach() + 1",
-                _SEQUENCE,
-                "",
-            ),
-            (
-                "y = torch.hstack([x.swapaxes(1, 2), torch.lerp(x, -x, 0.3).swapaxes(1, 2)])\n"
-                "return nn.functional.normalize(y, dim=1)",
-                _SEQUENCE,
-                "",
-            ),
-        ]
+_LAYERS = """\
+self.conv, self.norm = nn.Conv2d(4, 4, 3, padding=1), nn.LayerNorm(12)
+self.up, self.pair = nn.ConvTranspose2d(4, 4, 2, 2), nn.ConvTranspose2d(2, 4, 2, 2)
+"""
+_PRELU = "nn.init.uniform_(self.act.weight, -0.5, {largest})"
+# What a network computes, its inputs if they are no image, and its layers if it has others than _LAYERS.
+_WHOLE: list[tuple[str, ...]] = [
+    # Parts of tensors, which Vela splits: it would compute with the channels of the whole.
+    ("return self.pair(x[:, 1:3])",),
+    ("return self.pair(x.chunk(2, 1)[0])",),
+    ("return torch.softmax(x.select(1, 2), 1)",),
+    ("return self.norm(x[:, :, 3:])",),
+    ("q, k = x[0].split(6, 2)\nreturn q @ k.transpose(1, 2)",),
+    # Both operands end up in the same memory.
+    ("y = torch.cat([x, -x], 1)\nreturn y * y.mean((2, 3), keepdim=True)",),
+    # Functions that become parts of tensors, which Vela writes to another offset.
+    ("return nn.functional.avg_pool2d(torch.sigmoid(self.conv(x)), 3, 2, 1)",),
+    ("return torch.cat([nn.functional.hardswish(self.conv(x)), x], 2)",),
+    ("return torch.stack([torch.softmax(self.conv(x), 1), x], 2)",),
+    ("return nn.functional.pad(torch.maximum(self.conv(x), x), (1, 1, 1, 1))",),
+    ("return nn.functional.pad(x @ x, (1, 1, 1, 1))",),
+    ("y = self.conv(x)\nreturn nn.functional.pad(y * y.mean((2, 3), keepdim=True), (1, 0, 0, 2))",),
+    # Operators that move elements are before the function.
+    ("return nn.functional.pad(torch.tanh(x).permute(0, 2, 3, 1), (1, 1, 1, 1))",),
+    # Layers that the quantizer does not know. Recurrent cells are for U85, whose slices Vela has had trouble with.
+    (
+        "y = self.pool(self.same(x))\nreturn self.average(self.up(nn.functional.max_pool1d(y, 2)))",
+        _SEQUENCE,
+        "self.same, self.pool = nn.Conv1d(4, 8, 4, padding='same'), nn.AvgPool1d(3, 1, 1)\n"
+        "self.up, self.average = nn.ConvTranspose1d(8, 4, 4, 2, 1), nn.AdaptiveAvgPool1d(2)",
     ),
-)
-def test_layers_that_the_quantizer_does_not_know(tmp_path: Path, forward: str, inputs: str, init: str) -> None:
-    # For recurrent cells, Vela has trouble with slices on U85.
-    npu = _U85 if "Cell" in init else _NPU
-    arguments = "x, x1" if "x1" in forward else "x"
-    result = _export(tmp_path, model_source(forward, inputs, init, arguments), npu=npu)
-    assert _delegates(result) == 1
-    assert not result.operators
-    _check_outputs(result, 0.1)
+    (
+        "return self.shuffle(self.norm(self.same(x)))",
+        _IMAGE,
+        "self.same, self.norm = nn.Conv2d(4, 8, (2, 4), padding='same', dilation=(1, 3)), "
+        "nn.InstanceNorm2d(8, affine=True)\nself.shuffle = nn.ChannelShuffle(2)",
+    ),
+    (
+        "y = nn.functional.mish(self.conv(nn.functional.softplus(x)))\n"
+        "return nn.functional.logsigmoid(y), nn.functional.softplus(y, 2)",
+        _IMAGE,
+        "self.conv = nn.Conv2d(4, 8, 3)",
+    ),
+    ("return self.conv(x.roll((1, -2), (2, 3))).roll(1), x.roll(0, 1) + 1", _IMAGE, "self.conv = nn.Conv2d(4, 8, 3)"),
+    # Groups of transposed convolutions, and one for each channel.
+    (
+        "return self.groups(x), self.channels(x), self.rows(x.flatten(2))",
+        "(torch.randn(1, 4, 5, 6),)",
+        "self.groups = nn.ConvTranspose2d(4, 6, 3, 2, 1, groups=2)\n"
+        "self.channels = nn.ConvTranspose2d(4, 4, 4, 2, 1, 0, 4)\n"
+        "self.rows = nn.ConvTranspose1d(4, 8, 4, 2, groups=4, bias=False)",
+    ),
+    # Strides larger than the NPU's.
+    (
+        "return self.rows(x).relu(), self.sound(x.flatten(2)), self.patches(x)",
+        "(torch.randn(1, 4, 6, 23),)",
+        "self.rows, self.sound = nn.Conv2d(4, 8, (3, 7), (2, 5), (1, 2)), nn.Conv1d(4, 8, 6, 4)\n"
+        "self.patches = nn.Conv2d(4, 8, 4, 4, bias=False)",
+    ),
+    (
+        "return nn.functional.max_pool2d(self.conv(x), (2, 6)), nn.functional.max_pool1d(x.flatten(2), 12)",
+        "(torch.randn(1, 4, 6, 20),)",
+        "self.conv = nn.Conv2d(4, 8, 3)",
+    ),
+    # In three dimensions and without a batch, the pooling has one dimension less.
+    ("return self.norm(self.conv(x))", _IMAGE, "self.conv, self.norm = nn.Conv2d(4, 8, 3), nn.LocalResponseNorm(3)"),
+    (
+        "y = nn.functional.max_pool2d(self.conv(x), 2)\nreturn nn.functional.avg_pool2d(self.same(self.up(y)), 2)",
+        "(torch.randn(4, 8, 8),)",
+        "self.conv, self.up = nn.Conv2d(4, 8, 3), nn.ConvTranspose2d(8, 4, 2, 2)\n"
+        "self.same = nn.Conv2d(4, 4, 3, padding='same')",
+    ),
+    (
+        "y = nn.functional.max_pool1d(self.conv(x), 2)\nreturn nn.functional.avg_pool1d(self.up(y), 2)",
+        "(torch.randn(4, 16),)",
+        "self.conv, self.up = nn.Conv1d(4, 8, 3, padding='same'), nn.ConvTranspose1d(8, 4, 2, 2)",
+    ),
+    (
+        "return nn.functional.max_pool3d(x, 2), nn.functional.avg_pool3d(x, (2, 3, 2))",
+        "(torch.randn(1, 4, 4, 6, 6),)",
+        "",
+    ),
+    (
+        "return self.first(x), self.second(x)",
+        "(torch.randn(1, 4, 5, 6, 6),)",
+        "self.first = nn.Conv3d(4, 6, (2, 3, 3), (1, 2, 1), padding=1, dilation=(2, 1, 1), groups=2)\n"
+        "self.second = nn.Conv3d(4, 4, 2, 2, bias=False)",
+    ),
+    ("return self.cell(x, x1)", _STEP, "self.cell = nn.GRUCell(6, 8)"),
+    ("return self.cell(x, (x1, x1 + 0.5))", _STEP, "self.cell = nn.LSTMCell(6, 8)"),
+    (
+        "return self.cells(x)[0]",
+        "(torch.randn(1, 2, 6),)",
+        "self.cells = nn.GRU(6, 4, batch_first=True, bidirectional=True)",
+    ),
+    (
+        "return self.norm(x).square(), x.amin(2), -(-x).amax(2), x.min(1).values, x.std(2)",
+        _SEQUENCE,
+        "self.norm = nn.RMSNorm(12)",
+    ),
+    (
+        "y = torch.diff(x, prepend=x[..., :1], dim=-1)\n"
+        "return y, x.unfold(-1, 5, 3) * 2, x.unfold(1, 2, 1).detach() + 1",
+        _SEQUENCE,
+        "",
+    ),
+    (
+        "y = torch.hstack([x.swapaxes(1, 2), torch.lerp(x, -x, 0.3).swapaxes(1, 2)])\n"
+        "return nn.functional.normalize(y, dim=1)",
+        _SEQUENCE,
+        "",
+    ),
+    # Views that are moved for all that reads them.
+    # Means of several dimensions that a view makes one, and of those that it makes of channels.
+    ("return torch.log_softmax(self.conv(x).flatten(2).mean(-1), -1)", _IMAGE, "self.conv = nn.Conv2d(4, 4, 3)"),
+    ("return nn.functional.pixel_shuffle(x * 2, 2).mean((2, 3))", "(torch.randn(1, 8, 4, 3),)", ""),
+    # A view's result is read both directly and in another order.
+    (
+        "y = self.conv(x.unsqueeze(-1))\n"
+        "return self.back(torch.sigmoid(self.linear(self.norm(y).transpose(1, 2))).transpose(1, 2) * y)",
+        "(torch.randn(1, 12),)",
+        "self.conv, self.back, self.linear = nn.Conv1d(12, 8, 1), nn.Conv1d(8, 12, 1), nn.Linear(8, 8)\n"
+        "self.norm = nn.GroupNorm(1, 8)",
+    ),
+    # Boxes of a detector: parts of five dimensions.
+    (
+        "y = self.conv(x).view(1, 3, 6, 4, 4).permute(0, 1, 3, 4, 2).sigmoid()\n"
+        "return torch.cat([y[..., :2] * 2 + self.grid, (y[..., 2:4] * 2) ** 2, y[..., 4:]], -1).view(1, -1, 6)",
+        "(torch.randn(1, 4, 4, 4),)",
+        "self.conv, self.grid = nn.Conv2d(4, 18, 1), nn.Buffer(torch.randn(1, 1, 4, 4, 2))",
+    ),
+    # Functions and activations that other layers read.
+    ("return self.conv(self.act(self.conv(x)))", _IMAGE, "self.act = nn.PReLU()"),
+    ("return self.act(self.conv(x))", _IMAGE, f"self.act = nn.PReLU(4)\n{_PRELU.format(largest=1)}"),
+    # Above 1 it is no maximum.
+    ("return self.act(self.conv(x))", _IMAGE, f"self.act = nn.PReLU(4)\n{_PRELU.format(largest=3)}"),
+    ("return self.act(x.mean((2, 3)))", _IMAGE, f"self.act = nn.PReLU(4)\n{_PRELU.format(largest=3)}"),
+    ("return -self.conv(x)",),
+    # Functions whose results PyTorch computes in floating point, before a pooling.
+    ("return nn.functional.avg_pool2d(torch.tanh(self.conv(x)), 2)",),
+    ("return nn.functional.avg_pool2d(torch.sigmoid(x), 3, 2)",),
+    ("return nn.functional.adaptive_avg_pool2d(torch.exp(self.conv(x)), 2)",),
+    # Pixels that are read several times.
+    ("return self.conv(nn.functional.interpolate(torch.relu(self.conv(x)), scale_factor=2))",),
+    ("return torch.cat([nn.functional.interpolate(x.mean((2, 3), True), (12, 12)), self.conv(x)], 1)",),
+    # A constant that a function is computed of.
+    ("return self.conv(x) * torch.exp(self.conv.weight[:, 0, 0, 0].reshape(1, 4, 1, 1))",),
+    # A ReLU's result shares scale and zero point with tensors that have negative numbers.
+    ("y = torch.relu(self.conv(x))\nreturn torch.cat([self.up(y), y.repeat(1, 1, 2, 2)], 1)",),
+    ("return torch.cat([self.conv(x), nn.functional.relu6(self.conv(x))], 1)",),
+    ("return torch.cat([self.conv(x), nn.functional.hardtanh(self.conv(x))], 1)",),
+    # Constants in the order in which the NPU reads them; Vela's commands for U55 would transpose them in flash.
+    ("return self.conv(x) * self.image", _IMAGE, "self.image = nn.Parameter(torch.randn(4, 12, 12))"),
+    ("return self.conv(x + self.image)", _IMAGE, "self.image = nn.Parameter(torch.randn(1, 1, 12, 12))"),
+    (
+        "return self.conv(torch.cat([x[:, 1:], self.image], 1))",
+        _IMAGE,
+        "self.image = nn.Parameter(torch.randn(1, 1, 12, 12))",
+    ),
+    ("return torch.maximum(self.conv(x), self.image)", _IMAGE, "self.image = nn.Parameter(torch.randn(1, 4, 12, 12))"),
+    ("y = x.new_zeros(1, 4, 12, 12)\nreturn self.conv(x) * y + x",),
+]
+
+
+@pytest.mark.parametrize("network", _sampled(_WHOLE), ids=lambda network: network[0].rpartition("return ")[2])
+def test_a_delegate_of_the_whole(tmp_path: Path, network: tuple[str, ...]) -> None:
+    """Also an operator that ExecuTorch or Vela can't take as it is becomes part of the one delegate."""
+    forward, inputs, init = (*network, *(_IMAGE, "")[len(network) - 1 :])
+    source = model_source(forward, inputs, _LAYERS + init, "x, x1" if "x1" in forward else "x")
+    _check_whole(_export(tmp_path, source, npu=_U85 if "Cell" in init else _NPU), 0.1)
 
 
 @pytest.mark.parametrize("npu", [_NPU, *by_hand([_U85])])
@@ -508,41 +508,7 @@ sound = self.sound(x.flatten(2))
 convolutions = self.patches(x), self.rows(x), self.skips(x), self.groups(x), self.channels(x), sound
 return *convolutions, torch.cat([sound.amax(-1), sound.amin(-1)], 1), nn.functional.pad(x, (1, -2, 0, -1)) + 1"""
     result = _export(tmp_path, model_source(forward, "(torch.randn(1, 4, 12, 13),)", init), npu=npu)
-    assert _delegates(result) == 1
-    assert not result.operators
-    _check_outputs(result, 0.1)
-
-
-@pytest.mark.parametrize(
-    ("forward", "inputs", "init"),
-    [
-        # Means of several dimensions that a view makes one, and of those that it makes of channels.
-        ("return torch.log_softmax(self.conv(x).flatten(2).mean(-1), -1)", _IMAGE, "self.conv = nn.Conv2d(4, 4, 3)"),
-        ("return nn.functional.pixel_shuffle(x * 2, 2).mean((2, 3))", "(torch.randn(1, 8, 4, 3),)", ""),
-        # A view's result is read both directly and in another order.
-        (
-            "y = self.conv(x.unsqueeze(-1))\n"
-            "return self.back(torch.sigmoid(self.linear(self.norm(y).transpose(1, 2))).transpose(1, 2) * y)",
-            "(torch.randn(1, 12),)",
-            "self.conv, self.back, self.linear = nn.Conv1d(12, 8, 1), nn.Conv1d(8, 12, 1), nn.Linear(8, 8)\n"
-            "self.norm = nn.GroupNorm(1, 8)",
-        ),
-        # Boxes of a detector: parts of five dimensions.
-        (
-            "y = self.conv(x).view(1, 3, 6, 4, 4).permute(0, 1, 3, 4, 2).sigmoid()\n"
-            "return torch.cat([y[..., :2] * 2 + self.grid, (y[..., 2:4] * 2) ** 2, y[..., 4:]], -1).view(1, -1, 6)",
-            "(torch.randn(1, 4, 4, 4),)",
-            "self.conv, self.grid = nn.Conv2d(4, 18, 1), nn.Buffer(torch.randn(1, 1, 4, 4, 2))",
-        ),
-    ],
-    ids=["mean", "pixels", "readers", "boxes"],
-)
-def test_views_are_moved_for_all_that_reads_them(tmp_path: Path, forward: str, inputs: str, init: str) -> None:
-    """ExecuTorch's passes move them, and shapes stay correct."""
-    result = _export(tmp_path, model_source(forward, inputs, init))
-    assert _delegates(result) == 1
-    assert not result.operators
-    _check_outputs(result, 0.1)
+    _check_whole(result, 0.1)
 
 
 def test_what_is_joined_with_larger_numbers_has_steps_of_its_own(tmp_path: Path) -> None:
@@ -578,45 +544,6 @@ def test_one_of_several_results_is_joined_with_larger_numbers(forward: str) -> N
     isolate_concat_scales(program, [sample], State({}))
     parted = [node for node in program.graph.nodes if node.target == torch.ops.aten.mul.Tensor and node.args[1] == 1.0]
     assert len(parted) == 1
-
-
-_PRELU = "nn.init.uniform_(self.act.weight, -0.5, {largest})"
-
-
-@pytest.mark.parametrize(
-    ("forward", "init"),
-    _sampled(
-        [
-            ("return self.conv(self.act(self.conv(x)))", "self.act = nn.PReLU()"),
-            ("return self.act(self.conv(x))", f"self.act = nn.PReLU(4)\n{_PRELU.format(largest=1)}"),
-            # Above 1 it is no maximum.
-            ("return self.act(self.conv(x))", f"self.act = nn.PReLU(4)\n{_PRELU.format(largest=3)}"),
-            ("return self.act(x.mean((2, 3)))", f"self.act = nn.PReLU(4)\n{_PRELU.format(largest=3)}"),
-            ("return -self.conv(x)", ""),
-            # Functions whose results PyTorch computes in floating point, before a pooling.
-            ("return nn.functional.avg_pool2d(torch.tanh(self.conv(x)), 2)", ""),
-            ("return nn.functional.avg_pool2d(torch.sigmoid(x), 3, 2)", ""),
-            ("return nn.functional.adaptive_avg_pool2d(torch.exp(self.conv(x)), 2)", ""),
-            # Pixels that are read several times.
-            ("return self.conv(nn.functional.interpolate(torch.relu(self.conv(x)), scale_factor=2))", ""),
-            ("return torch.cat([nn.functional.interpolate(x.mean((2, 3), True), (12, 12)), self.conv(x)], 1)", ""),
-            # A constant that a function is computed of.
-            ("return self.conv(x) * torch.exp(self.conv.weight[:, 0, 0, 0].reshape(1, 4, 1, 1))", ""),
-            # A ReLU's result shares scale and zero point with tensors that have negative numbers.
-            ("y = torch.relu(self.conv(x))\nreturn torch.cat([self.up(y), y.repeat(1, 1, 2, 2)], 1)", ""),
-            ("return torch.cat([self.conv(x), nn.functional.relu6(self.conv(x))], 1)", ""),
-            ("return torch.cat([self.conv(x), nn.functional.hardtanh(self.conv(x))], 1)", ""),
-        ]
-    ),
-)
-def test_a_delegate_of_the_whole(tmp_path: Path, forward: str, init: str) -> None:
-    init = f"self.conv, self.up = nn.Conv2d(4, 4, 3, padding=1), nn.ConvTranspose2d(4, 4, 2, 2)\n{init}"
-    result = _export(tmp_path, model_source(forward, _IMAGE, init))
-    assert _delegates(result) == 1
-    assert not result.operators
-    (output,), eager = result.manifest["outputs"], result.golden["eager_0"]
-    values = (result.golden["output_0"].astype(numpy.float64) - output["zero_point"]) * output["scale"]
-    assert numpy.abs(values - eager).max() < 0.06 * numpy.abs(eager).max()
 
 
 @pytest.mark.parametrize(
@@ -662,9 +589,7 @@ def test_resampling_takes_the_pixels_that_pytorch_takes(tmp_path: Path, options:
     forward = f"return self.conv(nn.functional.interpolate(self.conv(x), {options}))"
     result = _export(tmp_path, model_source(forward, _IMAGE, "self.conv = nn.Conv2d(4, 4, 3)"), npu=_U85)
     assert any("stays on the core: upsample" in line for line in result.said)
-    (output,), eager = result.manifest["outputs"], result.golden["eager_0"]
-    values = (result.golden["output_0"].astype(numpy.float64) - output["zero_point"]) * output["scale"]
-    assert numpy.abs(values - eager).max() < 0.05 * numpy.abs(eager).max()
+    _check_outputs(result)
 
 
 def test_operators_of_the_core_get_the_order_that_they_take(tmp_path: Path) -> None:
@@ -673,14 +598,8 @@ def test_operators_of_the_core_get_the_order_that_they_take(tmp_path: Path) -> N
         "return self.conv(y)"
     )
     result = _export(tmp_path, model_source(forward, _IMAGE, "self.conv = nn.Conv2d(4, 4, 3)"))
-    plan = deserialize_pte_binary(result.program).program.execution_plan[0]
-    name = next(index for index, each in enumerate(plan.operators) if each.name == "aten::_upsample_bilinear2d_aa")
-    calls = [
-        each.instr_args for each in plan.chains[0].instructions if getattr(each.instr_args, "op_index", -1) == name
-    ]
-    for call in calls:
-        for place in (call.args[0], call.args[-1]):
-            assert plan.values[place].val.dim_order == [0, 1, 2, 3]
+    ((first, *_, last),) = result.calls("aten::_upsample_bilinear2d_aa")
+    assert first.dim_order == last.dim_order == [0, 1, 2, 3]
 
 
 _BETWEEN = (
@@ -739,9 +658,7 @@ def test_what_vela_compiles_wrong(
     assert note.startswith(place) and reason in note and "\n" not in note
     assert len(attempts) <= 10
     assert not any("what the NPU can't take computes in floating point" in line for line in result.said)
-    (output,), eager = result.manifest["outputs"], result.golden["eager_0"]
-    values = (result.golden["output_0"].astype(numpy.float64) - output["zero_point"]) * output["scale"]
-    assert numpy.abs(values - eager).max() < 0.05 * numpy.abs(eager).max()
+    _check_outputs(result)
 
 
 def test_all_that_vela_compiles_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -760,33 +677,6 @@ def test_all_that_vela_compiles_wrong(tmp_path: Path, monkeypatch: pytest.Monkey
     assert _delegates(result) == 0
     assert len(attempts) < 12
     assert all("reaches beyond its memory: bus error" in note for note in _left_to_the_core(result))
-
-
-@pytest.mark.parametrize(
-    ("forward", "init"),
-    _sampled(
-        [
-            ("return self.conv(x) * self.image", "self.image = nn.Parameter(torch.randn(4, 12, 12))"),
-            ("return self.conv(x + self.image)", "self.image = nn.Parameter(torch.randn(1, 1, 12, 12))"),
-            (
-                "return self.conv(torch.cat([x[:, 1:], self.image], 1))",
-                "self.image = nn.Parameter(torch.randn(1, 1, 12, 12))",
-            ),
-            ("return torch.maximum(self.conv(x), self.image)", "self.image = nn.Parameter(torch.randn(1, 4, 12, 12))"),
-            ("y = x.new_zeros(1, 4, 12, 12)\nreturn self.conv(x) * y + x", ""),
-        ]
-    ),
-)
-@pytest.mark.parametrize("io", ["int8", *by_hand(["int16"])])
-def test_images_that_are_constants(tmp_path: Path, forward: str, init: str, io: str) -> None:
-    """The constants have the order in which the NPU reads them; Vela's commands for U55 would transpose them in flash.
-    """
-    result = _export(tmp_path, model_source(forward, _IMAGE, f"self.conv = nn.Conv2d(4, 4, 3, padding=1)\n{init}"), io)
-    assert _delegates(result) == 1
-    assert not result.operators
-    (output,), eager = result.manifest["outputs"], result.golden["eager_0"]
-    values = (result.golden["output_0"].astype(numpy.float64) - output["zero_point"]) * output["scale"]
-    assert numpy.abs(values - eager).max() < 0.05 * numpy.abs(eager).max()
 
 
 @pytest.mark.parametrize(
@@ -824,9 +714,7 @@ def test_linear_layers_of_the_core(
     assert reasons <= {"no linear layers", "what it reads is in floating point"}
     assert result.operators["cortex_m::quantized_conv2d"] >= 1
     assert not any("linear" in name or "dequantize" in name for name in result.operators)
-    (output,), eager = result.manifest["outputs"], result.golden["eager_0"]
-    values = (result.golden["output_0"].astype(numpy.float64) - output["zero_point"]) * output["scale"]
-    assert numpy.abs(values - eager).max() < 0.05 * numpy.abs(eager).max()
+    _check_outputs(result)
 
 
 def test_memory_that_is_not_there(tmp_path: Path) -> None:
@@ -848,7 +736,7 @@ def test_integers_stay_what_they_are(tmp_path: Path) -> None:
     )
     assert _delegates(result) == 1
     assert result.golden["input_0"].dtype == numpy.int64
-    assert (result.golden["output_0"] == result.golden["eager_0"]).mean() > 0.7
+    _check_outputs(result)
 
 
 # The second one, of many more operators, in `ethos_u_every_form_test` only.
@@ -876,9 +764,7 @@ def test_a_layer_that_executorch_cannot_lower(tmp_path: Path, monkeypatch: pytes
     (note,) = _left_to_the_core(result)
     assert note.startswith("avg_pool2d in int8: my_model.py:12: ExecuTorch takes it for ethos-u55-128 and can't")
     assert "Unsupported input" in note and "\n" not in note
-    (output,), eager = result.manifest["outputs"], result.golden["eager_0"]
-    values = (result.golden["output_0"].astype(numpy.float64) - output["zero_point"]) * output["scale"]
-    assert numpy.abs(values - eager).max() < 0.05 * numpy.abs(eager).max()
+    _check_outputs(result)
 
 
 def test_many_layers_that_executorch_cannot_lower(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -915,14 +801,7 @@ def test_places_of_maxima(tmp_path: Path) -> None:
     assert _delegates(result) == 1
     assert {"aten::argmax", "aten::argmin"} <= result.operators.keys()
     assert not {"aten::max", "aten::min", "aten::amax", "aten::amin"} & result.operators.keys()
-    for index, output in enumerate(result.manifest["outputs"]):
-        values, eager = (result.golden[f"{kind}_{index}"].astype(numpy.float64) for kind in ("output", "eager"))
-        if "scale" in output:
-            values = (values - output["zero_point"]) * output["scale"]
-            assert numpy.abs(values - eager).max() < 0.05 * numpy.abs(eager).max()
-        else:
-            # Of equal int8 elements, the first one wins.
-            assert (values == eager).mean() > 0.8
+    _check_outputs(result)
 
 
 def test_places_of_a_pooling(tmp_path: Path) -> None:
@@ -956,9 +835,7 @@ def test_poolings_of_larger_strides_than_the_npu_has(tmp_path: Path, pools: tupl
     forward = "return " + ", ".join(f"nn.functional.{pool}" for pool in pools)
     # Averages have the input's scale, in which averages around 0 would be a few integers only.
     result = _export(tmp_path, model_source(forward, "(torch.rand(1, 4, 16, 17) - 0.25,)"), npu=npu)
-    assert _delegates(result) == 1
-    assert not result.operators
-    _check_outputs(result)
+    _check_whole(result)
 
 
 def test_an_input_that_nothing_reads(tmp_path: Path) -> None:
@@ -997,9 +874,7 @@ def test_what_vela_refuses(tmp_path: Path, forward: str) -> None:
     note = _left_to_the_core(result)[0]
     assert note.startswith("convolution in floating point: up (ConvTranspose2d) at my_model.py:")
     assert "Vela can't compile it for ethos-u55-128: " in note
-    (output,), eager = result.manifest["outputs"], result.golden["eager_0"]
-    values = result.golden["output_0"].astype(numpy.float64) * output["scale"]
-    assert numpy.abs(values - eager).max() < 0.02 * numpy.abs(eager).max()
+    _check_outputs(result, 0.02)
 
 
 def test_what_ends_vela(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,5 @@
 """Executes commands that Vela compiled on the model of the NPU."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 

@@ -1,8 +1,6 @@
 """Reports Vela's estimates of a program: cycles, multiply-accumulates and memory by layer, and operators on the core.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Checks the memory accesses and results of Vela's commands against the TOSA reference model, on the golden inputs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import Path
 

@@ -6,8 +6,6 @@ those that the passes don't know (hardshrink) or an NPU can't compute (compariso
 any function.
 """
 
-from __future__ import annotations
-
 import contextlib
 import copy
 from collections.abc import Callable, Iterator

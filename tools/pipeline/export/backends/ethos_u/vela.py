@@ -1,7 +1,5 @@
 """Calls Vela as ExecuTorch's Ethos-U backend does, and records its estimates for each subgraph."""
 
-from __future__ import annotations
-
 import contextlib
 import csv
 import tempfile

@@ -1,7 +1,5 @@
 """Exports a model to VGF, in floating point or int8."""
 
-from __future__ import annotations
-
 from tools.pipeline.export.backends.arm import delegates
 from tools.pipeline.export.backends.request import LoweredModel, LoweringRequest
 from tools.pipeline.export.backends.vgf import lower

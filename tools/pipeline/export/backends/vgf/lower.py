@@ -1,7 +1,5 @@
 """Lowers a model to VGF, Arm's container of SPIR-V graphs for Vulkan: in floating point, or quantized to int8."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

@@ -1,7 +1,5 @@
 """Tests the export to VGF: delegates, and operators that stay on portable kernels with the reasons."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import sys
@@ -184,13 +182,11 @@ def test_zero_points_have_the_bits_that_the_kernel_reads(tmp_path: Path, monkeyp
         raise RuntimeError("no")
 
     monkeypatch.setattr(lower.vgf_backend, "vgf_compile", refuse)
-    plan = _program(_export(tmp_path, "return self.second(self.first(x))")).execution_plan[0]
-    name = "quantized_decomposed::dequantize_per_channel"
-    index = next(index for index, operator in enumerate(plan.operators) if operator.name == name)
-    calls = [each.instr_args for each in plan.chains[0].instructions if each.instr_args.op_index == index]
+    result = _export(tmp_path, "return self.second(self.first(x))")
+    calls = result.calls("quantized_decomposed::dequantize_per_channel")
     # Weights and biases are dequantized per channel.
     assert len(calls) == 4
-    assert all(plan.values[call.args[2]].val.scalar_type == ScalarType.LONG for call in calls)
+    assert all(call[2].scalar_type == ScalarType.LONG for call in calls)
 
 
 @pytest.mark.parametrize("io", ["float32", "int8"])

@@ -4,8 +4,6 @@ Three-dimensional pooling becomes a two-dimensional one and a one-dimensional on
 order of equal elements and treats NaN as the largest value.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from typing import Any

@@ -4,8 +4,6 @@ Each step of an elimination is unrolled, so that a program grows with the size o
 number. A singular matrix, for which PyTorch raises an error, gives infinities and NaN.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

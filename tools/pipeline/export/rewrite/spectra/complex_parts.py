@@ -1,8 +1,6 @@
 """Rewrites operators on complex tensors as real operators on real and imaginary parts, with PyTorch's decompositions.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 

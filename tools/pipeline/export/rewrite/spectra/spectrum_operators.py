@@ -9,8 +9,6 @@ frame begins `pad` samples before the signal. `pad` samples before and after it 
 all further ones are zero. `roots` is the result of fft_roots(), and the last result is scratch memory.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 
@@ -76,10 +74,6 @@ def fft_work(size: int) -> int:
 
 def _work(signal: Tensor, size: int) -> Tensor:
     return signal.new_empty(fft_work(size), dtype=torch.float32)
-
-
-def _frequencies(size: int, onesided: bool) -> int:
-    return size // 2 + 1 if onesided else size
 
 
 def _spectra(
@@ -157,41 +151,6 @@ def _filtered_spectrogram(
     for row, (first, length), values in zip(filters, bands.tolist(), weights.split(bands[:, 1].tolist()), strict=True):
         row[first : first + length] = values
     return _in_order(filters @ _absolute(spectra, squared), frames_first), _work(self, size)
-
-
-@torch.library.register_fake("torch_fusion::stft", lib=_library)
-def _fake_stft(
-    self: Tensor,
-    window: Tensor | None,
-    roots: Tensor,
-    size: int,
-    hop: int,
-    pad: int,
-    reflect: bool,
-    count: int,
-    onesided: bool,
-) -> tuple[Tensor, Tensor]:
-    shape = (self.shape[0], _frequencies(size, onesided), count, 2)
-    return self.new_empty(shape, dtype=torch.float32), _work(self, size)
-
-
-@torch.library.register_fake("torch_fusion::spectrogram", lib=_library)
-def _fake_spectrogram(
-    self: Tensor,
-    window: Tensor | None,
-    roots: Tensor,
-    size: int,
-    hop: int,
-    pad: int,
-    reflect: bool,
-    count: int,
-    onesided: bool,
-    squared: bool,
-    frames_first: bool,
-) -> tuple[Tensor, Tensor]:
-    bins = _frequencies(size, onesided)
-    shape = (self.shape[0], count, bins) if frames_first else (self.shape[0], bins, count)
-    return self.new_empty(shape, dtype=torch.float32), _work(self, size)
 
 
 @torch.library.register_fake("torch_fusion::filtered_spectrogram", lib=_library)

@@ -4,8 +4,6 @@ Of Python's packages the package index that pip uses here is asked, as far as it
 security suite of the mirror that apt uses here.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import lzma
@@ -19,7 +17,7 @@ from http.client import HTTPException
 
 from pip._internal.commands import create_command
 
-from third_party.packages import DEBIAN, PYPI, Package, add_locks, packages
+from tools.commands.packages.packages import DEBIAN, PYPI, Package, add_locks, packages
 from tools.quiet.console import printable
 from tools.quiet.tool import run_tool
 

@@ -3,8 +3,6 @@
 They come from the locks of Python packages, the pins of npm packages, and what repositories took of Debian's packages.
 """
 
-from __future__ import annotations
-
 import argparse
 import hashlib
 import importlib.metadata

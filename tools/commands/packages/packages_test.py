@@ -1,7 +1,5 @@
 """The list of what builds fetch has each package once; an audit finds advisories, or says what was not asked."""
 
-from __future__ import annotations
-
 import json
 import lzma
 from email.message import Message
@@ -10,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from third_party import packages
-from third_party.audit import debian_findings, python_findings
-from third_party.packages import DEBIAN, PYPI, Package, licence, merged, python_packages, taken_packages
+from tools.commands.packages import packages
+from tools.commands.packages.audit import debian_findings, python_findings
+from tools.commands.packages.packages import DEBIAN, PYPI, Package, licence, merged, python_packages, taken_packages
 
 _DIGEST = "0123456789abcdef" * 4
 _OLD = Package("libssl3", "3.0.20-1~deb12u2", "NOASSERTION", "", DEBIAN, ("python3_11",), (_DIGEST,))
