@@ -28,7 +28,7 @@ def shared_restore(rctx, name, decisive):
 
     Args:
       rctx: The repository rule's context.
-      name: What the entry is, for those who look into the cache.
+      name: The entry's description, for those who look into the cache.
       decisive: List of strings, all that decides the content: versions, hashes, texts of scripts.
 
     Returns:

@@ -2,7 +2,7 @@
 
 Two sources, one layout:
 - `debian`: Debian's packages, each pinned by version and sha256, because compiler and C library decide the bytes of an image.
-- `release`: Arm's own archive. Used away from Debian and on machines other than x86-64. Not tested: the machines
+- `release`: Arm's own archive. It is used away from Debian and on machines other than x86-64. Not tested: the machines
   this was developed on cannot fetch it. Both are GCC 12.2.1, but not the same build: their images differ by some bytes.
 
 The environment variable TORCH_FUSION_ARM_GNU_TOOLCHAIN=debian|release forces one
@@ -16,7 +16,7 @@ load("//third_party/debian:debian.bzl", "DEBIAN_ENVIRON", "debian_available", "d
 
 _GCC_VERSION = "12.2.1"
 
-# name=version: sha256, of amd64 in Debian 12. The libraries are what the compiler itself is linked with.
+# name=version: sha256, of amd64 in Debian 12. The compiler itself is linked with the libraries.
 _DEBIAN_PACKAGES = {
     "binutils-arm-none-eabi=2.40-2+18+b1": "c8f9da2a434366bfe5a66a8267cb3b1df028f1d95278715050c222b43e1c221c",
     "gcc-arm-none-eabi=15:12.2.rel1-1": "2bbd4f4145e9a3669f58ddab6a3190b768949f07cc444d23e98743d905f83e16",
@@ -36,7 +36,7 @@ _LIBSTDCXX_PACKAGES = {
     "libstdc++-arm-none-eabi-newlib=15:12.2.rel1-1+23": "9d5b31c174f71733b933e3b6b152f172ae2b0dbc2cabc5ea949212568ce4dbce",
 }
 
-# Arm's archive by machine: name in the URL, sha256.
+# Arm's archive has, by machine, a name in the URL and a sha256.
 _RELEASES = {
     "aarch64": ("aarch64", "7ee332f7558a984e239e768a13aed86c6c3ac85c90b91d27f4ed38d7ec6b3e8c"),
     "amd64": ("x86_64", "84be93d0f9e96a15addd490b6e237f588c641c8afdf90e7610a628007fc96867"),
@@ -48,7 +48,7 @@ _RELEASE_URL = "https://developer.arm.com/-/media/Files/downloads/gnu/12.2.rel1/
 # The variants of the C and C++ libraries that cores use. The others are two thirds of the toolchain's size.
 _MULTILIBS = sorted({core.multilib: None for core in CORES.values()})
 
-# The variants for firmware projects of users' own that link by `softfp`, as Mbed OS does. No image has them.
+# Firmware projects of users' own that link by `softfp`, as Mbed OS does, use these variants. No image has them.
 _SOFTFP_MULTILIBS = softfp_multilibs()
 _SOFTFP_PACKAGES = {
     package: digest
@@ -56,13 +56,14 @@ _SOFTFP_PACKAGES = {
     if package.split("=")[0] in ["gcc-arm-none-eabi", "libnewlib-arm-none-eabi"]
 }
 
-# By the name that Bazel knows them by. Those of GCC's read the objects of link-time optimization, which hold no machine code.
+# These are Bazel's names of the tools. GCC's own read the objects of link-time optimization, which hold no machine
+# code.
 _TOOLS = {tool: tool for tool in ["addr2line", "cpp", "gcc", "gcov", "ld", "objcopy", "objdump", "readelf", "size", "strip"]} | {
     "ar": "gcc-ar",
     "nm": "gcc-nm",
 }
 
-# Of a firmware project of a user's own, which starts them by the names that they have everywhere.
+# A firmware project of a user's own starts these by the names that they have everywhere.
 _PROGRAMS = "bin"
 
 # Actions start the tools by paths relative to the execution root, so the root of this repository is in $0. The variable
@@ -134,7 +135,7 @@ def _execute(rctx, arguments, environment = {}):
     if result.return_code:
         fail("{}: {} failed.\n{}{}".format(rctx.name, arguments[0], result.stdout, result.stderr))
 
-# What of Debian's packages isn't needed to build.
+# Nothing needs these of Debian's packages to build.
 _EXCLUDE = ["./etc", "./usr/share", "*/plugin", "*-gdb.py", "*/bfd-plugins", "*-lto-dump"]
 
 def _fetch_debian(rctx):
@@ -153,7 +154,7 @@ def _fetch_debian(rctx):
     headers = "usr/lib/arm-none-eabi/include"
     libraries = "usr/lib/arm-none-eabi/lib"
 
-    # Where GCC looks for newlib; on a machine where the packages are installed Debian's alternatives make links there.
+    # GCC looks for newlib there; on a machine where the packages are installed Debian's alternatives make links there.
     _execute(rctx, ["mv", "usr/include/newlib", headers])
     _execute(rctx, ["mv", "usr/lib/arm-none-eabi/newlib", libraries])
     _delete_other_multilibs(rctx, gcc, libraries, "{}/c++/{}/arm-none-eabi".format(headers, _GCC_VERSION))
@@ -274,7 +275,7 @@ cc_library(
     target_compatible_with = ["@platforms//os:none"],
 )
 
-# For GCC's option -B, which looks for the variant itself.
+# This is for GCC's option -B, which looks for the variant itself.
 filegroup(
     name = "files",
     srcs = glob(["thumb/**"], allow_empty = True),
@@ -326,7 +327,7 @@ package(default_visibility = ["//visibility:public"])
 
 exports_files(["taken.txt"])
 
-# For GCC's option -B, which looks for the variant itself.
+# This is for GCC's option -B, which looks for the variant itself.
 filegroup(
     name = "files",
     srcs = glob(["thumb/**"], allow_empty = True),

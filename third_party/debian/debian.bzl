@@ -1,13 +1,13 @@
 """Debian packages for repository rules: downloaded, verified and unpacked privately by the host's own apt.
 
-Nothing on the host changes and root is not needed: apt gets a configuration of its own, in which every directory lies in
-the repository being fetched. The mirror is the one that the host already uses; the archive's signature is checked against
-Debian's keyring. One repository per suite (`debian_suite`) holds the package index, so that it is downloaded once.
+Nothing on the host changes and root is not needed: apt gets a configuration of its own, in which every directory is in
+the repository being fetched. The mirror is the one that the host already uses; the archive's signature is checked
+against Debian's keyring. One repository per suite (`debian_suite`) holds the package index, so that it is downloaded once.
 
-A mirror keeps only the newest version of a package. What it has no longer is looked for on a snapshot mirror, if the user
-names one in TORCH_FUSION_DEBIAN_SNAPSHOT. TORCH_FUSION_TAKEN names a file made by `//third_party:taken`: then exactly the
-versions it lists are taken. Both are variables of the environment or of --repo_env; a rule that calls this has
-`DEBIAN_ENVIRON` in its `environ`.
+A mirror keeps only the newest version of a package. Packages that it has no longer are looked for on a snapshot mirror,
+if the user names one in TORCH_FUSION_DEBIAN_SNAPSHOT. TORCH_FUSION_TAKEN names a file made by `//third_party:taken`:
+then exactly the versions it lists are taken. Both are variables of the environment or of --repo_env; a rule that calls
+this has `DEBIAN_ENVIRON` in its `environ`.
 """
 
 DEBIAN_ENVIRON = ["TORCH_FUSION_DEBIAN_SNAPSHOT", "TORCH_FUSION_TAKEN"]
@@ -65,7 +65,7 @@ def _run(rctx, arguments, what, environment = {}, working_directory = ""):
 def _find_mirrors(rctx):
     """The mirrors in the host's apt sources that may be Debian's, the likeliest first."""
 
-    # What an update would fetch. `apt-get indextargets` lists only what one has fetched.
+    # An update would fetch these. `apt-get indextargets` lists only what one has fetched.
     listing = rctx.execute(["apt-get", "--print-uris", "update"])
     likely, others = [], []
     for line in listing.stdout.splitlines():
@@ -144,7 +144,7 @@ Away from Debian, or where no mirror of apt's has the suite, as on Ubuntu, `mirr
 )
 
 def debian_available(rctx, suite):
-    """Whether Debian's packages can be had on this machine. Fetches the package index.
+    """Returns whether Debian's packages can be had on this machine. Fetches the package index.
 
     Args:
       rctx: The repository rule's context.
@@ -153,7 +153,7 @@ def debian_available(rctx, suite):
     return bool(rctx.read(rctx.path(Label(suite))))
 
 def debian_multiarch(rctx):
-    """Debian's name of the machine's architecture in library paths, e.g. "x86_64-linux-gnu".
+    """Returns Debian's name of the machine's architecture in library paths, e.g. "x86_64-linux-gnu".
 
     Args:
       rctx: The repository rule's context.
@@ -162,7 +162,7 @@ def debian_multiarch(rctx):
     return {"amd64": "x86_64", "arm64": "aarch64", "i386": "i386"}.get(architecture, architecture) + "-linux-gnu"
 
 def debian_held(rctx):
-    """What the user holds this repository to: a list of "NAME=VERSION SHA256", empty if that is nothing.
+    """Returns the packages that the user holds this repository to: a list of "NAME=VERSION SHA256", empty for none.
 
     Args:
       rctx: The repository rule's context.
@@ -248,7 +248,7 @@ def debian_unpack(rctx, suite, packages, sha256 = {}, exclude = [], dependencies
       allow_fail: Whether to return when the packages can't be had, instead of failing.
 
     Returns:
-      A struct: `error`, None or what went wrong; `taken`, a list of "NAME=VERSION SHA256".
+      A struct: `error`, None or the failure; `taken`, a list of "NAME=VERSION SHA256".
     """
     held = debian_held(rctx)
     if held:
@@ -285,7 +285,7 @@ for deb in _debian/archives/*.deb; do
 done
 # Packages from before the merged /usr put libraries into /lib.
 if [ -d lib ]; then cp -a lib/. usr/lib/; rm -rf lib; fi
-# What points out of the repository would be the host's.
+# Links that point out of the repository would lead to the host's files.
 find . -path ./_debian -prune -o -type l -lname '/*' -print | while IFS= read -r link; do
   target=.$(readlink "$link")
   if [ -e "$target" ]; then ln -sfr "$target" "$link"; else rm "$link"; fi

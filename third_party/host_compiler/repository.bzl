@@ -50,8 +50,9 @@ _PACKAGES = {
     "zlib1g=1:1.2.13.dfsg-1": "d7dd1d1411fedf27f5e27650a6eff20ef294077b568f4c8c5e51466dc7c08ce4",
 }
 
-# Of the compiler's runtime libraries only the static ones of the sanitizers in use, of libFuzzer, and of the compiler itself;
-# headers for this processor and Cortex-M, which packages are compiled for. Few files, as the sandbox of an action makes a link for each.
+# These are, of the compiler's runtime libraries, only the static ones of the sanitizers in use, of libFuzzer, and of
+# the compiler itself; headers for this processor and Cortex-M, which packages are compiled for. Few files, as the
+# sandbox of an action makes a link for each.
 _EXCLUDE = [
     "./etc",
     "./lib64",
@@ -118,8 +119,8 @@ _EXCLUDE = [
     "./usr/share",
 ]
 
-# Libraries that the compiler itself is linked with. They lie apart from what it links programs with, as it runs with the machine's
-# own C library.
+# Libraries that the compiler itself is linked with. They are apart from those that it links programs with, as it runs
+# with the machine's own C library.
 _COMPILER_LIBRARIES = [
     "LLVM",
     "bfd",
@@ -140,7 +141,7 @@ _COMPILER_LIBRARIES = [
     "zstd",
 ]
 
-# Of the kernel's headers what the C library's include, and what these include.
+# The C library's headers include these of the kernel's, and these include the rest.
 _KERNEL_HEADERS = [
     "atalk.h",
     "close_range.h",
@@ -199,7 +200,7 @@ package(default_visibility = ["//visibility:public"])
 
 exports_files(["taken.txt"])
 
-# What compiles; without libraries and linker, so that an action has few inputs. Clang looks for crtbegin.o to find GCC's
+# The compiler without libraries and linker, so that an action has few inputs. Clang looks for crtbegin.o to find GCC's
 # headers.
 filegroup(
     name = "compiler_files",
@@ -252,7 +253,7 @@ def _arrange(rctx):
         unused += ["!", "-name", header]
     _execute(rctx, unused + ["-delete"])
 
-    # These are linker scripts that name libraries by where they lie on a machine on which the packages are installed.
+    # These are linker scripts that name libraries by their paths on a machine on which the packages are installed.
     for script in ["libc.so", "libm.so"]:
         _execute(rctx, ["sed", "-i", "/^GROUP/s,/[^ ]*/,,g", "sysroot/usr/lib/x86_64-linux-gnu/" + script])
 
@@ -300,7 +301,7 @@ HOST_CLANG = {clang}
 HOST_SYMBOLIZER = {symbolizer}
 """
 
-# On another platform than this machine's Arm's compiler takes part.
+# Arm's compiler takes part on other platforms than this machine's.
 _TOOLCHAIN = """\
 toolchain(
     name = "clang",
@@ -312,7 +313,7 @@ toolchain(
 """
 
 def _builds(rctx, compiler, source, flags):
-    """Whether the compiler builds a program with the flags (its libraries may be missing)."""
+    """Returns whether the compiler builds a program with the flags (its libraries may be missing)."""
     rctx.file("probe.cc", source)
     built = rctx.execute([compiler, "-x", "c++", "-std=c++17", "probe.cc", "-o", "probe"] + flags + ["-lstdc++"]).return_code == 0
     rctx.delete("probe.cc")
@@ -320,11 +321,11 @@ def _builds(rctx, compiler, source, flags):
     return built
 
 def _why_not_debian(rctx):
-    """Why Debian's Clang can't be had on this machine; None if it can."""
+    """Returns why Debian's Clang can't be had on this machine; None if it can."""
     if rctx.os.name != "linux" or rctx.os.arch not in ["amd64", "x86_64"]:
         return "Debian's Clang is pinned for Linux on x86-64"
 
-    # On Debian itself without a look at the package index, which a build may never need.
+    # Debian itself needs no look at the package index, which a build may never need.
     release = rctx.execute(["sh", "-c", ". /etc/os-release && echo $ID"]).stdout.strip()
     if not (release == "debian" and rctx.which("apt-get")) and not debian_available(rctx, rctx.attr.suite):
         return "Debian's packages can't be had here"
@@ -335,7 +336,7 @@ def _why_not_debian(rctx):
     return None
 
 def _machine(rctx):
-    """Whether the machine's own compiler has sanitizers, and libFuzzer."""
+    """Returns whether the machine's own compiler has sanitizers, and libFuzzer."""
     compiler = rctx.os.environ.get("CC") or "gcc"
     compiler = rctx.path(compiler) if compiler.startswith("/") else rctx.which(compiler)
     if compiler == None:

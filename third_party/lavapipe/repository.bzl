@@ -1,6 +1,7 @@
 """Vulkan on the machine's processor, for tests and `//tools:run_pte` of VGF programs: Khronos' loader and Mesa's driver lavapipe.
 
-Not pinned: what a shader computes is Vulkan's, so any version does. Debian's packages; away from Debian the machine's own.
+Not pinned: Vulkan defines the results of a shader, so any version does. Debian's packages; away from Debian the
+machine's own.
 """
 
 load("//third_party:shared.bzl", "shared_restore", "shared_store")
@@ -39,7 +40,7 @@ _PACKAGES = [
     "zlib1g",
 ]
 
-# What of the packages isn't lavapipe, and what only X11's own libraries would read.
+# The packages have these besides lavapipe, or only X11's own libraries would read them.
 _EXCLUDE = [
     "./etc",
     "./usr/bin",
@@ -59,7 +60,7 @@ _DRIVER = """{
 }
 """
 
-# Where machines have the driver's description.
+# Machines have the driver's description there.
 _HOST_DRIVERS = ["/usr/share/vulkan/icd.d", "/etc/vulkan/icd.d"]
 
 def _fetch_host(rctx):

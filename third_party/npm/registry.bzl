@@ -1,7 +1,7 @@
-"""Where packages of npm are fetched from."""
+"""Finds the registry from which packages of npm are fetched."""
 
 def npm_url(rctx, package, version):
-    """The address of a package in the registry that this machine's npm uses, or in NPM_CONFIG_REGISTRY.
+    """Returns the address of a package in the registry that this machine's npm uses, or in NPM_CONFIG_REGISTRY.
 
     Args:
       rctx: The repository rule's context.

@@ -27,7 +27,7 @@ _DEBIAN_PACKAGES = [
     "zlib1g",
 ]
 
-# Where Debian's pip expects them.
+# Debian's pip expects them there.
 _HOST_CERTIFICATES = "/etc/ssl/certs/ca-certificates.crt"
 
 # Debian's pip; other builds of Python have it among their modules. Not in the interpreter's directory, which actions have.
@@ -44,8 +44,8 @@ _COMPILE = [
     "python/lib/python3.11",
 ]
 
-# The interpreter while it makes the repositories: they hold the same bytes on every machine. What a compiler itself imports must not
-# be written: that byte code names times, and compileall keeps it.
+# The interpreter while it makes the repositories: they hold the same bytes on every machine. Byte code of a compiler's
+# own imports must not be written: it names times, and compileall keeps it.
 _PYTHON_ENVIRONMENT = {
     "PYTHONDONTWRITEBYTECODE": "1",
     "PYTHONHASHSEED": "0",
@@ -59,10 +59,10 @@ load("@rules_python//python:py_runtime_pair.bzl", "py_runtime_pair")
 
 package(default_visibility = ["//visibility:public"])
 
-# For actions: the installation as one directory, because hundreds of single inputs cost time in each action.
+# Actions use this: the installation as one directory, because hundreds of single inputs cost time in each action.
 exports_files(["python", "taken.txt"])
 
-# For py_binary and py_test.
+# py_binary and py_test use this.
 py_runtime(
     name = "runtime",
     files = glob(["python/**"], exclude = ["**/* *"]),
@@ -90,7 +90,7 @@ def _fetch_python_from_debian(rctx):
     ).taken
     _check(rctx, "cat", rctx.execute(["sh", "-c", "cat usr/share/ca-certificates/mozilla/*.crt >usr/share/ca-certificates.crt"]))
 
-    # Beside the executable, and not by LD_LIBRARY_PATH: the host's programs that Python starts must not see them.
+    # They are beside the executable, not in LD_LIBRARY_PATH: the host's programs that Python starts must not see them.
     libraries = "$ORIGIN/../lib/" + debian_multiarch(rctx)
     _check(rctx, "patchelf", rctx.execute(["usr/bin/patchelf", "--force-rpath", "--set-rpath", libraries, "usr/bin/python3.11"]))
     rctx.delete("usr/bin/patchelf")
@@ -183,7 +183,7 @@ _PUBLIC = """PyTorch for GPUs is taken, which works without one but is about 4 G
 # Exit status of install.py: another lock may do.
 _NOT_OFFERED = 3
 
-# Where pip looks for packages is the user's choice, and what it may install is the lock's.
+# The user chooses where pip looks for packages, and the lock what it may install.
 PIP_ENVIRON = [
     "PIP_CERT",
     "PIP_CONFIG_FILE",
@@ -233,7 +233,7 @@ def _fetch_set(rctx, python, lock, arguments, warning = None):
       python: Path of the interpreter's directory.
       lock: Path of the lock.
       arguments: List of install.py's arguments.
-      warning: What the user is told before.
+      warning: The message to the user before.
 
     Returns:
       None if it is made, or install.py's message if no index has one of the packages.

@@ -13,7 +13,7 @@ filegroup(
 )
 """
 
-# Of the package, which is linked statically, everything but the one program.
+# Everything of the package, which is linked statically, but the one program.
 _EXCLUDE = [
     "./usr/bin/qemu-[!x]*",
     "./usr/bin/qemu-x[!8]*",

@@ -1,6 +1,6 @@
 """QEMU's emulator of Arm machines, for tests and for `//firmware:emulate`.
 
-Not pinned: what it computes is the architecture's, so any version from 7.2 on does. The host's own is used if it is new
+Not pinned: the architecture defines its results, so any version from 7.2 on does. The host's own is used if it is new
 enough, else Debian's package. Away from Debian the host's is needed.
 """
 
@@ -48,7 +48,7 @@ def _version(rctx, qemu):
             return [int(numbers[0]), int(numbers[1])]
     return []
 
-# What of Debian's packages isn't QEMU for Arm.
+# Debian's packages have these besides QEMU for Arm.
 _EXCLUDE = [
     "./etc",
     "./usr/bin/qemu-storage-daemon",
