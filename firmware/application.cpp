@@ -2,6 +2,7 @@
 /// model_program.h and firmware/board.h. firmware/application.h says what it runs on. Start with
 /// examples/minimal for an application of your own.
 
+#include <cstring>
 #include <type_traits>
 
 #include <executorch/extension/data_loader/buffer_data_loader.h>
@@ -115,7 +116,12 @@ int main() {
     console_text(" bytes\n");
   }
   const bool has_host = host_open();
-  host_arena_paint(planned_arena, sizeof(planned_arena));
+  if constexpr (model_program::kKeepsState) {
+    // State without values of its own begins with zeros, but memory holds anything after a reset.
+    std::memset(planned_arena, 0, sizeof(planned_arena));
+  } else {
+    host_arena_paint(planned_arena, sizeof(planned_arena));
+  }
 
   BufferDataLoader loader(model_program::data(), model_program::kSize);
   MemoryAllocator method_allocator(sizeof(method_arena), method_arena);

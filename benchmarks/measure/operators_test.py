@@ -16,8 +16,9 @@ IMAGES = {image.variant: image for image in read_image_index(INDEX) if image.mod
 ELEMENTS = 1024
 # The limit of the whole image of `add`.
 FLASH = 5_000
-# The limit of an operator's own code, for one dtype without broadcasting.
-KERNEL_BYTES = 1_500
+# The limit of an operator's own code, for one dtype without broadcasting. The largest is pad, with a loop for each way
+# that its rows may lie.
+KERNEL_BYTES = 1_700
 # Instructions per element of all that an inference takes.
 INSTRUCTIONS = {"add": 5, "mul": 5, "relu": 5, "sigmoid": 47, "softmax": 45, "layer_norm": 12}
 

@@ -110,13 +110,8 @@ constexpr bool kHasWordsAnywhere = false;
 
 /// Copies rows of `count` bytes, kBytesAtOnce rows at a time, where bytes of neighbouring rows are
 /// side by side, as in a transposition; returns how many rows it copied.
-size_t transpose_rows(
-    const char* from,
-    int32_t stride,
-    char* to,
-    int32_t row,
-    size_t count,
-    size_t rows) {
+size_t
+transpose_rows(const char* from, int32_t stride, char* to, int32_t row, size_t count, size_t rows) {
   for (size_t fours = rows / kBytesAtOnce; fours > 0; --fours) {
     const char* column = from;
     char* place = to;
