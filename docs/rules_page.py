@@ -16,6 +16,7 @@ from pathlib import Path
 
 from docs.update_page import update_page
 from tools.quiet.console import UserError
+from tools.quiet.table import markdown_table
 
 _HEAD = """# Rules, macros and providers
 
@@ -167,7 +168,7 @@ def _function(info: Message) -> str:
     lines = [f"#### `{info.text(1)}({shown})`\n", _paragraphs(info.text(3))]
     rows = [(f"`{_name(p)}`", _cell(p.text(2))) for p in parameters if p.text(2)]
     if rows:
-        lines += [_table(("parameter", "what it is"), rows)]
+        lines += [markdown_table(("parameter", "what it is"), rows)]
     lines += [f"Returns: {_flat(returned.text(1))}\n" for returned in info.messages(4)]
     return "\n".join(lines)
 
@@ -194,7 +195,7 @@ def _rule(info: Message) -> str:
         rows.append((f"`{attribute.text(1)}`", kind_of_value, _cell(default), _cell(attribute.text(2))))
     lines = [f"#### `{name}` ({kind})\n", _paragraphs(info.text(2))]
     if rows:
-        lines += [_table(("attribute", "type", "default", "what it is"), rows)]
+        lines += [markdown_table(("attribute", "type", "default", "what it is"), rows)]
     provided = [f"`{provider}`" for group in info.messages(5) for provider in group.texts(1)]
     if provided:
         lines += [f"Provides {', '.join(provided)}.\n"]
@@ -203,12 +204,8 @@ def _rule(info: Message) -> str:
 
 def _provider(info: Message) -> str:
     rows = [(f"`{field.text(1)}`", _cell(field.text(2))) for field in info.messages(3)]
-    return "\n".join([f"#### `{info.text(1)}`\n", _paragraphs(info.text(2)), _table(("field", "what it is"), rows)])
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+    table = markdown_table(("field", "what it is"), rows)
+    return "\n".join([f"#### `{info.text(1)}`\n", _paragraphs(info.text(2)), table])
 
 
 def _flat(text: str) -> str:

@@ -230,24 +230,9 @@ void dequantize(
     out += 4;
   }
 #else
-  const auto value = [&](int32_t i) { return static_cast<float>(in[i] - zero_point) * scale; };
-  for (; count >= 4; count -= 4) {
-    // All are read first: storing one changes nothing of the others then.
-    const float first = value(0);
-    const float second = value(step);
-    const float third = value(2 * step);
-    const float fourth = value(3 * step);
-    in += 4 * step;
-    out[0] = first;
-    out[1] = second;
-    out[2] = third;
-    out[3] = fourth;
-    out += 4;
-  }
-  for (; count > 0; --count) {
-    *out++ = value(0);
-    in += step;
-  }
+  map_elements(in, step, out, count, [&](T element) {
+    return static_cast<float>(element - zero_point) * scale;
+  });
 #endif
 }
 

@@ -23,6 +23,11 @@ def text_table(rows: Sequence[Sequence[str]], left: Collection[int]) -> list[str
     ]
 
 
+def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table for Markdown, whose cells are Markdown."""
+    return "".join(f"| {' | '.join(row)} |\n" for row in [head, ["---"] * len(head), *rows])
+
+
 def replace_table(text: str, begin: str, end: str, table: str) -> str:
     """A document with what stands between two of its lines replaced.
 

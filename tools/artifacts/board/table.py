@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tools.artifacts.board.board import Board, Region, read_board
 from tools.quiet.files import replace_text
-from tools.quiet.table import replace_table
+from tools.quiet.table import markdown_table, replace_table
 from tools.quiet.tool import run_tool
 
 _BEGIN = "<!-- Begin of the table that `bazel run //firmware/boards:update_readme` writes. -->\n"
@@ -77,8 +77,7 @@ FULL: Columns = {
 def table(boards: Sequence[Board], columns: Columns) -> str:
     """A Markdown table with a row per board: those of hardware, then those that only an emulator has, by name."""
     ordered = sorted(boards, key=lambda board: (board.programmer is None, board.name))
-    rows = [list(columns), ["---"] * len(columns), *([cell(board) for cell in columns.values()] for board in ordered)]
-    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
+    return markdown_table(list(columns), [[cell(board) for cell in columns.values()] for board in ordered])
 
 
 def update(text: str, boards: Sequence[Board], columns: Columns) -> str:

@@ -79,21 +79,23 @@ def check_model(path: Path, boards: Sequence[str] = _BOARDS) -> Model:
     Raises:
         UserError: the file, one of its functions or the model does not work.
     """
-    return _checked_model(path, boards, "", _files_read())
+    read = _files_read()
+    return _checked_model(_load(path), program_name(path, boards), "", read)
 
 
 def check_models(path: Path) -> list[Model]:
     """Loads a model file and runs each model that it describes once, as check_model() does."""
     read = _files_read()
-    return [_checked_model(path, (), entry, read) for entry in _load(path, "").entries()]
+    models = _load(path).models()
+    return [_checked_model(file, program_name(path, (), entry), entry, read) for entry, file in models.items()]
 
 
-def _load(path: Path, entry: str) -> "ModelFile":
+def _load(path: Path) -> "ModelFile":
     # torch costs seconds, and checking the arguments comes first.
     from tools.pipeline.model_file.model_file import ModelFile
 
     try:
-        return ModelFile(path, entry=entry, advice=_BESIDE)
+        return ModelFile(path, advice=_BESIDE)
     except UserError as error:
         if isinstance(error.__cause__, ImportError):
             raise UserError(
@@ -103,13 +105,12 @@ def _load(path: Path, entry: str) -> "ModelFile":
         raise
 
 
-def _checked_model(path: Path, boards: Sequence[str], entry: str, read: Sequence[str]) -> Model:
+def _checked_model(file: "ModelFile", name: str, entry: str, read: Sequence[str]) -> Model:
     import torch
 
     from tools.pipeline.model_file.call import called
     from tools.pipeline.model_file.model_file import brief
 
-    file = _load(path, entry)
     model = file.model()
     call = file.example_call()
     try:
@@ -121,8 +122,7 @@ def _checked_model(path: Path, boards: Sequence[str], entry: str, read: Sequence
         file.calibration_inputs()
     if file.has("evaluation_set"):
         file.evaluation_set()
-    name = program_name(path, boards, entry)
-    return Model(path, name, file.has("train"), _beside(path, [*read, *_named(path)]), entry)
+    return Model(file.path, name, file.has("train"), _beside(file.path, [*read, *_named(file.path)]), entry)
 
 
 def _named(path: Path) -> list[str]:

@@ -14,6 +14,7 @@ A file that describes several models has `entries() -> dict[str, object]` instea
 """
 
 import contextlib
+import copy
 import importlib.util
 import inspect
 import os
@@ -61,9 +62,17 @@ class ModelFile:
         if entry:
             self.module = self._entry(entry)
 
-    def entries(self) -> list[str]:
-        """Returns the keys of the models that the file describes; the empty one alone if it describes one itself."""
-        return sorted(self._entries()[0]) if self.has("entries") and not self.has("model") else [""]
+    def models(self) -> dict[str, "ModelFile"]:
+        """Returns each model that the file describes by its key in entries(); the file itself by an empty one if it
+        describes one model.
+        """
+        if self.has("model") or not self.has("entries"):
+            return {"": self}
+        found = {}
+        for name, described in sorted(self._entries()[0].items()):
+            found[name] = copy.copy(self)
+            found[name].module = described
+        return found
 
     def _entries(self) -> tuple[dict[str, object], str]:
         entries, place = self._call("entries")

@@ -10,7 +10,7 @@ from typing import Any
 
 from tools.quiet.console import UserError
 from tools.quiet.files import reading
-from tools.quiet.table import text_table
+from tools.quiet.table import markdown_table, text_table
 from tools.quiet.tool import run_tool
 from tools.verify.budget.budget import number_of
 
@@ -96,8 +96,8 @@ def table(rows: Sequence[Row], budget: Mapping[str, float]) -> str:
 
 def markdown(rows: Sequence[Row], budget: Mapping[str, float]) -> str:
     """Returns the table for a pull request."""
-    heading, *lines = cells(rows, budget)
-    return "".join(f"| {' | '.join(line)} |\n" for line in [heading, ["---"] * len(heading), *lines])
+    head, *lines = cells(rows, budget)
+    return markdown_table(head, lines)
 
 
 def best(rows: Sequence[Row], budget: Mapping[str, float]) -> list[str]:

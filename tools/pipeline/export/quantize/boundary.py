@@ -63,11 +63,7 @@ class BorderOperators:
                     f"{path}: io = '{io}', but input {index} is not only quantized: {', '.join(users) or 'nothing'} "
                     "reads it in floating point; use io = 'float32'."
                 )
-            quantizers = list(node.users)
-            node.meta["val"] = quantizers[0].meta["val"]
-            for user in quantizers:
-                user.replace_all_uses_with(node)
-                program.graph.erase_node(user)
+            _become_quantized(program, node)
         output = program.graph.output_node()
         results = list(output.args[0])
         specs = program.graph_signature.output_specs
@@ -103,11 +99,7 @@ class BorderOperators:
             read, result = self._shared(node), results[index]
             if read is None or result.target != self.dequantize or self._parameters(result) != read:
                 continue
-            quantizers = list(node.users)
-            node.meta["val"] = quantizers[0].meta["val"]
-            for user in quantizers:
-                user.replace_all_uses_with(node)
-                program.graph.erase_node(user)
+            _become_quantized(program, node)
             results[index] = result.args[0]
             specs[index].arg.name = results[index].name
             (kept[name],) = self.quantize_sample((buffers[name],), [read])
@@ -141,3 +133,12 @@ class BorderOperators:
         """Returns the parameters if all users of a node quantize it with the same ones."""
         found = {self._parameters(user) if user.target == self.quantize else None for user in node.users}
         return found.pop() if len(found) == 1 else None
+
+
+def _become_quantized(program: ExportedProgram, node: Node) -> None:
+    """Makes an input the integers that all its users, which only quantize it, compute."""
+    quantizers = list(node.users)
+    node.meta["val"] = quantizers[0].meta["val"]
+    for user in quantizers:
+        user.replace_all_uses_with(node)
+        program.graph.erase_node(user)

@@ -36,7 +36,6 @@ def write_branches(program: ExportedProgram) -> ExportedProgram:
             if not subgraph.users:
                 graph.erase_node(subgraph)
     program.graph_module.delete_all_unused_submodules()
-    program.graph_module.recompile()
     return program
 
 
