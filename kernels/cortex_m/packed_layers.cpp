@@ -247,14 +247,9 @@ class PaddedRows final {
     const int32_t column_bytes = is_dense ? layer_.kernel[1] * channels : channels;
     const int32_t column_step = layer_.dilation[1] * channels;
 #ifdef __ARM_FEATURE_DSP
-    if (is_dense) {
-      const int32_t words = (column_bytes + 3) / 4;
-      const auto copy = words == 1 ? copy_windows<1>
-          : words == 2             ? copy_windows<2>
-          : words == 3             ? copy_windows<3>
-          : words == 4             ? copy_windows<4>
-                                   : copy_windows<0>;
-      copy(from, end, size, step, layer_.kernel[0], from_step, windows, column_bytes, to, to_step);
+    if (is_dense && column_bytes <= 16) {
+      copy_short_windows(
+          from, end, size, step, layer_.kernel[0], from_step, windows, column_bytes, to, to_step);
       return;
     }
 #endif
@@ -272,21 +267,10 @@ class PaddedRows final {
 
  private:
 #ifdef __ARM_FEATURE_DSP
-  /// Copies words one by one: the compiler would copy several in memory of its own.
-  template <int kWords>
-  static ET_INLINE void copy_some(const int8_t* from, int8_t* to) {
-    if constexpr (kWords > 0) {
-      const uint32_t word = load_word(from);
-      std::memcpy(to, &word, sizeof(word));
-      copy_some<kWords - 1>(from + 4, to + 4);
-    }
-  }
-
-  /// Copies rows of windows, `step` bytes apart, one after the other, and up to seven bytes more. A
-  /// row that would begin at `end` or behind it begins `size` bytes before. `kWords` are those of a
-  /// row, or 0 for any number.
-  template <int kWords>
-  __attribute__((noinline)) static void copy_windows(
+  /// Copies rows of windows, `step` bytes apart, one after the other: whole words, at most
+  /// four, of at least `bytes` bytes. A row that would begin at `end` or behind it begins `size`
+  /// bytes before.
+  __attribute__((noinline)) static void copy_short_windows(
       const int8_t* from,
       const int8_t* end,
       int32_t size,
@@ -297,18 +281,38 @@ class PaddedRows final {
       int32_t bytes,
       int8_t* to,
       int32_t to_step) {
+    const int32_t words = (bytes + 3) / 4;
+    from_step -= 4 * words;
+    to_step -= 4 * words;
     for (; rows > 0; --rows) {
-      if constexpr (kWords == 0) {
-        copy_words(from, from_step, windows, bytes, to, to_step);
-      } else {
-        const int8_t* part = from;
-        int8_t* place = to;
-        for (int32_t i = windows; i > 0; --i) {
-          copy_some<kWords>(part, place);
-          part += from_step;
-          place += to_step;
-        }
-      }
+      const int8_t* part = from;
+      int8_t* place = to;
+      int32_t left = windows;
+      uint32_t word, start;
+      __asm__ volatile(
+          // A word takes eight bytes of code; bit 0 stays Thumb state.
+          "adr.w %[start], 2f\n"
+          "sub %[start], %[start], %[words], lsl #3\n"
+          "orr %[start], #1\n"
+          "1:\n"
+          "bx %[start]\n"
+          ".balign 4\n"
+          ".rept 4\n"
+          "ldr.w %[word], [%[part]], #4\n"
+          "str.w %[word], [%[place]], #4\n"
+          ".endr\n"
+          "2:\n"
+          "add %[part], %[from_step]\n"
+          "add %[place], %[to_step]\n"
+          "subs %[left], #1\n"
+          "bgt 1b\n"
+          : [part] "+&r"(part),
+            [place] "+&r"(place),
+            [left] "+&r"(left),
+            [word] "=&r"(word),
+            [start] "=&r"(start)
+          : [words] "r"(words), [from_step] "r"(from_step), [to_step] "r"(to_step)
+          : "memory", "cc");
       from += step;
       from -= from >= end ? size : 0;
       to += bytes;

@@ -59,20 +59,28 @@ uint32x4_t four_places(int32_t step) {
 
 #elif defined(__ARM_FEATURE_DSP) && defined(__ARM_FP)
 
-/// Quantizes four adjacent elements at a time, to all numbers of int8, until less are left, or
-/// there may be a NaN among the next four; returns whether less are left. 8 instructions per
-/// element, where the compiler takes 10.5.
-ET_INLINE bool quantize_fours(
+/// Quantizes elements, `step` bytes apart, four at a time to all numbers of int8, until less than
+/// four are left or there may be a NaN among the next four.
+ET_INLINE void quantize_fours(
     float inverse_scale,
     int32_t zero_point,
     const float*& in,
+    int32_t step,
     int8_t*& out,
     size_t& count) {
-  uint32_t a, b, c, d;
   const float* next = in;
+  uint32_t a, b, c, d;
   __asm__ volatile(
       "1:\n"
-      "vldmia %[next]!, {s0, s1, s2, s3}\n"
+      "subs %[count], #4\n"
+      "blo 2f\n"
+      "vldr s0, [%[next]]\n"
+      "add %[next], %[step]\n"
+      "vldr s1, [%[next]]\n"
+      "add %[next], %[step]\n"
+      "vldr s2, [%[next]]\n"
+      "add %[next], %[step]\n"
+      "vldr s3, [%[next]]\n"
       "vmul.f32 s0, s0, %[inverse]\n"
       "vmul.f32 s1, s1, %[inverse]\n"
       "vmul.f32 s2, s2, %[inverse]\n"
@@ -90,6 +98,8 @@ ET_INLINE bool quantize_fours(
       "vcvtr.s32.f32 s3, s3\n"
       "vmov %[a], %[b], s0, s1\n"
       "vmov %[c], %[d], s2, s3\n"
+      "add %[next], %[step]\n"
+      "mov %[in], %[next]\n"
       "qadd %[a], %[a], %[zero_point]\n"
       "qadd %[b], %[b], %[zero_point]\n"
       "qadd %[c], %[c], %[zero_point]\n"
@@ -102,22 +112,19 @@ ET_INLINE bool quantize_fours(
       "strb %[b], [%[out]], #1\n"
       "strb %[c], [%[out]], #1\n"
       "strb %[d], [%[out]], #1\n"
-      "subs %[count], #4\n"
-      "cmp %[count], #4\n"
-      "bhs 1b\n"
+      "b 1b\n"
       "2:\n"
-      : [next] "+r"(next),
-        [out] "+r"(out),
-        [count] "+r"(count),
+      "add %[count], #4\n"
+      : [next] "+&r"(next),
+        [in] "+&r"(in),
+        [out] "+&r"(out),
+        [count] "+&r"(count),
         [a] "=&r"(a),
         [b] "=&r"(b),
         [c] "=&r"(c),
         [d] "=&r"(d)
-      : [inverse] "t"(inverse_scale), [zero_point] "r"(zero_point)
+      : [inverse] "t"(inverse_scale), [zero_point] "r"(zero_point), [step] "r"(step)
       : "memory", "cc", "s0", "s1", "s2", "s3", "s4", "s5");
-  // The last four were not stored.
-  in = count < 4 ? next : next - 4;
-  return count < 4;
 }
 
 #endif
@@ -155,52 +162,27 @@ void quantize(
     out += 4;
   }
 #else
+  while (count > 0) {
+    size_t next = count;
 #if defined(__ARM_FEATURE_DSP) && defined(__ARM_FP)
-  constexpr int32_t kBits = 8 * sizeof(T);
-  constexpr int32_t kLimit = 1 << (kBits - 1);
-  const auto zero_point = static_cast<int32_t>(q.zero_point);
-  const auto nearest = [&](float scaled) {
-    // Rounds halves to even, and saturates.
-    __asm__("vcvtr.s32.f32 %0, %0" : "+t"(scaled));
-    int32_t value;
-    std::memcpy(&value, &scaled, sizeof(value));
-    return static_cast<T>(saturated<kBits>(saturated_sum(value, zero_point)));
-  };
-  const bool is_whole =
-      static_cast<int32_t>(q.min) == -kLimit && static_cast<int32_t>(q.max) == kLimit - 1;
-  for (; is_whole && count >= 4; count -= 4) {
     if constexpr (sizeof(T) == 1) {
-      if (step == 1 && quantize_fours(q.inverse_scale, zero_point, in, out, count)) {
-        break;
+      if (q.min == -128 && q.max == 127) {
+        quantize_fours(
+            q.inverse_scale,
+            static_cast<int32_t>(q.zero_point),
+            in,
+            step * static_cast<int32_t>(sizeof(float)),
+            out,
+            count);
+        next = count < 4 ? count : 4;
       }
     }
-    const float first = *in * q.inverse_scale;
-    in += step;
-    const float second = *in * q.inverse_scale;
-    in += step;
-    const float third = *in * q.inverse_scale;
-    in += step;
-    const float fourth = *in * q.inverse_scale;
-    in += step;
-    const float sum = (first + second) + (third + fourth);
-    if ET_UNLIKELY (sum != sum) {
-      // There may be a NaN among them.
-      out[0] = static_cast<T>(q.apply_scaled(first));
-      out[1] = static_cast<T>(q.apply_scaled(second));
-      out[2] = static_cast<T>(q.apply_scaled(third));
-      out[3] = static_cast<T>(q.apply_scaled(fourth));
-    } else {
-      out[0] = nearest(first);
-      out[1] = nearest(second);
-      out[2] = nearest(third);
-      out[3] = nearest(fourth);
-    }
-    out += 4;
-  }
 #endif
-  for (; count > 0; --count) {
-    *out++ = static_cast<T>(q.apply(*in));
-    in += step;
+    count -= next;
+    for (; next > 0; --next) {
+      *out++ = static_cast<T>(q.apply(*in));
+      in += step;
+    }
   }
 #endif
 }
@@ -230,9 +212,10 @@ void dequantize(
     out += 4;
   }
 #else
-  map_elements(in, step, out, count, [&](T element) {
-    return static_cast<float>(element - zero_point) * scale;
-  });
+  for (; count > 0; --count) {
+    *out++ = static_cast<float>(*in - zero_point) * scale;
+    in += step;
+  }
 #endif
 }
 
