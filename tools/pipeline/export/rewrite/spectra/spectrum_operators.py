@@ -78,7 +78,7 @@ def _work(signal: Tensor, size: int) -> Tensor:
 
 
 def _spectra(
-    signal: Tensor, window: Tensor | None, size: int, hop: int, pad: int, reflect: int, count: int, onesided: int
+    signal: Tensor, window: Tensor | None, size: int, hop: int, pad: int, reflect: int, count: int, onesided: int = 1
 ) -> Tensor:
     """Returns complex numbers, [signals, frequencies, count]."""
     padded = torch.nn.functional.pad(signal.float(), (pad, pad), mode="reflect" if reflect else "constant")
@@ -115,7 +115,7 @@ def _filtered_spectrogram(
     self: Tensor, window: Tensor | None, roots: Tensor, bands: Tensor, weights: Tensor, *numbers: int
 ) -> tuple[Tensor, Tensor]:
     *transform, squared, frames_first = numbers
-    spectra = _spectra(self, window, *transform, True)
+    spectra = _spectra(self, window, *transform)
     filters = torch.zeros(len(bands), spectra.shape[1])
     for row, (first, length), values in zip(filters, bands.tolist(), weights.split(bands[:, 1].tolist()), strict=True):
         row[first : first + length] = values
