@@ -73,12 +73,7 @@ class Constants:
 
 
 def constants(
-    gates: int,
-    input_weight: Tensor,
-    hidden_weight: Tensor,
-    bias: Tensor | None,
-    input_scale: float,
-    state_bits: int,
+    gates: int, input_weight: Tensor, hidden_weight: Tensor, bias: Tensor | None, input_scale: float, state_bits: int
 ) -> Constants | None:
     """Quantizes a layer's weights; returns None for weights whose sums exceed 32 bits.
 
