@@ -259,10 +259,12 @@ def _shared_libraries_test_impl(ctx):
     env = analysistest.begin(ctx)
     [link] = [action for action in analysistest.target_actions(env) if action.mnemonic == "CppLink"]
     image = link.outputs.to_list()[0].root.path
-    libraries = [file for file in link.inputs.to_list() if file.short_path.startswith("kernels/") and file.extension == "o"]
-    asserts.true(env, libraries, "no object of the kernels is linked")
-    for file in libraries:
-        asserts.true(env, file.root.path != image, "%s is built for the board, not for its core" % file.path)
+    objects = [file for file in link.inputs.to_list() if file.extension == "o"]
+    for room in ["firmware", "kernels", "runtime"]:
+        libraries = [file for file in objects if file.short_path.startswith(room + "/")]
+        asserts.true(env, libraries, "no object of %s is linked" % room)
+        for file in libraries:
+            asserts.true(env, file.root.path != image, "%s is built for the board, not for its core" % file.path)
     return analysistest.end(env)
 
 _shared_libraries_test = analysistest.make(_shared_libraries_test_impl)
@@ -529,9 +531,10 @@ def rules_test_suite(name):
         other = ":sine_int8_nucleo_wb55rg",
         target_under_test = "//models/sine:sine_int8",
     )
+    _manual(torch_firmware, "sine_on_npu_board", board = "//firmware/boards/mps3_an547_u55", model = "//models/sine", summary = False)
     _shared_libraries_test(
         name = "shared_libraries_test",
-        target_under_test = ":sine_mps2_an386",
+        target_under_test = ":sine_on_npu_board",
     )
     refusals = {
         "bad-name": ["rules/tests:bad-name", "program name 'bad-name' is not a C identifier"],
