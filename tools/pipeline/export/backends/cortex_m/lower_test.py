@@ -915,6 +915,18 @@ self.queries, self.attention = nn.Parameter(torch.rand(4, 1, 4)), nn.MultiheadAt
         assert result.decibels(index) > 30
 
 
+def test_comparisons_of_int8_layers_with_numbers_compare_the_numbers(tmp_path: Path) -> None:
+    forward = """
+h = self.body(x).relu()
+return h, (h > 0).any(), (h >= 0).all(dim=1), (0.1 > self.head(h)).sum(), h.eq(-1).any(), (self.head(h) != 9).sum()
+"""
+    init = "self.body, self.head = nn.Linear(13, 17), nn.Linear(17, 5); self.head.bias.data += 4"
+    result = exported(tmp_path, forward, "(torch.randn(1, 13),)", init)
+    assert "cortex_m::quantized_linear" in result.operators
+    for index in range(1, 6):
+        assert (result.golden[f"output_{index}"] == result.golden[f"eager_{index}"]).all()
+
+
 def test_numbers_that_no_factor_of_int8_reaches_stay_in_floating_point(tmp_path: Path) -> None:
     # Deep untrained networks without normalization have such activations.
     init = "self.a = nn.Conv2d(3, 8, 1); self.b = nn.Conv2d(8, 4, 1); self.s = 2.0 ** -90"
