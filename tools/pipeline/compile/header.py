@@ -281,11 +281,7 @@ def _cpp_class(name: str, method: Method, manifest: Manifest) -> list[str]:
             "  }",
         ]
     if manifest.labels:
-        lines += [
-            "  static const char* label(size_t index) {",
-            f"    return {name}_label(index);",
-            "  }",
-        ]
+        lines += ["  static const char* label(size_t index) {", f"    return {name}_label(index);", "  }"]
     return [
         *lines,
         "  const int32_t* output_shape(size_t index) const {",
