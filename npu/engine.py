@@ -263,6 +263,8 @@ def decoded(stream: bytes) -> npt.NDArray[np.int16]:
 
 def divide(sums: Integers, counts: Integers) -> Integers:
     """Returns sums / counts to nearest, halves away from zero."""
+    if not counts.all():
+        raise NpuFault("an average of a window that has nothing but padding")
     return np.sign(sums) * ((2 * np.abs(sums) + counts) // (2 * counts))
 
 

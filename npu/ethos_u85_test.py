@@ -219,6 +219,12 @@ def test_indexed_dma() -> None:
 
 
 _CHAINED = {"IFM_REGION": 3, "IFM_PRECISION": 1 | 2 << 14, "IFM_ZERO_POINT": 0}
+_A, _B = feature_map("IFM", _SHAPE, 0, 1), feature_map("IFM2", _SHAPE, 0, 1)
+_TO_CHAIN = feature_map("OFM", _SHAPE, 0, 1) | {"OFM_REGION": 3, "OFM_PRECISION": _INT8 | 2 << 14}
+_BEYOND_TABLE = {"OFM_ZERO_POINT": 300, "ACTIVATION": 4, "ACTIVATION_MAX": 400}
+_PADDED = {"KERNEL_HEIGHT_M1": 0, "KERNEL_WIDTH_M1": 0, "KERNEL_STRIDE": 0, "IFM_PAD_TOP": 1} | dict.fromkeys(
+    ("IFM_PAD_LEFT", "IFM_PAD_BOTTOM", "IFM_PAD_RIGHT"), 0
+)
 
 
 @pytest.mark.parametrize(
@@ -226,6 +232,15 @@ _CHAINED = {"IFM_REGION": 3, "IFM_PRECISION": 1 | 2 << 14, "IFM_ZERO_POINT": 0}
     [
         ([("ELEMENTWISE", 14)], "elementwise mode 14; 0, 1, 2"),
         (_sum(_CHAINED, {}, feature_map("OFM", _SHAPE, 0, 1)), "IFM is chained to buffer 3, which no operation before"),
+        (
+            (*_sum(_A, _B, _TO_CHAIN), *_sum(_CHAINED, _B, feature_map("OFM", (3, 4, 4), 0, 1))),
+            r"IFM is chained to \(3, 4, 5\), and has shape \(3, 4, 4\)",
+        ),
+        (_sum(_A, _B, feature_map("OFM", _SHAPE, 0, 1) | _BEYOND_TABLE), "the table of 256 has no entry for"),
+        (
+            [_PLAIN, _A, _B, feature_map("OFM", _SHAPE, 0, 1), _PADDED, ("CONV", 1)],
+            r"a matrix product of \(2, 4\) rows and columns gives \(3, 4\)",
+        ),
         ([{"DMA0_SRC_REGION": 1 << 8, "DMA0_DST_REGION": 0}, ("DMA_START", 0)], "only a destination can be"),
     ],
 )
