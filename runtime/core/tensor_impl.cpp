@@ -76,8 +76,8 @@ Error TensorImpl::internal_resize_contiguous(ArrayRef<SizesType> new_sizes) {
       "a tensor of %zd dimensions cannot become one of %zu",
       dim_,
       new_sizes.size());
-  // Kernels set the sizes of results in each call, hardly ever to others. std::equal() would compare
-  // bytes, by memcmp().
+  // Kernels set the sizes of results in each call, hardly ever to others. std::equal() would
+  // compare bytes, by memcmp().
   size_t same = 0;
   while (same < new_sizes.size() && new_sizes[same] == sizes_[same]) {
     ++same;
