@@ -191,7 +191,7 @@ class Engine(ABC):
     ) -> npt.NDArray:
         """Returns the elements of a tile in its span's bytes, as [height, width, depth]."""
         dimensions, strides = self._layout(fm, shape)
-        missing = -len(data) % (fm.bits // 8) + _BRICK * 4
+        missing = -len(data) % (fm.bits // 8) + _BRICK * fm.bits // 8
         padded = np.concatenate([data, np.zeros(missing, np.uint8)])
         elements = np.ndarray(dimensions, fm.dtype, padded, first, strides)
         if fm.bricks:

@@ -209,6 +209,9 @@ class EthosU85(Engine):
             values = np.clip(values, low, high)
         if function:
             values = self._look_up(values, *_TABLES[function], table)
+        transpose = precision >> 11 & 7
+        if transpose not in _TRANSPOSES:
+            raise NpuFault(f"OFM_PRECISION has transpose {transpose}; {', '.join(map(str, _TRANSPOSES))} are defined")
         storage = precision >> 14
         if storage == _CHAINED:
             kept = wrap(values, bits)
@@ -216,9 +219,6 @@ class EthosU85(Engine):
             return
         if storage == _NONE:
             return
-        transpose = precision >> 11 & 7
-        if transpose not in _TRANSPOSES:
-            raise NpuFault(f"OFM_PRECISION has transpose {transpose}; {', '.join(map(str, _TRANSPOSES))} are defined")
         values = values.transpose(_TRANSPOSES[transpose])
         reverse = precision >> 9 & 3
         if reverse:

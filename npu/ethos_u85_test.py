@@ -93,6 +93,14 @@ def test_chained_operations() -> None:
     assert device.get(_SHAPE).tolist() == (a.astype(int) + b + c).tolist()
 
 
+def test_bricks_of_64_bits() -> None:
+    """The brick that has no whole 16 channels ends with memory."""
+    device = _Device()
+    bricks = feature_map("IFM", _SHAPE, 0x800 - 11 * 128 - 5 * 8, 8) | {"IFM_STRIDE_Y": 512, "IFM_PRECISION": 0x4D}
+    device.run(*_sum(bricks, _B, feature_map("OFM", _SHAPE, _OUT, 1)))
+    assert not device.get(_SHAPE).any()
+
+
 @pytest.mark.parametrize(
     ("number", "axes"), [(1, (1, 0, 2)), (2, (0, 2, 1)), (3, (1, 2, 0)), (6, (2, 0, 1)), (7, (2, 1, 0))]
 )
@@ -236,6 +244,7 @@ _PADDED = {"KERNEL_HEIGHT_M1": 0, "KERNEL_WIDTH_M1": 0, "KERNEL_STRIDE": 0, "IFM
             (*_sum(_A, _B, _TO_CHAIN), *_sum(_CHAINED, _B, feature_map("OFM", (3, 4, 4), 0, 1))),
             r"IFM is chained to \(3, 4, 5\), and has shape \(3, 4, 4\)",
         ),
+        (_sum(_A, _B, _TO_CHAIN | {"OFM_PRECISION": 1 | 4 << 11 | 3 << 14}), "transpose 4; 0, 1"),
         (_sum(_A, _B, feature_map("OFM", _SHAPE, 0, 1) | _BEYOND_TABLE), "the table of 256 has no entry for"),
         (
             [_PLAIN, _A, _B, feature_map("OFM", _SHAPE, 0, 1), _PADDED, ("CONV", 1)],
