@@ -972,6 +972,18 @@ def evaluation_set():
     assert result.decibels() > 30
 
 
+def test_comparisons_of_int8_layers_with_numbers_compare_the_numbers(tmp_path: Path) -> None:
+    forward = """
+h = self.body(x).relu()
+return h, (h > 0).any(), (h >= 0).all(dim=1), (0.1 > self.head(h)).sum(), h.eq(-1).any(), (self.head(h) != 9).sum()
+"""
+    init = "self.body, self.head = nn.Linear(13, 17), nn.Linear(17, 5); self.head.bias.data += 4"
+    result = exported(tmp_path, forward, "(torch.randn(1, 13),)", init)
+    assert "cortex_m::quantized_linear" in result.operators
+    for index in range(1, 6):
+        assert (result.golden[f"output_{index}"] == result.golden[f"eager_{index}"]).all()
+
+
 def test_a_softmax_stays_in_floating_point_whose_results_are_too_small_for_its_resolution(tmp_path: Path) -> None:
     init = "self.body = nn.Conv2d(1, 2, 3, padding=1); self.head = nn.Linear(4, 4)"
     forward = """
