@@ -99,9 +99,7 @@ class Bus:
         while self._stores:
             self._stores.pop(0)()
 
-    def _store(
-        self, _engine: unicorn.Uc, _access: int, address: int, size: int, value: int, memory: Memory
-    ) -> None:
+    def _store(self, _engine: unicorn.Uc, _access: int, address: int, size: int, value: int, memory: Memory) -> None:
         """Keeps what was in flash before the engine stores there; the controller decides what becomes of it."""
         self.finish_stores()
         offset = memory.offset(address)

@@ -77,9 +77,7 @@ class Machine:
         self.console = Terminal(self.note, int(board.console.get("baud", "115200")))
         self.run_control = RunControl(self.cpu, lambda: self.run(instructions=1))
         self.system = SystemControl(self, chip)
-        self.debugger = Debugger(
-            self.bus, self.clock, self.system.by_debugger, self._flash_written, self.code_changed
-        )
+        self.debugger = Debugger(self.bus, self.clock, self.system.by_debugger, self._flash_written, self.code_changed)
         self._alignment = AlignmentCheck(self.cpu, self.memories)
         for block in self.system.blocks:
             self.add_peripheral(block)

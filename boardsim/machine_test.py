@@ -27,10 +27,7 @@ _PAGE = 0x08010000
 def board(tmp_path: Path) -> Board:
     return read_board(
         write_board(
-            tmp_path,
-            name="nucleo",
-            console={"uart": "USART1", "baud": "115200"},
-            simulator={"chip": "stm32wb55rg"},
+            tmp_path, name="nucleo", console={"uart": "USART1", "baud": "115200"}, simulator={"chip": "stm32wb55rg"}
         )
     )
 

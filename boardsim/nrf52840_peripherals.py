@@ -104,10 +104,9 @@ class Clock(Nrf):
 class Gpio(Nrf):
     """A port."""
 
-    NAMES = numbered(
-        "0x504 OUT OUTSET OUTCLR IN DIR DIRSET DIRCLR",
-        step=4,
-    ) | {0x700 + 4 * pin: f"PIN_CNF{pin}" for pin in range(32)}
+    NAMES = numbered("0x504 OUT OUTSET OUTCLR IN DIR DIRSET DIRCLR", step=4) | {
+        0x700 + 4 * pin: f"PIN_CNF{pin}" for pin in range(32)
+    }
     # INPUT: disconnected.
     RESET = dict.fromkeys(range(0x700, 0x780, 4), 2)
 

@@ -350,10 +350,9 @@ class Rcc(ClockControl):
 class Power(Peripheral):
     """Power control: the voltage range."""
 
-    NAMES = numbered(
-        "0x00 CR1 CR2 CR3 CR4 SR1 SR2 SCR CR5 0x80 C2CR1 C2CR3 EXTSCR",
-        step=4,
-    ) | {0x20 + 4 * i: f"P{'UD'[i % 2]}CR{'ABCDEFGH'[i // 2]}" for i in range(16)}
+    NAMES = numbered("0x00 CR1 CR2 CR3 CR4 SR1 SR2 SCR CR5 0x80 C2CR1 C2CR3 EXTSCR", step=4) | {
+        0x20 + 4 * i: f"P{'UD'[i % 2]}CR{'ABCDEFGH'[i // 2]}" for i in range(16)
+    }
     RESET = {0x00: 0x200, 0x08: 0x8000}
 
     def __init__(self, machine: Host, base: int, rcc: Rcc, clock: tuple[int, int] | None = None) -> None:

@@ -98,12 +98,7 @@ def test_a_softmax_over_its_input() -> None:
     # The smallest operand of the sum becomes larger than the largest.
     x = torch.tensor([-127, -128, -128, -128, -128, -128], dtype=torch.int8)
     numbers = [-1, 0, -128, 2**31 - 1, 31, 0]
-    result = _run(
-        Operator("cortex_m::softmax", "out"),
-        [(x, 1, 0)],
-        _tensor(torch.int8, [6], 1, 1),
-        *map(Int, numbers),
-    )
+    result = _run(Operator("cortex_m::softmax", "out"), [(x, 1, 0)], _tensor(torch.int8, [6], 1, 1), *map(Int, numbers))
     assert result.error == "Ok", result.text()
 
 

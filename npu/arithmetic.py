@@ -6,6 +6,8 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from npu.fault import NpuFault
+
 Integers: TypeAlias = npt.NDArray[np.int64]
 
 
@@ -62,9 +64,16 @@ def count_leading_zeros(values: Integers) -> Integers:
     return 32 - np.frexp(words)[1].astype(np.int64)
 
 
+def looked_up(table: npt.NDArray, indices: Integers) -> npt.NDArray:
+    """Returns a table's entries; raises NpuFault if an index has none."""
+    if indices.min(initial=0) < 0 or indices.max(initial=0) >= len(table):
+        raise NpuFault(f"ACTIVATION_MIN and ACTIVATION_MAX let through what the table of {len(table)} has no entry for")
+    return table[indices]
+
+
 def interpolate(values: Integers, table: npt.NDArray[np.uint32]) -> Integers:
     """Returns a table of 512 words (base in the lower half, slope in the upper) at 16-bit values, with linear steps."""
-    entries = table[(values + 0x8000) >> 7]
+    entries = looked_up(table, (values + 0x8000) >> 7)
     base = wrap((entries & 0xFFFF).astype(np.int64), 16)
     slope = wrap((entries >> 16).astype(np.int64), 16)
     return base + ((slope * (values & 0x7F) + 64) >> 7)

@@ -3,14 +3,7 @@
 from npu.commands import CONV, DEPTHWISE, DMA_START, ELEMENTWISE, POOL, with_common
 from npu.registers import CommandSet, numbered
 
-__all__ = [
-    "COMMANDS",
-    "CONV",
-    "DEPTHWISE",
-    "DMA_START",
-    "ELEMENTWISE",
-    "POOL",
-]
+__all__ = ["COMMANDS", "CONV", "DEPTHWISE", "DMA_START", "ELEMENTWISE", "POOL"]
 
 COMMANDS = with_common(
     CommandSet(

@@ -3,23 +3,13 @@
 from npu.commands import CONV, DEPTHWISE, DMA_START, ELEMENTWISE, POOL, with_common
 from npu.registers import CommandSet, numbered
 
-__all__ = [
-    "COMMANDS",
-    "CONV",
-    "DEPTHWISE",
-    "DMA_START",
-    "ELEMENTWISE",
-    "POOL",
-    "RESIZE",
-]
+__all__ = ["COMMANDS", "CONV", "DEPTHWISE", "DMA_START", "ELEMENTWISE", "POOL", "RESIZE"]
 
 RESIZE = 0x007
 
 COMMANDS = with_common(
     CommandSet(
-        operations={
-            RESIZE: "RESIZE",
-        },
+        operations={RESIZE: "RESIZE"},
         short_registers=numbered(
             "0x108 IFM_BROADCAST 0x12A RESIZE_X_SCALE_N_M1 RESIZE_Y_SCALE_N_M1 RESIZE_X_OFFSET RESIZE_Y_OFFSET "
             "WEIGHT_FORMAT 0x134 DMA0_IDX_REGION"

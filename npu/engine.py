@@ -191,7 +191,7 @@ class Engine(ABC):
     ) -> npt.NDArray:
         """Returns the elements of a tile in its span's bytes, as [height, width, depth]."""
         dimensions, strides = self._layout(fm, shape)
-        missing = -len(data) % (fm.bits // 8) + _BRICK * 4
+        missing = -len(data) % (fm.bits // 8) + _BRICK * fm.bits // 8
         padded = np.concatenate([data, np.zeros(missing, np.uint8)])
         elements = np.ndarray(dimensions, fm.dtype, padded, first, strides)
         if fm.bricks:
@@ -263,6 +263,8 @@ def decoded(stream: bytes) -> npt.NDArray[np.int16]:
 
 def divide(sums: Integers, counts: Integers) -> Integers:
     """Returns sums / counts to nearest, halves away from zero."""
+    if not counts.all():
+        raise NpuFault("an average of a window that has nothing but padding")
     return np.sign(sums) * ((2 * np.abs(sums) + counts) // (2 * counts))
 
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from npu import commands_u55 as commands
 from npu import weight_order
-from npu.arithmetic import Integers, Rounding, count_leading_zeros, interpolate, scale, wrap
+from npu.arithmetic import Integers, Rounding, count_leading_zeros, interpolate, looked_up, scale, wrap
 from npu.engine import Engine, FeatureMap, Windows, check_size, decoded, divide
 from npu.fault import NpuFault
 from npu.memory import Memory
@@ -136,11 +136,11 @@ class EthosU55(Engine):
             return interpolate(values, words)
         index = values + 128 if signed else values
         if fm.bits == 8:
-            return tables[:256].view(np.int8 if fm.signed else np.uint8).astype(np.int64)[index]
+            return looked_up(tables[:256].view(np.int8 if fm.signed else np.uint8).astype(np.int64), index)
         words = tables.view("<i4")
         if len(words) < 256:
             raise NpuFault(f"ACTIVATION selects table {slot}, behind which there is no room for one of 32 bits")
-        return words[:256].astype(np.int64)[index]
+        return looked_up(words[:256].astype(np.int64), index)
 
     def _scale_output(self, accumulators: Integers) -> Integers:
         """Scales by OFM_SCALE, which holds for all channels."""
@@ -345,8 +345,8 @@ class EthosU55(Engine):
     def _dma(self) -> None:
         get = self._registers
         source, destination = get["DMA0_SRC_REGION"], get["DMA0_DST_REGION"]
-        if (source | destination) >> 9 & 3:
-            raise NpuFault("a DMA in two or three dimensions, which is not modelled")
+        if (source | destination) >> 9 & 7:
+            raise NpuFault("a DMA in two or three dimensions or with indices, which is not modelled")
         if source >> 8 & 1:
             raise NpuFault("DMA0_SRC_REGION is internal, only a destination can be")
         length = get.address("DMA0_LEN")

@@ -209,6 +209,9 @@ def test_work_is_counted() -> None:
     assert (done[0].regions[1].read, done[0].regions[1].written) == (48, 12)
 
 
+_BEYOND_TABLE = {"OFM_ZERO_POINT": 300, "ACTIVATION": 16, "ACTIVATION_MAX": 400}
+
+
 @pytest.mark.parametrize(
     ("steps", "message"),
     [
@@ -218,6 +221,9 @@ def test_work_is_counted() -> None:
         ([*_pool(3, (2, 2, 3)), {"OFM_REGION": 0, "OFM_BASE0": 0}, ("POOL", 0)], "writes to 12 bytes at 0x1000"),
         ([*_pool(3, (2, 2, 3)), {"IFM_REGION": 5}, ("POOL", 0)], "region 5 has no base address; 0, 1 have one"),
         ([*_pool(3, (2, 2, 3)), {"IFM_PAD_TOP": 4}, ("POOL", 0)], "padding leaves 0 rows"),
+        ([*_pool(3, (2, 2, 3)), {"IFM_PAD_TOP": 2, "OFM_PRECISION": 0x101}, ("POOL", 1)], "nothing but padding"),
+        ([*_pool(3, (2, 2, 3)), _BEYOND_TABLE, ("POOL", 0)], "the table of 256 has no entry for"),
+        ([{"DMA0_SRC_REGION": 1 << 11, "DMA0_DST_REGION": 1}, ("DMA_START", 0)], "or with indices"),
         ([*_pool(3, (2, 2, 3)), {"OFM_PRECISION": 0x101 | 3 << 14}, ("POOL", 0)], "rounding mode 3; 0, 1 and 2"),
         ([*_pool(3, (2, 2, 3)), {"OFM_PRECISION": 0x1C1}, ("POOL", 0)], "format 3; 0"),
         ([*_pool(3, (2, 2, 3)), {"IFM_DEPTH_M1": 0xFFFF, "IFM_STRIDE_Y": 0}, ("POOL", 0)], "bus error"),

@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from npu import commands_u85 as commands
 from npu import weight_order_u85 as weight_order
-from npu.arithmetic import Integers, Rounding, count_leading_zeros, interpolate, scale, wrap
+from npu.arithmetic import Integers, Rounding, count_leading_zeros, interpolate, looked_up, scale, wrap
 from npu.engine import Engine, FeatureMap, Windows, check_size, decoded, divide
 from npu.fault import NpuFault
 from npu.memory import Memory
@@ -125,6 +125,8 @@ class EthosU85(Engine):
             number = get[prefix + "_REGION"] & 7
             if number not in self._chains:
                 raise NpuFault(f"{prefix} is chained to buffer {number}, which no operation before has filled")
+            if self._chains[number].shape != shape:
+                raise NpuFault(f"{prefix} is chained to {self._chains[number].shape}, and has shape {shape}")
             return self._chains[number] - zero_point, signed
         return self._load(self._map(prefix), *shape) - zero_point, signed
 
@@ -207,16 +209,16 @@ class EthosU85(Engine):
             values = np.clip(values, low, high)
         if function:
             values = self._look_up(values, *_TABLES[function], table)
-        storage = precision >> 14
-        if storage == _CHAINED:
-            kept = wrap(values, bits)
-            self._chains[get["OFM_REGION"] & 7] = kept if signed else kept & ((1 << bits) - 1)
-            return
-        if storage == _NONE:
-            return
         transpose = precision >> 11 & 7
         if transpose not in _TRANSPOSES:
             raise NpuFault(f"OFM_PRECISION has transpose {transpose}; {', '.join(map(str, _TRANSPOSES))} are defined")
+        storage = precision >> 14
+        if storage == _CHAINED:
+            kept = wrap(values, bits)
+            self._chains[get["OFM_REGION"] & 7] = kept if signed or bits == 64 else kept & ((1 << bits) - 1)
+            return
+        if storage == _NONE:
+            return
         values = values.transpose(_TRANSPOSES[transpose])
         reverse = precision >> 9 & 3
         if reverse:
@@ -228,7 +230,7 @@ class EthosU85(Engine):
             words = self._tables.view("<u4")
             if bits == 16:
                 return interpolate(values, words)
-            entries = words[(values + 0x8000) >> 7]
+            entries = looked_up(words, (values + 0x8000) >> 7)
             base = wrap((entries & 0xFFFF).astype(np.int64), 16)
             slope = wrap((entries >> 16).astype(np.int64), 16)
             return (base << 7) + slope * (values & 0x7F)
@@ -237,7 +239,7 @@ class EthosU85(Engine):
         if start + size > _TABLES_BYTES:
             raise NpuFault(f"ACTIVATION selects table {table} of {size} bytes; there are {_TABLES_BYTES // size}")
         entries = self._tables[start : start + size].view(f"<{'i' if signed else 'u'}{bits // 8}").astype(np.int64)
-        return entries[values + 128 if signed else values]
+        return looked_up(entries, values + 128 if signed else values)
 
     # Operations
 
@@ -335,7 +337,9 @@ class EthosU85(Engine):
         check_size("an output", *output)
         depth = self._registers["IFM_DEPTH_M1"] + 1
         windows = self._windows(output, depth)
-        values = self._tensor("IFM", (*windows.input_size(), depth))[0]
+        if windows.input_size() != output[:2]:
+            raise NpuFault(f"a matrix product of {windows.input_size()} rows and columns gives {output[:2]}")
+        values = self._tensor("IFM", (*output[:2], depth))[0]
         weights = self._tensor("IFM2", (1, output[2], depth))[0]
         check_size("weights", output[2], depth)
         self._operation.macs = output[0] * output[1] * weights.size

@@ -93,6 +93,14 @@ def test_chained_operations() -> None:
     assert device.get(_SHAPE).tolist() == (a.astype(int) + b + c).tolist()
 
 
+def test_bricks_of_64_bits() -> None:
+    """The brick that has no whole 16 channels ends with memory."""
+    device = _Device()
+    bricks = feature_map("IFM", _SHAPE, 0x800 - 11 * 128 - 5 * 8, 8) | {"IFM_STRIDE_Y": 512, "IFM_PRECISION": 0x4D}
+    device.run(*_sum(bricks, _B, feature_map("OFM", _SHAPE, _OUT, 1)))
+    assert not device.get(_SHAPE).any()
+
+
 @pytest.mark.parametrize(
     ("number", "axes"), [(1, (1, 0, 2)), (2, (0, 2, 1)), (3, (1, 2, 0)), (6, (2, 0, 1)), (7, (2, 1, 0))]
 )
@@ -219,6 +227,12 @@ def test_indexed_dma() -> None:
 
 
 _CHAINED = {"IFM_REGION": 3, "IFM_PRECISION": 1 | 2 << 14, "IFM_ZERO_POINT": 0}
+_A, _B = feature_map("IFM", _SHAPE, 0, 1), feature_map("IFM2", _SHAPE, 0, 1)
+_TO_CHAIN = feature_map("OFM", _SHAPE, 0, 1) | {"OFM_REGION": 3, "OFM_PRECISION": _INT8 | 2 << 14}
+_BEYOND_TABLE = {"OFM_ZERO_POINT": 300, "ACTIVATION": 4, "ACTIVATION_MAX": 400}
+_PADDED = {"KERNEL_HEIGHT_M1": 0, "KERNEL_WIDTH_M1": 0, "KERNEL_STRIDE": 0, "IFM_PAD_TOP": 1} | dict.fromkeys(
+    ("IFM_PAD_LEFT", "IFM_PAD_BOTTOM", "IFM_PAD_RIGHT"), 0
+)
 
 
 @pytest.mark.parametrize(
@@ -226,6 +240,16 @@ _CHAINED = {"IFM_REGION": 3, "IFM_PRECISION": 1 | 2 << 14, "IFM_ZERO_POINT": 0}
     [
         ([("ELEMENTWISE", 14)], "elementwise mode 14; 0, 1, 2"),
         (_sum(_CHAINED, {}, feature_map("OFM", _SHAPE, 0, 1)), "IFM is chained to buffer 3, which no operation before"),
+        (
+            (*_sum(_A, _B, _TO_CHAIN), *_sum(_CHAINED, _B, feature_map("OFM", (3, 4, 4), 0, 1))),
+            r"IFM is chained to \(3, 4, 5\), and has shape \(3, 4, 4\)",
+        ),
+        (_sum(_A, _B, _TO_CHAIN | {"OFM_PRECISION": 1 | 4 << 11 | 3 << 14}), "transpose 4; 0, 1"),
+        (_sum(_A, _B, feature_map("OFM", _SHAPE, 0, 1) | _BEYOND_TABLE), "the table of 256 has no entry for"),
+        (
+            [_PLAIN, _A, _B, feature_map("OFM", _SHAPE, 0, 1), _PADDED, ("CONV", 1)],
+            r"a matrix product of \(2, 4\) rows and columns gives \(3, 4\)",
+        ),
         ([{"DMA0_SRC_REGION": 1 << 8, "DMA0_DST_REGION": 0}, ("DMA_START", 0)], "only a destination can be"),
     ],
 )

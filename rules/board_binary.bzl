@@ -4,7 +4,7 @@ load("@rules_cc//cc:find_cc_toolchain.bzl", "use_cc_toolchain")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load("//rules/private:cc.bzl", "compile_sources", "configure_cc")
 load("//rules/private:image.bzl", "link_image")
-load("//rules/private:transitions.bzl", "BOARD_CORE", "CORE_TRANSITION_ATTRS", "core_transition", "firmware_transition")
+load("//rules/private:transitions.bzl", "BOARD_CORE", "CORE_TRANSITION_ATTRS", "LIBRARY_CORE", "LIBRARY_TRANSITION_ATTRS", "core_transition", "firmware_transition", "library_transition")
 load(":providers.bzl", "BoardBinaryInfo", "BoardInfo")
 
 def _board_binary_impl(ctx):
@@ -32,8 +32,8 @@ board_binary_rule = rule(
     doc = """Links sources and libraries with a board's start-up code into `<name>.elf`. The board's definition, which
 emulation needs, comes with it.
 """,
-    attrs = CORE_TRANSITION_ATTRS | {
-        "board": attr.label(mandatory = True, providers = [BoardInfo], cfg = core_transition, doc = "The board to run on."),
+    attrs = CORE_TRANSITION_ATTRS | LIBRARY_TRANSITION_ATTRS | {
+        "board": attr.label(mandatory = True, providers = [BoardInfo], cfg = library_transition, doc = "The board to run on."),
         "console": attr.string(default = "on", values = ["on", "off"], doc = "Whether the image prints."),
         "deps": attr.label_list(providers = [CcInfo], cfg = core_transition, doc = "Libraries."),
         "local_defines": attr.string_list(doc = "Preprocessor definitions of the sources."),
@@ -52,4 +52,4 @@ def board_binary(name, **kwargs):
       name: the image.
       **kwargs: attributes of `board_binary_rule`.
     """
-    board_binary_rule(name = name, core = BOARD_CORE, **kwargs)
+    board_binary_rule(name = name, core = BOARD_CORE, library_core = LIBRARY_CORE, **kwargs)

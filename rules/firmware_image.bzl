@@ -3,12 +3,12 @@
 load("@bazel_skylib//rules:common_settings.bzl", "BuildSettingInfo")
 load("@rules_cc//cc:find_cc_toolchain.bzl", "use_cc_toolchain")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
-load("//platforms:cores.bzl", "CORES", "takes_program_for")
+load("//platforms:cores.bzl", "takes_program_for")
 load("//rules/private:actions.bzl", "COMPILE_ATTRS", "KERNELS", "LINK_ATTRS", "REGISTRY_ATTRS", "check_model_names", "choose_kernels", "compile_program", "generate_registry", "link_program", "methods_of", "operators_of")
 load("//rules/private:cc.bzl", "compile_sources", "configure_cc")
 load("//rules/private:image.bzl", "HEADER_ATTRS", "NPU_ATTRS", "link_image", "npu_device", "write_model_headers")
 load("//rules/private:image_files.bzl", "IMAGE_FILES_ATTRS", "write_image_files")
-load("//rules/private:transitions.bzl", "BOARD_CORE", "CORE_TRANSITION_ATTRS", "LIBRARY_CORE", "core_transition", "firmware_transition", "library_transition")
+load("//rules/private:transitions.bzl", "BOARD_CORE", "CORE_TRANSITION_ATTRS", "LIBRARY_CORE", "LIBRARY_TRANSITION_ATTRS", "core_transition", "firmware_transition", "library_transition")
 load(":providers.bzl", "BoardInfo", "FirmwareInfo", "KernelRegistryInfo", "MemoryPlanInfo", "ProgramDataInfo", "TorchBackendInfo", "TorchProgramInfo")
 
 def _check_settings(ctx):
@@ -93,7 +93,7 @@ def _compiled_application(ctx, cc, programs, program, operators, npu_sources, ba
         srcs = ctx.files._compiled_models_application
     else:
         srcs = ctx.files._compiled_application if has_default_application else ctx.files.srcs
-    deps = [dep[CcInfo] for dep in ctx.attr.deps + backends] + [choose_kernels(ctx, programs)] + [dep[CcInfo] for dep in ctx.attr._compiled_runtime + ctx.attr.board]
+    deps = [dep[CcInfo] for dep in (ctx.attr.deps or ctx.attr._application_deps) + backends] + [choose_kernels(ctx, programs)] + [dep[CcInfo] for dep in ctx.attr._compiled_runtime + ctx.attr.board]
     _, objects = compile_sources(
         ctx,
         cc,
@@ -130,7 +130,7 @@ def _loaded_application(ctx, cc, programs, program, operators, npu_sources, back
     methods = methods_of(programs)
     headers = _write_headers(ctx, "loaded", methods, program)
     runtime = ctx.attr._runtimes[0 if backends else 1]
-    deps = [dep[CcInfo] for dep in ctx.attr.deps + backends] + [choose_kernels(ctx, programs)] + [dep[CcInfo] for dep in [runtime] + ctx.attr.board]
+    deps = [dep[CcInfo] for dep in (ctx.attr.deps or ctx.attr._application_deps) + backends] + [choose_kernels(ctx, programs)] + [dep[CcInfo] for dep in [runtime] + ctx.attr.board]
     _, objects = compile_sources(
         ctx,
         cc,
@@ -220,7 +220,7 @@ firmware_image_rule = rule(
 where the board has a UF2 boot loader, `.uf2`, with a
 report of flash and RAM in text and JSON, and `<name>.spdx.json`, which lists what the image consists of. An image over the board's limits fails the build and says what takes how
 much.""",
-    attrs = LINK_ATTRS | REGISTRY_ATTRS | COMPILE_ATTRS | CORE_TRANSITION_ATTRS | IMAGE_FILES_ATTRS | HEADER_ATTRS | NPU_ATTRS | {
+    attrs = LINK_ATTRS | REGISTRY_ATTRS | COMPILE_ATTRS | CORE_TRANSITION_ATTRS | LIBRARY_TRANSITION_ATTRS | IMAGE_FILES_ATTRS | HEADER_ATTRS | NPU_ATTRS | {
         "model": attr.label(providers = [TorchProgramInfo], cfg = core_transition, doc = "The torch_program to run."),
         "models": attr.label_list(
             providers = [TorchProgramInfo],
@@ -231,7 +231,7 @@ host or a line on the console chooses the program to run, see docs/console.md. A
 """,
         ),
         "method": attr.string(default = "forward", doc = "The method of the program that the application runs; with `models` the image has all methods."),
-        "board": attr.label(mandatory = True, providers = [BoardInfo], cfg = core_transition, doc = "The board to run on."),
+        "board": attr.label(mandatory = True, providers = [BoardInfo], cfg = library_transition, doc = "The board to run on."),
         "console": attr.string(
             values = ["", "on", "off"],
             doc = "Whether the image prints: `on`, `off`, or empty for the value of //firmware:console.",
@@ -242,10 +242,9 @@ host or a line on the console chooses the program to run, see docs/console.md. A
             doc = "The application; it includes \"model_program.h\" for the program and its sizes, or with `models` \"model_programs.h\".",
         ),
         "deps": attr.label_list(
-            default = ["//firmware:application_deps"],
             providers = [CcInfo],
             cfg = core_transition,
-            doc = "Libraries of the application.",
+            doc = "Libraries of the application; empty: //firmware:application_deps.",
         ),
         "example": attr.bool(
             default = True,
@@ -266,6 +265,7 @@ implement board_watchdog() of firmware/board.h.
 compiles what it can: not images with `backends`, nor an application in `srcs`, which calls ExecuTorch's API unless
 `engine = \"compiled\"` says that it calls the models'. The report says which engine an image has, and why.""",
         ),
+        "_application_deps": attr.label_list(default = ["//firmware:application_deps"], providers = [CcInfo], cfg = library_transition),
         "_application": attr.label(default = "//firmware:application.cpp", allow_files = True),
         "_compiled_application": attr.label(default = "//firmware:compiled_application.cpp", allow_files = True),
         "_compiled_models_application": attr.label(default = "//firmware:compiled_models_application.cpp", allow_files = True),
@@ -280,10 +280,6 @@ compiles what it can: not images with `backends`, nor an application in `srcs`, 
             providers = [CcInfo, TorchBackendInfo],
             cfg = core_transition,
             doc = "Every torch_backend of the programs' delegates, besides that of the board's NPU.",
-        ),
-        "library_core": attr.string(
-            values = [""] + sorted(CORES),
-            doc = "Like `core`, for parts that an NPU of the board doesn't change. Set by the macro.",
         ),
         "_ethos_u": attr.label_list(
             default = ["//firmware/ethos_u:backend"],

@@ -8,8 +8,8 @@ _BUILD_ID = "//rules/private:build_id"
 def _two_builds_impl(_settings, _attr):
     # The configuration that the image is built in anyway, and one that differs
     # from it in nothing that an action reads: every action from training to
-    # linking runs again, into other output paths, but those of kernels and
-    # runtime, which library_transition has compiled once.
+    # linking runs again, into other output paths, but those of kernels,
+    # runtime, and the board's code, which library_transition has compiled once.
     return {"first": {_BUILD_ID: ""}, "second": {_BUILD_ID: "second"}}
 
 _two_builds = transition(
@@ -42,7 +42,7 @@ def _reproducibility_test_impl(ctx):
 
 reproducibility_test = rule(
     implementation = _reproducibility_test_impl,
-    doc = """Builds an image twice from its model file on, with no action shared but those that compile kernels and runtime, and
+    doc = """Builds an image twice from its model file on, with no action shared but those of kernels, runtime and the board's code, and
 compares program, manifest, golden data, memory plan and image byte by byte.""",
     attrs = {
         "firmware": attr.label(mandatory = True, providers = [FirmwareInfo], cfg = _two_builds, doc = "The torch_firmware."),

@@ -6,7 +6,7 @@ load("//platforms:cores.bzl", "CORES")
 load("//rules/private:actions.bzl", "COMPILE_ATTRS", "KERNELS", "choose_kernels", "compile_program", "is_identifier", "methods_of")
 load("//rules/private:cc.bzl", "compile_sources", "configure_cc", "library_info")
 load("//rules/private:image.bzl", "NPU_ATTRS", "npu_device")
-load("//rules/private:transitions.bzl", "CORE_TRANSITION_ATTRS", "board_or_core_transition")
+load("//rules/private:transitions.bzl", "CORE_TRANSITION_ATTRS", "LIBRARY_CORE", "LIBRARY_TRANSITION_ATTRS", "board_or_core_transition", "library_transition")
 load(":providers.bzl", "BoardInfo", "CompiledModelInfo", "MemoryPlanInfo", "TorchProgramInfo")
 
 def _torch_cpp_library_impl(ctx):
@@ -23,7 +23,7 @@ def _torch_cpp_library_impl(ctx):
     model = compile_program(ctx, found[0], name, ctx.label.name, example = False)
     npu_sources = [npu_device(ctx, ctx.attr.model.label)] if program.accelerator else []
     driver = [target[CcInfo] for target in ctx.attr._ethos_u] if program.accelerator else []
-    deps = driver + [choose_kernels(ctx, [program]), ctx.attr._runtime[CcInfo]]
+    deps = driver + [choose_kernels(ctx, [program]), ctx.attr._runtime[0][CcInfo]]
     cc = configure_cc(ctx)
     context, outputs = compile_sources(
         ctx,
@@ -44,14 +44,14 @@ def _torch_cpp_library_impl(ctx):
         model,
     ]
 
-torch_cpp_library = rule(
+torch_cpp_library_rule = rule(
     implementation = _torch_cpp_library_impl,
     doc = """Compiles a torch_program to plain C++17 and a library of it, with the kernels that it calls: no program,
 loader, operator table or allocator. Use `#include "NAME.h"` in C, and `#include "NAME.hpp"` in C++; docs/cpp.md
 documents the interface. It is built for the target's platform: in an image for the board's core and NPU, otherwise for
 the build machine; `core` or `board` sets another.
 """,
-    attrs = COMPILE_ATTRS | CORE_TRANSITION_ATTRS | NPU_ATTRS | {
+    attrs = COMPILE_ATTRS | CORE_TRANSITION_ATTRS | LIBRARY_TRANSITION_ATTRS | NPU_ATTRS | {
         "model": attr.label(mandatory = True, providers = [TorchProgramInfo], doc = "The torch_program."),
         "method": attr.string(default = "forward", doc = "The method of the program."),
         "core": attr.string(
@@ -65,12 +65,21 @@ the build machine; `core` or `board` sets another.
         "library_name": attr.string(doc = "Prefix of the functions and C++ namespace, a C identifier; the program's name by default."),
         "copts": attr.string_list(doc = "Further options of the compiler for the model's source, such as -DTORCH_FUSION_LAYER_HOOK=my_hook."),
         # Callers come before the libraries that define the functions.
-        "_ethos_u": attr.label_list(default = ["//firmware/ethos_u:driver", "//firmware/ethos_u:access"], providers = [CcInfo]),
-        "_kernels": attr.label_list(default = KERNELS, providers = [CcInfo]),
-        "_runtime": attr.label(default = "//runtime:compiled", providers = [CcInfo]),
+        "_ethos_u": attr.label_list(default = ["//firmware/ethos_u:driver", "//firmware/ethos_u:access"], providers = [CcInfo], cfg = library_transition),
+        "_kernels": attr.label_list(default = KERNELS, providers = [CcInfo], cfg = library_transition),
+        "_runtime": attr.label(default = "//runtime:compiled", providers = [CcInfo], cfg = library_transition),
     },
     cfg = board_or_core_transition,
     fragments = ["cpp"],
     toolchains = use_cc_toolchain(),
     provides = [CcInfo, CompiledModelInfo, MemoryPlanInfo],
 )
+
+def torch_cpp_library(name, **kwargs):
+    """Makes a library of a model. Kernels and runtime are built once for all boards with the same core.
+
+    Args:
+      name: the library.
+      **kwargs: attributes of `torch_cpp_library_rule`.
+    """
+    torch_cpp_library_rule(name = name, library_core = LIBRARY_CORE, **kwargs)

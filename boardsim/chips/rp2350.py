@@ -94,14 +94,7 @@ class Rp2350:
         self.pads = Pads(machine, self.resets)
         self.io = IoBank(machine, self.resets, self.pads)
         uart0 = Uart(
-            machine,
-            "UART0",
-            0x40070000,
-            resets=self.resets,
-            bit=26,
-            clocks=self.clocks,
-            io=self.io,
-            interrupt=33,
+            machine, "UART0", 0x40070000, resets=self.resets, bit=26, clocks=self.clocks, io=self.io, interrupt=33
         )
         # The clocks are reset last, after what they are made of.
         for peripheral in (self.resets, self.xosc, self.pll_sys, self.pll_usb, self.pads, self.io, uart0, self.clocks):

@@ -11,6 +11,7 @@ import pytest
 import npu.engine
 from conformance.ethos_u.device_check import check_edges, judge, pack, verdicts
 from npu import ethos_u55, ethos_u85
+from npu.assembler import assemble
 from npu.commands_u55 import COMMANDS as COMMANDS_U55
 from npu.commands_u85 import COMMANDS as COMMANDS_U85
 from tools.artifacts.ethos_u.payload import Payload, parse, parse_commands
@@ -82,6 +83,19 @@ def test_damaged_streams(accelerator: str, payload: Payload, cache_bytes: int) -
             assert verdict == "sound"
         seen[verdict, judgement.fault and ("outside" if judgement.is_outside else "fault")] += 1
     assert min(seen["refused", "outside"], seen["sound", ""]) > _DAMAGED // 20, seen
+
+
+@pytest.mark.parametrize(
+    ("accelerator", "size"), [("ethos-u55-128", 24 << 10), ("ethos-u65-512", 48 << 10), ("ethos-u85-256", 2048)]
+)
+def test_tables_end_with_the_memory_of_a_core(accelerator: str, size: int) -> None:
+    config = (ethos_u55.CONFIGURATIONS | ethos_u85.CONFIGURATIONS)[accelerator].config
+    commands = COMMANDS_U85 if "u85" in accelerator else COMMANDS_U55
+    registers = {"DMA0_SRC_REGION": 0, "DMA0_SRC": 0, "DMA0_DST_REGION": 1 << 8, "DMA0_LEN": 16}
+    for start, verdict, fault in [(size - 16, "sound", False), (size, "refused", True)]:
+        words = assemble(registers | {"DMA0_DST": start}, ("DMA_START", 0), commands=commands)
+        assert verdicts(_CHECKER, [pack(words, bytes(16), 0, config)]) == [verdict]
+        assert ("internal memory" in judge(words, bytes(16), 0, accelerator).fault) == fault
 
 
 @pytest.mark.parametrize("accelerator", ["ethos-u55-128", "ethos-u85-256"])

@@ -79,7 +79,7 @@ class Judgement:
     @property
     def is_outside(self) -> bool:
         """Returns whether a command reached for memory that isn't its own."""
-        return "bus error" in self.fault or "has no base address" in self.fault
+        return any(text in self.fault for text in ("bus error", "has no base address", "bytes of internal memory"))
 
 
 def judge(words: Sequence[int], weights: bytes, scratch_size: int, accelerator: str, cache_bytes: int = 0) -> Judgement:

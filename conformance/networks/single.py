@@ -200,11 +200,7 @@ for _i, _o, _size, _kernel in [
 
 _IMAGES = [(1, 8, 6, 6), (1, 8, 16, 16)]
 for _image in _IMAGES:
-    for _name, _function in {
-        "add": lambda x, y: x + y,
-        "mul": lambda x, y: x * y,
-        "maximum": torch.maximum,
-    }.items():
+    for _name, _function in {"add": lambda x, y: x + y, "mul": lambda x, y: x * y, "maximum": torch.maximum}.items():
         _add(_name, lambda f=_function: _Call(f), _image, _image)
     _add("add_broadcast", lambda: _Call(lambda x, y: x + y), _image, (1, _image[1], 1, 1))
     _add("mul_broadcast", lambda: _Call(lambda x, y: x * y), _image, (1, _image[1], 1, 1))
@@ -244,12 +240,7 @@ for _image in _IMAGES:
 for _shape in [(1, 8, 16, 16), (1, 3, 20, 20), (1, 16, 6, 6), (1, 8, 64)]:
     for _dim in range(2, len(_shape)):
         _index = (torch.arange(_shape[_dim] + 2) - 1).abs().clamp(max=_shape[_dim] - 1)
-        _add(
-            "index",
-            lambda d=_dim, i=_index: _Call(lambda x: x[(slice(None),) * d + (i,)]),
-            _shape,
-            is_int8=False,
-        )
+        _add("index", lambda d=_dim, i=_index: _Call(lambda x: x[(slice(None),) * d + (i,)]), _shape, is_int8=False)
 for _shape in [(1, 8, 8, 8), (1, 3, 12, 12), (1, 16, 5, 5), (1, 8, 3, 20)]:
     _add("upsample_nearest2d", lambda: nn.Upsample(scale_factor=2), _shape, is_int8=False)
     _add("upsample_nearest2d", lambda: nn.Upsample(scale_factor=1.5), _shape, is_int8=False)
@@ -259,10 +250,7 @@ for _i, _o, _size, _kernel, _pad in [
     (4, 8, (8, 8, 8), 2, 0), (3, 8, (3, 12, 12), 3, 1),
 ]:  # fmt: skip
     _add(
-        "convolution3d",
-        lambda i=_i, o=_o, k=_kernel, p=_pad: nn.Conv3d(i, o, k, 1, p),
-        (1, _i, *_size),
-        is_int8=False,
+        "convolution3d", lambda i=_i, o=_o, k=_kernel, p=_pad: nn.Conv3d(i, o, k, 1, p), (1, _i, *_size), is_int8=False
     )
 for _image in _IMAGES:
     _add("div", lambda: _Call(torch.div), _image, _image, is_int8=False)

@@ -9,7 +9,7 @@ without a model, of which //firmware/tests:board_images_test holds that it is at
 #   vector: an emulated board for int8 models alone, whose kernels have code of their own for its instructions
 #   core: an emulated board for the kind of core that it has, on which a few models are tested by hand: each costs all kernels
 #   scalar: the one of those whose core has least
-#   simulated: //boardsim simulates it; likewise for every model that fits, in the very image that gets flashed
+#   simulated: //boardsim simulates it: every model that fits, some each time and others at night, in the very image that gets flashed
 #   brief: //boardsim simulates it, too: one model, a fault and the watchdog are tested on it; the model at night on a core of its own
 #   npu: a board with an NPU; the programs of //conformance/ethos_u are for it
 #   large: a simulated board with memory for models that do not fit into others
@@ -67,10 +67,11 @@ VECTOR_BOARDS = _labels("vector")
 
 INT8_BOARDS = EMULATED_BOARDS + VECTOR_BOARDS
 
-# A model is tested on these each time, and at night: tests of kernels run on each kind of core each time, and some
-# models on each board.
+# A model is tested on the first emulated board each time, which has the simulated boards' kernels, and at night on the
+# others of TEST_BOARDS. Tests of kernels run on each kind of core each time, and some models on each board.
 DAILY_EMULATED_BOARDS = EMULATED_BOARDS[:1]
 
+# These are for models that are tested on a simulated board each time, too.
 DAILY_BOARDS = DAILY_EMULATED_BOARDS + SIMULATED_BOARDS[:1]
 
 NIGHTLY_BOARDS = EMULATED_BOARDS[1:] + SIMULATED_BOARDS[1:]

@@ -516,8 +516,9 @@ class Checker final {
     if ((where >> 8 & 1) == 0) {
       reach(where, range, writes);
     } else {
-      // The NPU's own memory, for tables.
-      const int64_t size = is_u85_ ? kTablesBytes : int64_t{payload_.config >> 8 & 0xFF} << 10;
+      // The NPU's own memory, for tables: each core has its own part.
+      const int64_t kib = static_cast<int32_t>(payload_.config >> 8 & 0xFF) / cores();
+      const int64_t size = is_u85_ ? kTablesBytes : kib << 10;
       is_sound_ &= writes && range.begin >= 0 && range.end <= size;
     }
   }

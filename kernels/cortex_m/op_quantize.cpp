@@ -2,7 +2,7 @@
 
 namespace torch::executor::native::cortex_m {
 
-bool check_quantization(
+float check_quantization(
     KernelRuntimeContext& ctx,
     double scale,
     int64_t zero_point,
@@ -19,11 +19,10 @@ bool check_quantization(
       zero_point >= -limit && zero_point < limit && quant_min >= -limit && quant_min <= quant_max &&
           quant_max < limit,
       "The zero point, or the range of values, is out of the dtype's range");
-  quantization.inverse_scale = inverse(scale);
   quantization.zero_point = static_cast<float>(static_cast<int32_t>(zero_point));
   quantization.min = static_cast<float>(static_cast<int32_t>(quant_min));
   quantization.max = static_cast<float>(static_cast<int32_t>(quant_max));
-  return true;
+  return factor;
 }
 
 } // namespace torch::executor::native::cortex_m

@@ -8,11 +8,11 @@
 namespace torch::executor::native::cortex_m {
 
 /**
- * Takes the parameters of a quantization to `dtype` (int8 or int16). Fails the context
- * (InvalidArgument) and returns false for a scale that is not positive and finite, or a range or
- * zero point that the dtype does not hold.
+ * Takes the parameters of a quantization to `dtype` (int8 or int16) but its inverse scale, and
+ * returns its scale. Fails the context (InvalidArgument) and returns 0 for a scale that is not
+ * positive and finite, or a range or zero point that the dtype does not hold.
  */
-bool check_quantization(
+float check_quantization(
     KernelRuntimeContext& ctx,
     double scale,
     int64_t zero_point,
@@ -56,7 +56,8 @@ Tensor& quantize_per_tensor_out(
       InvalidType,
       out,
       "quantize takes float32, and its result has the dtype it says");
-  if (check_quantization(ctx, scale, zero_point, quant_min, quant_max, dtype, quantization)) {
+  if (check_quantization(ctx, scale, zero_point, quant_min, quant_max, dtype, quantization) != 0) {
+    quantization.inverse_scale = inverse(scale);
     dispatch<QuantizedTypes, S>(ctx, dtype, [&](auto tag) {
       using T = typename decltype(tag)::type;
       map_runs<S, float, T>(ctx, input, out, [&](auto... run) { quantize(quantization, run...); });
@@ -83,8 +84,9 @@ Tensor& dequantize_per_tensor_out(
       InvalidType,
       out,
       "dequantize gives float32, and its input has the dtype it says");
-  if (check_quantization(ctx, scale, zero_point, quant_min, quant_max, dtype, quantization)) {
-    const float factor = float_of(scale);
+  const float factor =
+      check_quantization(ctx, scale, zero_point, quant_min, quant_max, dtype, quantization);
+  if (factor != 0) {
     dispatch<QuantizedTypes, S>(ctx, dtype, [&](auto tag) {
       using T = typename decltype(tag)::type;
       map_runs<S, T, float>(

@@ -3,7 +3,6 @@
 #include <cstring>
 
 #include "kernels/cortex_m/dsp.h"
-#include "kernels/soft_double.h"
 
 #ifdef __ARM_FEATURE_MVE
 #include <arm_mve.h>
@@ -30,17 +29,15 @@ float inverse(double scale) {
   uint64_t bits;
   std::memcpy(&bits, &scale, sizeof(bits));
   constexpr uint64_t kLowBits = (uint64_t{1} << 29) - 1;
-  const uint64_t high_bits = bits & ~kLowBits;
-  double exact_high;
-  std::memcpy(&exact_high, &high_bits, sizeof(exact_high));
-  const float high = float_of(exact_high);
+  // The exponent's bias is another one; the sign is 0.
+  const uint32_t high_bits = static_cast<uint32_t>(bits >> 29) - ((1023u - 127u) << 23);
+  float high;
+  std::memcpy(&high, &high_bits, sizeof(high));
   const float quotient = 1.0f / high;
   const float low_part = static_cast<float>(static_cast<uint32_t>(bits & kLowBits)) *
       (1.0f / 4503599627370496.0f); // low / 2^exponent
   // 2^exponent is `high` without its mantissa.
-  uint32_t power_bits;
-  std::memcpy(&power_bits, &high, sizeof(power_bits));
-  power_bits &= 0xff800000u;
+  const uint32_t power_bits = high_bits & 0xff800000u;
   float power;
   std::memcpy(&power, &power_bits, sizeof(power));
   const float low = low_part * power;

@@ -109,15 +109,7 @@ def convolution_cases(count: int) -> Iterator[Case]:
             )
             if expected is not None:
                 yield case(
-                    "aten::convolution.out",
-                    line,
-                    line_weight,
-                    bias,
-                    *one,
-                    False,
-                    (0,),
-                    groups,
-                    expected=expected,
+                    "aten::convolution.out", line, line_weight, bias, *one, False, (0,), groups, expected=expected
                 )
     x, weight = torch.randn(1, 3, 9, 7), torch.randn(4, 3, 2, 5)
     expected = functional.conv2d(x, weight, None, (2, 1), (0, 2), (3, 1))

@@ -226,11 +226,7 @@ def refused_indexing_cases() -> Iterator[Case]:
         ("InvalidType", "aten::index_select.out", [x, 0, torch.tensor([0.0, 1.0]), out]),
         ("InvalidArgument", "aten::embedding.out", [torch.randn(3), flat, -1, False, False, line]),
         ("InvalidArgument", "aten::gather.out", [x, 0, flat, False, line]),
-        (
-            "InvalidArgument",
-            "aten::gather.out",
-            [x, 0, wide, False, Out(torch.float32, (1, 4))],
-        ),
+        ("InvalidArgument", "aten::gather.out", [x, 0, wide, False, Out(torch.float32, (1, 4))]),
         ("InvalidArgument", "aten::scatter.src_out", [x, 0, torch.zeros(2, 3, dtype=LONG), torch.randn(1, 3), out]),
         ("InvalidType", "aten::scatter.src_out", [x, 0, one, x.int(), out]),
         ("InvalidArgument", "aten::index.Tensor_out", [x, [None, None, flat], out]),

@@ -23,10 +23,7 @@ def softmax_cases() -> Iterator[Case]:
         # Eager mode rounds intermediate results of 16-bit floats.
         return lambda x, dim: function(x.double(), dim).to(x.dtype)
 
-    functions = [
-        ("aten::_softmax.out", exact(torch.softmax)),
-        ("aten::_log_softmax.out", exact(torch.log_softmax)),
-    ]
+    functions = [("aten::_softmax.out", exact(torch.softmax)), ("aten::_log_softmax.out", exact(torch.log_softmax))]
     shapes = [(), (1,), (2, 2), (10,), (3, 4, 5), (2, 0, 3), (0,), (1, 1000)]
     inf = float("inf")
     rows = [

@@ -10,15 +10,7 @@ _WIDTH = 0.35
 _CLASSES = 10
 
 # Expansion factor, output channels at width 1, blocks, stride of the first one.
-_STAGES = [
-    (1, 16, 1, 1),
-    (6, 24, 2, 2),
-    (6, 32, 3, 2),
-    (6, 64, 4, 2),
-    (6, 96, 3, 1),
-    (6, 160, 3, 2),
-    (6, 320, 1, 1),
-]
+_STAGES = [(1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1)]
 _FIRST, _LAST = 32, 1280
 
 

@@ -60,7 +60,7 @@ BOARD_CORE = select({
     "//conditions:default": "",
 })
 
-# The same for boards with and without an NPU.
+# The value of `library_core` in macros: the same for boards with and without an NPU.
 LIBRARY_CORE = select({
     Label("//platforms:core_" + core): core
     for core in CORES
@@ -74,6 +74,13 @@ CORE_TRANSITION_ATTRS = {
         doc = "The core for which the parts of the image are built, once for all boards that have it; empty: they are built for the board. Set by the macro.",
     ),
     "_allowlist_function_transition": attr.label(default = "@bazel_tools//tools/allowlists/function_transition_allowlist"),
+}
+
+LIBRARY_TRANSITION_ATTRS = {
+    "library_core": attr.string(
+        values = [""] + sorted(CORES),
+        doc = "Like `core`, for parts that an NPU of the board doesn't change. Set by the macro.",
+    ),
 }
 
 def _core_settings(core, settings):
@@ -108,9 +115,9 @@ def _library_transition_impl(settings, attr):
     return _core_settings(attr.library_core, settings) | {_PROFILE: "off", _BUILD_ID: ""}
 
 library_transition = transition(
-    # Does the same as core_transition, for parts that neither an NPU nor profiling changes: kernels and runtime. The
-    # rule has an attribute `library_core`. The second build of an image (reproducibility_test) shares those of the
-    # first.
+    # Does the same as core_transition, for parts that neither an NPU nor profiling changes: kernels, runtime, the
+    # board's own code, and libraries of our applications. The rule has LIBRARY_TRANSITION_ATTRS. The second build of an
+    # image (reproducibility_test) shares those of the first.
     implementation = _library_transition_impl,
     inputs = [_PLATFORMS, _NPU],
     outputs = [_PLATFORMS, _NPU, _PROFILE, _BUILD_ID],

@@ -259,10 +259,12 @@ def _shared_libraries_test_impl(ctx):
     env = analysistest.begin(ctx)
     [link] = [action for action in analysistest.target_actions(env) if action.mnemonic == "CppLink"]
     image = link.outputs.to_list()[0].root.path
-    libraries = [file for file in link.inputs.to_list() if file.short_path.startswith("kernels/") and file.extension == "o"]
-    asserts.true(env, libraries, "no object of the kernels is linked")
-    for file in libraries:
-        asserts.true(env, file.root.path != image, "%s is built for the board, not for its core" % file.path)
+    objects = [file for file in link.inputs.to_list() if file.extension == "o"]
+    for room in ["firmware", "kernels", "runtime"]:
+        libraries = [file for file in objects if file.short_path.startswith(room + "/")]
+        asserts.true(env, libraries, "no object of %s is linked" % room)
+        for file in libraries:
+            asserts.true(env, file.root.path != image, "%s is built for the board, not for its core" % file.path)
     return analysistest.end(env)
 
 _shared_libraries_test = analysistest.make(_shared_libraries_test_impl)
@@ -285,41 +287,21 @@ _board_test = analysistest.make(
     config_settings = {"//command_line_option:platforms": str(Label("//platforms:cortex_m4"))},
 )
 
+def _manual(rule, name, **kwargs):
+    """Instantiates a rule for the tests alone."""
+    rule(name = name, tags = ["manual"], **kwargs)
+
 def _manual_board(name, **kwargs):
-    board(
-        name = name,
-        clock_hz = 64000000,
-        description = "A board that exists in this test only",
-        tags = ["manual"],
-        **kwargs
-    )
+    _manual(board, name, clock_hz = 64000000, description = "A board that exists in this test only", **kwargs)
 
 def _manual_program(name, **kwargs):
-    torch_program(
-        name = name,
-        src = "//models/sine:sine.py",
-        tags = ["manual"],
-        **kwargs
-    )
+    _manual(torch_program, name, src = "//models/sine:sine.py", **kwargs)
 
 def _manual_package(name, models = ["//models/sine"], layout = "cmake", **kwargs):
-    torch_package(
-        name = name,
-        layout = layout,
-        models = models,
-        tags = ["manual"],
-        **kwargs
-    )
+    _manual(torch_package, name, layout = layout, models = models, **kwargs)
 
 def _manual_cmake_firmware(name, board = "//firmware/boards/mps2_an386", **kwargs):
-    cmake_firmware(
-        name = name,
-        board = board,
-        project = ":CMakeLists.txt",
-        summary = False,
-        tags = ["manual"],
-        **kwargs
-    )
+    _manual(cmake_firmware, name, board = board, project = ":CMakeLists.txt", summary = False, **kwargs)
 
 def _manual_operator(name, operator = "mine::twice", **kwargs):
     torch_operator(
@@ -364,11 +346,7 @@ def rules_test_suite(name):
             } | places)),
         )
     _manual_program("bad-name")
-    pte_program(
-        name = "pte-name",
-        src = "//conformance/old_programs:1.1.0/cnn.pte",
-        tags = ["manual"],
-    )
+    _manual(pte_program, "pte-name", src = "//conformance/old_programs:1.1.0/cnn.pte")
     _manual_program("int8_of_a_portable", io = "int8")
     _manual_program("quantization_of_a_portable", quantization = quantization())
     for program_name, (io, arguments) in {
@@ -391,27 +369,15 @@ def rules_test_suite(name):
     _manual_program("weights_of_an_untrained", weights = ":untrained")
     _manual_program("method_forward", methods = ["forward"])
     _manual_program("trained_twice", train = True, weights = "//models/sine")
-    write_file(
-        name = "twice_header",
-        out = "twice.h",
-        tags = ["manual"],
-    )
+    _manual(write_file, "twice_header", out = "twice.h")
     _manual_operator("operator_without_namespace", operator = "twice")
     _manual_operator("operator_of_pytorch", operator = "aten::twice")
     _manual_operator("operator_on_complex", dtypes = ["complex64"])
     _manual_operator("twice")
     _manual_operator("twice_again")
     _manual_program("operators_of_one_name", operators = [":twice", ":twice_again"])
-    kernel_registry(
-        name = "kernels_of_one_name",
-        programs = [":operators_of_one_name"],
-        tags = ["manual"],
-    )
-    quantization_report(
-        name = "report_of_a_portable",
-        program = ":untrained",
-        tags = ["manual"],
-    )
+    _manual(kernel_registry, "kernels_of_one_name", programs = [":operators_of_one_name"])
+    _manual(quantization_report, "report_of_a_portable", program = ":untrained")
     for board_name, core in {"mps2_an386": "cortex-m4", "mps2_an505": "cortex-m33"}.items():
         torch_firmware(
             name = "sine_" + board_name,
@@ -438,76 +404,19 @@ def rules_test_suite(name):
     )
     for command in ["flash", "copy"]:
         _command_test(name = "%s_for_tests_test" % command, target_under_test = ":for_tests." + command)
-    torch_firmware(
-        name = "not_emulated",
-        board = "//firmware/boards/nucleo_wb55rg",
-        model = "//models/sine",
-        summary = False,
-        tags = ["manual"],
-    )
-    firmware_emulate(
-        name = "emulate_not_emulated",
-        firmware = ":not_emulated",
-        tags = ["manual"],
-    )
-    firmware_benchmark(
-        name = "benchmark_not_emulated",
-        firmware = {":not_emulated": "sine float32"},
-        tags = ["manual"],
-    )
-    firmware_benchmark(
-        name = "benchmark_without_variant",
-        firmware = {":sine_mps2_an386": "sine"},
-        tags = ["manual"],
-    )
-    exploration_test(
-        name = "exploration_without_limit",
-        page = ":sine_mps2_an386",
-        tags = ["manual"],
-    )
-    exploration_test(
-        name = "exploration_of_no_page",
-        flash = "64K",
-        page = ":sine_mps2_an386",
-        tags = ["manual"],
-    )
-    firmware_budget_test(
-        name = "budget_not_emulated",
-        firmware = ":not_emulated",
-        ms = "20",
-        tags = ["manual"],
-    )
-    firmware_budget_test(
-        name = "budget_of_nothing",
-        firmware = ":sine_mps2_an386",
-        tags = ["manual"],
-    )
-    firmware_budget_test(
-        name = "budget_of_float",
-        accuracy = "0.9",
-        firmware = ":sine_mps2_an386",
-        tags = ["manual"],
-    )
-    firmware_test(
-        name = "tested",
-        boards = [":good_board"],
-        model = "//models/sine",
-        tags = ["manual"],
-    )
+    _manual(torch_firmware, "not_emulated", board = "//firmware/boards/nucleo_wb55rg", model = "//models/sine", summary = False)
+    _manual(firmware_emulate, "emulate_not_emulated", firmware = ":not_emulated")
+    _manual(firmware_benchmark, "benchmark_not_emulated", firmware = {":not_emulated": "sine float32"})
+    _manual(firmware_benchmark, "benchmark_without_variant", firmware = {":sine_mps2_an386": "sine"})
+    _manual(exploration_test, "exploration_without_limit", page = ":sine_mps2_an386")
+    _manual(exploration_test, "exploration_of_no_page", flash = "64K", page = ":sine_mps2_an386")
+    _manual(firmware_budget_test, "budget_not_emulated", firmware = ":not_emulated", ms = "20")
+    _manual(firmware_budget_test, "budget_of_nothing", firmware = ":sine_mps2_an386")
+    _manual(firmware_budget_test, "budget_of_float", accuracy = "0.9", firmware = ":sine_mps2_an386")
+    _manual(firmware_test, "tested", boards = [":good_board"], model = "//models/sine")
 
-    torch_firmware(
-        name = "firmware_of_no_method",
-        board = "//firmware/boards/mps2_an386",
-        method = "encode",
-        model = "//models/sine",
-        tags = ["manual"],
-    )
-    torch_cpp_library(
-        name = "library_of_no_method",
-        method = "encode",
-        model = "//models/sine",
-        tags = ["manual"],
-    )
+    _manual(torch_firmware, "firmware_of_no_method", board = "//firmware/boards/mps2_an386", method = "encode", model = "//models/sine")
+    _manual(torch_cpp_library, "library_of_no_method", method = "encode", model = "//models/sine")
     torch_cpp_library(
         name = "library_of_board_and_core",
         board = "//firmware/boards/mps2_an386",
@@ -515,12 +424,7 @@ def rules_test_suite(name):
         model = "//models/sine",
         tags = ["manual"],
     )
-    torch_cpp_library(
-        name = "library_without_name",
-        library_name = "7 nets",
-        model = "//models/sine",
-        tags = ["manual"],
-    )
+    _manual(torch_cpp_library, "library_without_name", library_name = "7 nets", model = "//models/sine")
     _manual_package("package_of_board_and_core", board = "//firmware/boards/mps2_an386", core = "cortex_m4")
     _manual_package("package_for_an_unknown_core", cores = ["cortex_m99"])
     _manual_package("archives_for_no_core", cores = [], form = "archives")
@@ -530,11 +434,7 @@ def rules_test_suite(name):
     _manual_package("package_of_two_alike", models = ["//models/sine", ":sine_again"])
     _manual_package("package_for_make", cores = [], layout = "make")
     _manual_package("archives_for_m33", cores = ["cortex_m33"], form = "archives")
-    write_file(
-        name = "cmake_lists",
-        out = "CMakeLists.txt",
-        tags = ["manual"],
-    )
+    _manual(write_file, "cmake_lists", out = "CMakeLists.txt")
     _manual_cmake_firmware("project_with_a_package_for_make", packages = [":package_for_make"])
     _manual_cmake_firmware("project_with_archives_for_m33", float_abi = "softfp", packages = [":archives_for_m33"])
 
@@ -631,9 +531,10 @@ def rules_test_suite(name):
         other = ":sine_int8_nucleo_wb55rg",
         target_under_test = "//models/sine:sine_int8",
     )
+    _manual(torch_firmware, "sine_on_npu_board", board = "//firmware/boards/mps3_an547_u55", model = "//models/sine", summary = False)
     _shared_libraries_test(
         name = "shared_libraries_test",
-        target_under_test = ":sine_mps2_an386",
+        target_under_test = ":sine_on_npu_board",
     )
     refusals = {
         "bad-name": ["rules/tests:bad-name", "program name 'bad-name' is not a C identifier"],

@@ -106,6 +106,18 @@ static inline float torch_fusion_dequantize(int32_t element, float scale, int32_
 }
 
 /**
+ * With -DTORCH_FUSION_CHECKED for the model's source, calls that its header excludes give an error:
+ * one before the initialization gets no address and no size, one while an inference runs (in an
+ * interrupt, in the hook below) gets TORCH_FUSION_INVALID_STATE, and data that lies in the instance
+ * TORCH_FUSION_INVALID_ARGUMENT. Without it there is no code for that.
+ */
+#ifdef TORCH_FUSION_CHECKED
+#define TORCH_FUSION_EXCLUDED(condition) (condition)
+#else
+#define TORCH_FUSION_EXCLUDED(condition) 0
+#endif
+
+/**
  * What stands before the definition of each of a model's weights: with
  * -DTORCH_FUSION_WEIGHTS='__attribute__((section(".ospi")))' for the model's source they lie where
  * the linker script has that section, such as external flash. Those that several methods of a
@@ -133,6 +145,23 @@ void TORCH_FUSION_LAYER_HOOK(const void* model, int layer, const char* name);
 
 #ifdef __cplusplus
 }
+#endif
+
+#if defined(__cplusplus) && defined(TORCH_FUSION_CHECKED)
+/** An instance is not ready for other calls as long as one of these is there. */
+struct torch_fusion_running {
+  explicit torch_fusion_running(uint32_t& ready_) : ready(ready_), value(ready_) {
+    ready = 0;
+  }
+  ~torch_fusion_running() {
+    ready = value;
+  }
+  uint32_t& ready;
+  const uint32_t value;
+};
+#define TORCH_FUSION_RUNNING(model) const torch_fusion_running running((model)->ready)
+#else
+#define TORCH_FUSION_RUNNING(model) ((void)0)
 #endif
 
 #endif

@@ -1,6 +1,5 @@
 #include <executorch/runtime/core/portable_type/tensor_impl.h>
 
-#include <algorithm>
 #include <cinttypes>
 
 #include <executorch/runtime/core/exec_aten/util/dim_order_util.h>
@@ -77,8 +76,13 @@ Error TensorImpl::internal_resize_contiguous(ArrayRef<SizesType> new_sizes) {
       "a tensor of %zd dimensions cannot become one of %zu",
       dim_,
       new_sizes.size());
-  // Kernels set the sizes of results in each call, hardly ever to others.
-  if (std::equal(new_sizes.begin(), new_sizes.end(), sizes_)) {
+  // Kernels set the sizes of results in each call, hardly ever to others. std::equal() would
+  // compare bytes, by memcmp().
+  size_t same = 0;
+  while (same < new_sizes.size() && new_sizes[same] == sizes_[same]) {
+    ++same;
+  }
+  if (same == new_sizes.size()) {
     return Error::Ok;
   }
   // A size of 0 counts as 1, as in TensorParser, because kernels use the strides of the others,

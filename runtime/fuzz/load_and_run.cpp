@@ -20,6 +20,9 @@
 
 #include <executorch/runtime/backend/interface.h>
 
+#include "firmware/ethos_u/backend.h"
+#include "firmware/ethos_u/driver.h"
+#include "firmware/ethos_u/registers.h"
 #include "runtime/executor/execution_limit.h"
 #include "runtime/fuzz/mutator.h"
 #include "runtime/fuzz/read_only.h"
@@ -177,6 +180,36 @@ bool load_and_run(const uint8_t* data, size_t size, bool& is_loaded) {
 
 } // namespace
 
+// An Ethos-U55 with 128 multipliers that ends at once and computes nothing.
+const torch_fusion::ethos_u::Device torch_fusion::ethos_u::kDevice =
+    {0, 0, 0, 0, {0, 0, 0, 0}, kPrivileged, 1, 1, 0, 0};
+
+extern "C" {
+void ethos_u_write(uintptr_t, uint32_t, uint32_t) {}
+uint32_t ethos_u_read(uintptr_t, uint32_t offset) {
+  using torch_fusion::ethos_u::Register;
+  switch (static_cast<Register>(offset)) {
+    case Register::kId:
+      return 0x10060000;
+    case Register::kConfig:
+      return 0x00001807;
+    case Register::kProtection:
+      return torch_fusion::ethos_u::kPrivileged;
+    case Register::kStatus:
+      return torch_fusion::ethos_u::kEndReached;
+    default:
+      return 0;
+  }
+}
+void ethos_u_barrier(void) {}
+void ethos_u_flush(const void* address, size_t size) {
+  read_all(address, size);
+}
+void ethos_u_invalidate(const void* address, size_t size) {
+  read_all(address, size);
+}
+}
+
 extern "C" size_t LLVMFuzzerMutate(uint8_t* data, size_t size, size_t max_size);
 
 extern "C" int LLVMFuzzerInitialize(int*, char***) {
@@ -189,8 +222,10 @@ extern "C" int LLVMFuzzerInitialize(int*, char***) {
       executorch::runtime::register_kernels({torch_fusion::testing::kTestOperators});
   CHECK(error == Error::Ok, "the kernels of the tests cannot be registered");
   CHECK(
-      executorch::runtime::register_backend({"SomeBackend", &backend}) == Error::Ok,
-      "the backend cannot be registered");
+      executorch::runtime::register_backend({"SomeBackend", &backend}) == Error::Ok &&
+          executorch::runtime::register_backend(
+              {"EthosUBackend", &torch_fusion::ethos_u::backend}) == Error::Ok,
+      "the backends cannot be registered");
   if (const char* const path = std::getenv("TORCH_FUSION_FUZZ_COUNTS")) {
     counts = map_counts(path, mutator->seeds().size());
   }

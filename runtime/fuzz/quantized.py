@@ -1,11 +1,13 @@
 """Small models with int8 layers in every form that the export packs or leaves to a kernel of its own.
 
 They have few channels, groups, strides, dilations, depthwise layers of odd counts; pools, paddings and elementwise
-operators; norms and recurrent layers.
+operators; norms and recurrent layers; enlarged images, volumes, state, control flow and floating point between them.
 """
 
 import torch
 from torch import Tensor, nn
+from torch._higher_order_ops.map import map as torch_map
+from torch._higher_order_ops.scan import scan
 from torch.nn import functional
 
 
@@ -94,6 +96,51 @@ class Int4(nn.Module):
         return self.head(functional.relu(self.rows(x.flatten(2))))
 
 
+class Enlarged(nn.Module):
+    """Layers whose channels become pixels, and a convolution over a volume."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.volume = nn.Conv3d(2, 4, (3, 3, 2), padding=(1, 1, 0))
+        self.first = nn.ConvTranspose2d(4, 5, 3, stride=2, padding=1, output_padding=1)
+        self.second = nn.ConvTranspose2d(5, 8, (4, 3), stride=(2, 1), groups=1)
+        self.shuffle = nn.PixelShuffle(2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.shuffle(self.second(functional.relu(self.first(self.volume(x).mean(4)))))
+
+
+class State(nn.Module):
+    """State in int8 and in floating point: past images, a recurrent layer's state, and sums between int8 layers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("past", torch.zeros(1, 2, 4, 4))
+        self.register_buffer("hidden", torch.zeros(1, 6))
+        self.register_buffer("sum", torch.zeros(1, 6))
+        self.conv, self.cell, self.head = nn.Conv2d(4, 3, 3), nn.GRUCell(12, 6), nn.Linear(6, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        seen = self.conv(torch.cat([x, self.past], 1))
+        self.past.copy_(x)
+        self.hidden.copy_(self.cell(seen.flatten(1), self.hidden))
+        self.sum.copy_(0.5 * self.sum + torch.cumsum(self.hidden, 1))
+        return self.head(self.sum)
+
+
+class Flow(nn.Module):
+    """A condition, a scan, a map, and layers of two directions, which are written out for int8."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer, self.lstm = nn.Linear(6, 6), nn.LSTM(6, 3, bidirectional=True)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, ...]:
+        x = torch.cond(x.mean() > 0, lambda v: v * 2.0, lambda v: functional.relu(v + 1.0), (x,))
+        last, states = scan(lambda state, v: (state * 0.5 + v, torch.tanh(state)), torch.zeros(2, 6), x)
+        return last, self.lstm(states)[0], torch_map(lambda v: self.layer(v) * 0.5, x)
+
+
 class _Entry:
     def __init__(self, module: type[nn.Module], *shapes: tuple[int, ...]) -> None:
         self._module = module
@@ -117,7 +164,10 @@ def entries() -> dict[str, _Entry]:
         "convolutions": _Entry(Convolutions, (1, 3, 8, 7)),
         "depthwise": _Entry(Depthwise, (1, 16, 9, 9)),
         "elementwise": _Entry(Elementwise, image, image),
+        "enlarged": _Entry(Enlarged, (1, 2, 4, 3, 3)),
+        "flow": _Entry(Flow, (3, 2, 6)),
         "int4": _Entry(Int4, (2, 5, 4, 3)),
         "norms": _Entry(Norms, (2, 6, 8)),
+        "state": _Entry(State, (1, 2, 4, 4)),
         "tiles": _Entry(Tiles, (1, 1, 15, 14)),
     }

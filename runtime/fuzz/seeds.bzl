@@ -9,7 +9,7 @@ def _fuzz_seeds_impl(ctx):
     arguments.add("--output", folder.path)
     inputs = []
     for programs, prefix in ctx.attr.programs.items():
-        files = programs[DefaultInfo].files.to_list()
+        files = [file for file in programs[DefaultInfo].files.to_list() if file.is_directory or file.extension == "pte"]
         inputs += files
         arguments.add_all([_name(prefix, file) for file in files])
     ctx.actions.run(

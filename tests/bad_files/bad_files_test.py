@@ -53,9 +53,7 @@ QUANTIZATION = quantization_report_json(QuantizationReport("sine", "cortex-m4", 
 IMAGES: dict[str, object] = {
     "format": "index of images",
     "version": 1,
-    "images": [
-        dict.fromkeys(("board", "elf", "plan", "description", "report", "golden", "manifest", "model"), "x"),
-    ],
+    "images": [dict.fromkeys(("board", "elf", "plan", "description", "report", "golden", "manifest", "model"), "x")],
 }
 
 # Bytes that no file of these kinds can honestly make a tool take.
@@ -103,11 +101,7 @@ def exit_status_of(main: Callable[[list[str]], int], *arguments: object) -> Call
     return read
 
 
-FILES = {
-    "program": PROGRAM,
-    "manifest": MANIFEST,
-    "golden": GOLDEN,
-}
+FILES = {"program": PROGRAM, "manifest": MANIFEST, "golden": GOLDEN}
 
 
 def linked(**files: Path | None) -> Callable[[Path], None]:
@@ -128,10 +122,7 @@ JSON = {
         json.loads(MANIFEST.read_text()),
         lambda path: profile.table(profile.parse("profile 0: 1 instructions,\n", path, "tiny")),
     ),
-    "manifest, registry": (
-        json.loads(MANIFEST.read_text()),
-        lambda path: origins_of([read_manifest(path)]),
-    ),
+    "manifest, registry": (json.loads(MANIFEST.read_text()), lambda path: origins_of([read_manifest(path)])),
     "plan": (json.loads(PLAN), read_memory_plan),
     "size report": (json.loads(SIZES), read_size_report),
     "quantization report": (json.loads(QUANTIZATION), read_quantization_report),

@@ -83,7 +83,7 @@ def test_an_unsupported_bazel_is_refused_by_name(machine: Path, program: Program
     program("bazel", f'echo "bazel {version}"')
     result = bazelw(machine, "build")
     assert result.returncode == 2
-    assert f"bin/bazel is \"bazel {version}\"" in result.stderr
+    assert f'bin/bazel is "bazel {version}"' in result.stderr
     assert "bazelisk" in result.stderr
     assert "BAZELW=debian" in result.stderr
 
@@ -199,7 +199,7 @@ def test_a_list_of_packages_that_cannot_be_read_is_named(machine: Path, program:
 @pytest.mark.usefixtures("debian")
 def test_packages_that_the_mirror_has_no_more_are_named_with_the_way_on(machine: Path, program: Program) -> None:
     program("apt-get", apt_get("http://mirror/debian", update='touch "${APT_CONFIG%/*}/lists/mirror_Packages"'))
-    program("apt-cache", 'case $1 in show) echo "E: Version \'1.0\' for \'some\' was not found" >&2; exit 100;; esac')
+    program("apt-cache", "case $1 in show) echo \"E: Version '1.0' for 'some' was not found\" >&2; exit 100;; esac")
     (machine / "taken.txt").write_text("qemu other=3.0 99\nbazel some=1.0 88\n")
     result = bazelw(machine, "build", TORCH_FUSION_TAKEN=str(machine / "taken.txt"))
     assert result.returncode == 2

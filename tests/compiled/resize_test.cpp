@@ -65,6 +65,9 @@ int main() {
   hold(resize({1, 3, -2}) == TORCH_FUSION_INVALID_ARGUMENT, "negative");
   hold(resize({3, 5}) == TORCH_FUSION_INVALID_ARGUMENT, "other dimensions");
   hold(resize({}) == TORCH_FUSION_INVALID_ARGUMENT, "no dimensions");
+  hold(
+      dynamic_resize_input(&model, 0, nullptr, 3) == TORCH_FUSION_INVALID_ARGUMENT,
+      "sizes of null");
   hold(resize({1, 3, 5}, 1) == TORCH_FUSION_INVALID_ARGUMENT, "an input that there isn't");
   // The refused call has changed nothing.
   hold(dynamic_input_size(&model, 0) == 15 * sizeof(float), "the input's size after refusals");

@@ -24,7 +24,7 @@ Model model;
 Model other;
 
 /// The one that a thread runs.
-thread_local const Model* running = nullptr;
+thread_local Model* running = nullptr;
 
 /// Calls of the hook since the last inference began, and how often it has ended.
 thread_local unsigned long layers = 0;
@@ -38,17 +38,23 @@ void expect(torch_fusion_status expected, torch_fusion_status status, const char
   }
 }
 
+/// There is no input and no output of null, nor before the initialization or during an inference.
+void expect_nothing(Model* instance) {
+  if (MODEL(_input)(instance, 0) != nullptr || MODEL(_input_size)(instance, 0) != 0 ||
+      MODEL(_output)(instance, 0) != nullptr || MODEL(_output_size)(instance, 0) != 0 ||
+      MODEL(_output_shape)(instance, 0) != nullptr) {
+    expect(TORCH_FUSION_INVALID_STATE, TORCH_FUSION_OK, "an instance that is not ready");
+  }
+}
+
 void hold_refusals() {
   uint8_t byte = 0;
   expect(TORCH_FUSION_INVALID_STATE, MODEL(_run)(nullptr), "run of null");
   expect(TORCH_FUSION_INVALID_STATE, MODEL(_reset)(nullptr), "reset of null");
   expect(TORCH_FUSION_INVALID_STATE, MODEL(_set_input)(nullptr, 0, &byte, 1), "input of null");
   expect(TORCH_FUSION_INVALID_STATE, MODEL(_get_output)(nullptr, 0, &byte, 1), "output of null");
-  if (MODEL(_input)(nullptr, 0) != nullptr || MODEL(_input_size)(nullptr, 0) != 0 ||
-      MODEL(_output)(nullptr, 0) != nullptr || MODEL(_output_size)(nullptr, 0) != 0 ||
-      MODEL(_output_shape)(nullptr, 0) != nullptr) {
-    expect(TORCH_FUSION_INVALID_STATE, TORCH_FUSION_OK, "what null has");
-  }
+  expect_nothing(nullptr);
+  expect_nothing(&model);
   expect(TORCH_FUSION_INVALID_STATE, MODEL(_run)(&model), "run before init");
   expect(TORCH_FUSION_INVALID_STATE, MODEL(_reset)(&model), "reset before init");
   expect(TORCH_FUSION_INVALID_STATE, MODEL(_set_input)(&model, 0, &byte, 1), "input before init");
@@ -74,6 +80,14 @@ void hold_refusals() {
       TORCH_FUSION_INVALID_ARGUMENT,
       MODEL(_set_input)(&model, 0, nullptr, size),
       "an input of null");
+  expect(
+      TORCH_FUSION_INVALID_ARGUMENT,
+      MODEL(_set_input)(&model, 0, &model, size),
+      "an input from the instance");
+  expect(
+      TORCH_FUSION_INVALID_ARGUMENT,
+      MODEL(_get_output)(&model, 0, &model, MODEL(_output_size)(&model, 0)),
+      "an output into the instance");
   if (MODEL(_output)(&model, 99) != nullptr || MODEL(_output_size)(&model, 99) != 0 ||
       MODEL(_output_shape)(&model, 99) != nullptr) {
     expect(TORCH_FUSION_INVALID_ARGUMENT, TORCH_FUSION_OK, "an output that there isn't");
@@ -87,6 +101,13 @@ extern "C" void on_layer(const void* instance, int layer, const char* name) {
   if (instance != running || layer < 0) {
     std::printf("the hook is called for another instance, or layer %d\n", layer);
     std::exit(1);
+  }
+  if (layers == 0) {
+    uint8_t byte = 0;
+    expect(TORCH_FUSION_INVALID_STATE, MODEL(_reset)(running), "reset during a run");
+    expect(TORCH_FUSION_INVALID_STATE, MODEL(_run)(running), "run during a run");
+    expect(TORCH_FUSION_INVALID_STATE, MODEL(_set_input)(running, 0, &byte, 1), "input during it");
+    expect_nothing(running);
   }
   if (name == nullptr) {
     ++ended;

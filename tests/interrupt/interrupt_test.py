@@ -62,10 +62,7 @@ def test_an_interrupt_is_one_line(module: str, moment: str, tmp_path: Path) -> N
     result = subprocess.run(
         [sys.executable, str(_START), "command", module, "--help"],
         env=os.environ
-        | {
-            "INTERRUPT_AT": moment.format(package=package),
-            "PYTHONPATH": f"{tmp_path}:{os.environ['PYTHONPATH']}",
-        },
+        | {"INTERRUPT_AT": moment.format(package=package), "PYTHONPATH": f"{tmp_path}:{os.environ['PYTHONPATH']}"},
         capture_output=True,
         text=True,
         timeout=60,

@@ -80,14 +80,7 @@ class Worker:
     """
 
     def __init__(
-        self,
-        bots: BotsStub,
-        name: str,
-        capacity: int,
-        run: list[str],
-        directory: Path,
-        inputs: Inputs,
-        journal: Path,
+        self, bots: BotsStub, name: str, capacity: int, run: list[str], directory: Path, inputs: Inputs, journal: Path
     ) -> None:
         self._bots = bots
         self._run = run

@@ -113,11 +113,7 @@ def previous_hashes(lock: str) -> dict[str, list[str]]:
 
 
 def format_lock(
-    names: list[str],
-    installed: dict[str, dict[str, Any]],
-    previous: dict[str, list[str]],
-    title: str,
-    source: str,
+    names: list[str], installed: dict[str, dict[str, Any]], previous: dict[str, list[str]], title: str, source: str
 ) -> str:
     """Returns the lock's text; hashes of `previous` are kept where the version is the same."""
     lines = []

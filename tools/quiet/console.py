@@ -14,9 +14,9 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import NoReturn, TextIO
+from typing import Any, NoReturn, TextIO
 
 
 class UserError(Exception):
@@ -56,9 +56,11 @@ class Console:
     Args:
       log: file descriptor of the log.
       out, err: descriptors of the real stdout and stderr.
+      lost: errors of writes to the log.
     """
 
-    def __init__(self, log: int, out: int, err: int) -> None:
+    def __init__(self, log: int, out: int, err: int, lost: Sequence[OSError] = ()) -> None:
+        self._lost = lost
         self._log = log
         self._out = out
         self._err = err
@@ -66,6 +68,12 @@ class Console:
     def say(self, text: str) -> None:
         """Prints one message of the tool's own on the real stderr."""
         os.write(self._err, (printable(text.rstrip("\n")) + "\n").encode("utf-8", "replace"))
+
+    def hold_log(self) -> None:
+        """Raises the first error of a write to the log."""
+        flush_all()
+        for error in self._lost:
+            raise error
 
     @contextlib.contextmanager
     def shown(self) -> Iterator[None]:
@@ -142,16 +150,41 @@ class SparseProgress(io.TextIOBase):
         self._stream.flush()
 
 
+class _LogFile(io.FileIO):
+    """A descriptor whose errors are kept for later: C++ of PyTorch that warns by Python aborts at an exception."""
+
+    def __init__(self, descriptor: int, lost: list[OSError]) -> None:
+        super().__init__(descriptor, "w", closefd=False)
+        self._lost = lost
+
+    def write(self, data: Any) -> int:
+        try:
+            return super().write(data)
+        except OSError as error:
+            self._lost.append(error)
+            return len(data)
+
+
 @contextlib.contextmanager
 def quiet(log: Path) -> Iterator[Console]:
     """Sends file descriptors 1 and 2 to `log` (created or emptied) and yields a Console on the real ones."""
     log.parent.mkdir(parents=True, exist_ok=True)
     out, err = os.dup(1), os.dup(2)
     file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o644)
+    lost: list[OSError] = []
+    streams = sys.stdout, sys.stderr
     try:
         _redirect(file, file)
-        yield Console(file, out, err)
+        sys.stdout, sys.stderr = (
+            io.TextIOWrapper(
+                io.BufferedWriter(_LogFile(number, lost)), "utf-8", errors="backslashreplace", line_buffering=True
+            )
+            for number in (1, 2)
+        )
+        yield Console(file, out, err, lost)
     finally:
+        flush_all()
+        sys.stdout, sys.stderr = streams
         _redirect(out, err)
         for descriptor in (file, out, err):
             os.close(descriptor)
@@ -228,6 +261,7 @@ def _run_quietly(step: Callable[[Console], None], log: Path, tool: str) -> int:
     with quiet(log) as console:
         try:
             step(console)
+            console.hold_log()
         except UserError as error:
             sys.stdout.flush()
             sys.stderr.flush()

@@ -130,10 +130,7 @@ def test_other_errors_keep_their_traceback(tmp_path: Path) -> None:
 @pytest.mark.parametrize("last", ["print('text')", "print('text' * 100_000)", "print('text'); sys.exit(0)"])
 @pytest.mark.parametrize(
     ("nobody", "expected"),
-    [
-        (False, (1, "tool: error: No space left on device; free some space, then start it again\n")),
-        (True, (141, "")),
-    ],
+    [(False, (1, "tool: error: No space left on device; free some space, then start it again\n")), (True, (141, ""))],
 )
 def test_output_that_is_not_taken(tmp_path: Path, last: str, nobody: bool, expected: tuple[int, str]) -> None:
     # argparse prints its help like this, before a tool's own code runs.

@@ -172,10 +172,4 @@ MAX_PRELU_SHIFT = 22
 SHIFTS = (-62, 31)
 """Shifts that requantize() takes: kMinShift, kMaxShift of kernels/cortex_m/requantize.h."""
 
-LAYOUTS = (
-    PACKED_LAYER,
-    HOST_REPORT,
-    RUNNER_CASE,
-    RUNNER_RESULT,
-    RUNNER_VALUE,
-)
+LAYOUTS = (PACKED_LAYER, HOST_REPORT, RUNNER_CASE, RUNNER_RESULT, RUNNER_VALUE)

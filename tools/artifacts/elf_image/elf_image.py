@@ -48,9 +48,7 @@ class ElfImage:
                 ]
                 table = elf.get_section_by_name(".symtab")
                 self._all = [
-                    Symbol(
-                        symbol.name, symbol["st_value"], symbol["st_size"], symbol["st_info"]["type"] == "STT_FUNC"
-                    )
+                    Symbol(symbol.name, symbol["st_value"], symbol["st_size"], symbol["st_info"]["type"] == "STT_FUNC")
                     for symbol in (table.iter_symbols() if table else ())
                 ]
         except OSError as error:

@@ -2,12 +2,4 @@
 
 from .program import ProgramError, ProgramFile, constant_bytes, load, operator_name, read, with_first_method
 
-__all__ = [
-    "ProgramError",
-    "ProgramFile",
-    "constant_bytes",
-    "load",
-    "operator_name",
-    "read",
-    "with_first_method",
-]
+__all__ = ["ProgramError", "ProgramFile", "constant_bytes", "load", "operator_name", "read", "with_first_method"]

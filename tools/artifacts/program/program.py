@@ -55,6 +55,7 @@ __all__ = [
 #: What an image aligns each buffer of planned memory to: kernels may load it in units of up to 16 bytes.
 PLANNED_ALIGNMENT = 16
 
+
 @dataclass(frozen=True)
 class Dtype:
     """A dtype's name in C++, its name in PyTorch, and the bytes of an element."""

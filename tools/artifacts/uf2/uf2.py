@@ -40,13 +40,7 @@ def uf2(image: bytes, address: int, family: int) -> bytes:
     pages = [image[i : i + _PAYLOAD].ljust(_PAYLOAD, b"\0") for i in range(0, len(image), _PAYLOAD)]
     return b"".join(
         _HEADER.pack(
-            *_MAGIC_START,
-            _FAMILY_ID_PRESENT,
-            address + number * _PAYLOAD,
-            _PAYLOAD,
-            number,
-            len(pages),
-            family,
+            *_MAGIC_START, _FAMILY_ID_PRESENT, address + number * _PAYLOAD, _PAYLOAD, number, len(pages), family
         )
         + page.ljust(_DATA, b"\0")
         + struct.pack("<I", _MAGIC_END)

@@ -115,10 +115,7 @@ def measure(image: Image, qemu: Path, objdump: Path | None, timeout: float) -> R
 
 def table(rows: Sequence[Row | Failed]) -> str:
     """Formats the rows as a Markdown table for the README; a failed image's row says so instead of numbers."""
-    lines = [
-        f"| model | variant | board | {' | '.join(_COLUMNS.values())} |",
-        "|---|---|---|" + "--:|" * len(_COLUMNS),
-    ]
+    lines = [f"| model | variant | board | {' | '.join(_COLUMNS.values())} |", "|---|---|---|" + "--:|" * len(_COLUMNS)]
     for row in rows:
         if isinstance(row, Failed):
             cells = ["failed", *[""] * (len(_COLUMNS) - 1)]

@@ -181,11 +181,7 @@ def _states(board: BoardUnderTest, old: Path, new: Path, monkeypatch: pytest.Mon
     ],
 )
 def test_power_lost_at_a_step_of_the_flash_controller(
-    name: str,
-    steps: int,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    name: str, steps: int, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     board = _BOARDS[name]
     old, new = _small_images(board, tmp_path)

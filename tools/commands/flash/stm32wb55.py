@@ -35,6 +35,7 @@ _ERRORS = {
     7: "wrong sequence of operations",
 }
 
+
 class Stm32Wb55Flash(Flash):
     """Flash with an algorithm that can also verify."""
 

@@ -83,7 +83,7 @@ class FrameReader:
                 self._keep_text(stretch)
         if len(self._pending) > _LONGEST_STRETCH:
             self.dropped += 1
-            del self._pending[: -_SMALLEST_CHUNK]
+            del self._pending[:-_SMALLEST_CHUNK]
 
     def unframed(self) -> str:
         """Returns received text, including a stretch that no zero has ended yet."""
@@ -153,9 +153,7 @@ class Client:
         repeated: requests that were sent again.
     """
 
-    def __init__(
-        self, channel: Channel, patience: float = 30.0, first_wait: float = 0.3, model: str = ""
-    ) -> None:
+    def __init__(self, channel: Channel, patience: float = 30.0, first_wait: float = 0.3, model: str = "") -> None:
         self._channel = channel
         self._patience = patience
         self._first_wait = first_wait

@@ -33,10 +33,7 @@ class LinePrinter:
     """
 
     def __init__(
-        self,
-        decoder: FaultDecoder | None,
-        write: Callable[[str], object],
-        now: Callable[[], datetime] = datetime.now,
+        self, decoder: FaultDecoder | None, write: Callable[[str], object], now: Callable[[], datetime] = datetime.now
     ) -> None:
         self._decoder = decoder
         self._write = write

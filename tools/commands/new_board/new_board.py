@@ -168,10 +168,7 @@ def files(arguments: argparse.Namespace, prefix: str) -> dict[str, str]:
         "prefix": prefix,
     }
     programmer = _PROGRAMMER.format(**values) if arguments.pyocd_target else ""
-    return {
-        "BUILD.bazel": _BUILD.format(**values | {"programmer": programmer}),
-        "board.c": _SOURCE.format(**values),
-    }
+    return {"BUILD.bazel": _BUILD.format(**values | {"programmer": programmer}), "board.c": _SOURCE.format(**values)}
 
 
 def listed(text: str, name: str) -> str:

@@ -100,11 +100,7 @@ def test_what_kernels_ask_of_their_arguments() -> None:
     for name, kernel, message in (
         ("constant", replace(increment, writes=(0, 1)), "instruction 0 writes to the constant value 2"),
         ("increment", replace(increment, constants=(0,)), "instruction 0 takes value 0, which has to be a constant"),
-        (
-            "constant",
-            replace(increment, constants=(0,), packed=(0,)),
-            "a packed layer that is corrupted: it",
-        ),
+        ("constant", replace(increment, constants=(0,), packed=(0,)), "a packed layer that is corrupted: it"),
     ):
         with pytest.raises(LayoutError, match=message):
             _check(name, [kernel])

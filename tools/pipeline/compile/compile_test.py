@@ -265,10 +265,7 @@ def test_inputs_and_outputs_without_planned_memory_get_some(tmp_path: Path) -> N
 
 
 def test_the_header_says_what_integers_stand_for() -> None:
-    assert quantization("X", "CHAR", Border("", 0.5, -3))[1:] == [
-        "#define X_SCALE 0.5f",
-        "#define X_ZERO_POINT (-3)",
-    ]
+    assert quantization("X", "CHAR", Border("", 0.5, -3))[1:] == ["#define X_SCALE 0.5f", "#define X_ZERO_POINT (-3)"]
     assert quantization("X", "CHAR", Border("", 0.5, 3))[2] == "#define X_ZERO_POINT 3"
 
 

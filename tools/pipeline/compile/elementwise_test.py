@@ -22,10 +22,7 @@ CASES = [
 
 @pytest.mark.parametrize(("sizes", "order", "inputs", "dims"), CASES)
 def test_walks_are_numpys(
-    sizes: tuple[int, ...],
-    order: tuple[int, ...],
-    inputs: list[tuple[tuple[int, ...], tuple[int, ...]]],
-    dims: int,
+    sizes: tuple[int, ...], order: tuple[int, ...], inputs: list[tuple[tuple[int, ...], tuple[int, ...]]], dims: int
 ) -> None:
     out = Shape("FLOAT", sizes, order)
     shapes = [Shape("FLOAT", *given) for given in inputs]

@@ -72,6 +72,7 @@ def _instance(name: str, method: Method) -> list[str]:
         "/**",
         " * An instance. Who uses the model owns it; several are independent of one another. What is in it is the",
         " * model's own. It has no lock: calls for one must not overlap, as those of an interrupt and a thread would.",
+        " * Its initialization comes before all other calls. With -DTORCH_FUSION_CHECKED other calls give errors.",
         *([_WHOLE_LINES] if alignment > PLANNED_ALIGNMENT else []),
         " */",
         f"typedef struct {name}_model_t {{",
@@ -130,7 +131,7 @@ def _functions(name: str, method: Method) -> list[str]:
         f"size_t {name}_output_size(const {model}* model, size_t index);",
         "",
         "/** Copies an input or output; TORCH_FUSION_INVALID_ARGUMENT if there is none of that size in bytes, or the",
-        " * data is null. */",
+        " * data is null. The data lies outside of the instance, where inputs may share memory with outputs. */",
         f"torch_fusion_status {name}_set_input({model}* model, size_t index, const void* data, size_t size);",
         f"torch_fusion_status {name}_get_output(const {model}* model, size_t index, void* data, size_t size);",
     ]
@@ -280,11 +281,7 @@ def _cpp_class(name: str, method: Method, manifest: Manifest) -> list[str]:
             "  }",
         ]
     if manifest.labels:
-        lines += [
-            "  static const char* label(size_t index) {",
-            f"    return {name}_label(index);",
-            "  }",
-        ]
+        lines += ["  static const char* label(size_t index) {", f"    return {name}_label(index);", "  }"]
     return [
         *lines,
         "  const int32_t* output_shape(size_t index) const {",

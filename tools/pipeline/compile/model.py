@@ -7,11 +7,7 @@ from tools.pipeline.compile.program import Method
 from tools.pipeline.registry.registry import Selected
 
 # The beginning of each function on an instance.
-UNLESS_READY = [
-    "  if (model == nullptr || model->ready != kReady) {",
-    "    return TORCH_FUSION_INVALID_STATE;",
-    "  }",
-]
+UNLESS_READY = ["  if (model == nullptr || model->ready != kReady) {", "    return TORCH_FUSION_INVALID_STATE;", "  }"]
 
 
 @dataclass(frozen=True)

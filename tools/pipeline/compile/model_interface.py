@@ -8,6 +8,14 @@ from tools.pipeline.compile.model import UNLESS_READY, Model
 from tools.pipeline.compile.operands import Operands
 from tools.pipeline.link.interface import NUMBERS
 
+# The end of the functions' conditions on the data that they copy.
+_LIES_IN_INSTANCE = [
+    "      TORCH_FUSION_EXCLUDED(reinterpret_cast<uintptr_t>(data) + size > reinterpret_cast<uintptr_t>(model) &&",
+    "                            reinterpret_cast<uintptr_t>(data) < reinterpret_cast<uintptr_t>(model + 1))) {",
+    "    return TORCH_FUSION_INVALID_ARGUMENT;",
+    "  }",
+]
+
 
 @dataclass(frozen=True)
 class _BorderCase:
@@ -62,7 +70,7 @@ def _border_function(declaration: str, results: Sequence[str], otherwise: str) -
         cases += [f"    case {place}:", f"      return {result};"]
     return [
         f"{declaration} {{",
-        "  if (model == nullptr) {",
+        "  if (model == nullptr || TORCH_FUSION_EXCLUDED(model->ready != kReady)) {",
         f"    return {otherwise};",
         "  }",
         "  switch (index) {",
@@ -82,9 +90,8 @@ def _copy_functions(name: str) -> list[str]:
         f"    {name}_model_t* model, size_t index, const void* data, size_t size) {{",
         *UNLESS_READY,
         f"  void* const to = {name}_input(model, index);",
-        f"  if (to == nullptr || data == nullptr || size != {name}_input_size(model, index)) {{",
-        "    return TORCH_FUSION_INVALID_ARGUMENT;",
-        "  }",
+        f"  if (to == nullptr || data == nullptr || size != {name}_input_size(model, index) ||",
+        *_LIES_IN_INSTANCE,
         "  std::memcpy(to, data, size);",
         "  return TORCH_FUSION_OK;",
         "}",
@@ -93,9 +100,8 @@ def _copy_functions(name: str) -> list[str]:
         f"    const {name}_model_t* model, size_t index, void* data, size_t size) {{",
         *UNLESS_READY,
         f"  const void* const from = {name}_output(model, index);",
-        f"  if (from == nullptr || data == nullptr || size != {name}_output_size(model, index)) {{",
-        "    return TORCH_FUSION_INVALID_ARGUMENT;",
-        "  }",
+        f"  if (from == nullptr || data == nullptr || size != {name}_output_size(model, index) ||",
+        *_LIES_IN_INSTANCE,
         "  std::memcpy(data, from, size);",
         "  return TORCH_FUSION_OK;",
         "}",
@@ -138,7 +144,7 @@ def _resize_function(model: Model, operands: Operands) -> list[str]:
         "    default:",
         "      return TORCH_FUSION_INVALID_ARGUMENT;",
         "  }",
-        "  if (dim != static_cast<size_t>(input->tensor().dim())) {",
+        "  if (sizes == nullptr || dim != static_cast<size_t>(input->tensor().dim())) {",
         "    return TORCH_FUSION_INVALID_ARGUMENT;",
         "  }",
         "  for (size_t i = 0; i < dim; ++i) {",

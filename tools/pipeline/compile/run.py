@@ -62,6 +62,7 @@ def run(model: Model, operands: Operands) -> list[str]:
     result = [
         f"torch_fusion_status {name}_run({name}_model_t* model) {{",
         *UNLESS_READY,
+        "  TORCH_FUSION_RUNNING(model);",
         *head,
         *body,
         hook_end,

@@ -110,12 +110,7 @@ def _export(path: Path, name: str, options: Options, weights: Path | None, conso
 
 
 # The module that lowers a model, by backend. It is imported on demand, since that takes seconds.
-_BACKENDS = {
-    "portable": "portable",
-    "cortex_m": "cortex_m.export",
-    "ethos_u": "ethos_u.export",
-    "vgf": "vgf.export",
-}
+_BACKENDS = {"portable": "portable", "cortex_m": "cortex_m.export", "ethos_u": "ethos_u.export", "vgf": "vgf.export"}
 
 
 def _lower(request: LoweringRequest) -> LoweredModel:

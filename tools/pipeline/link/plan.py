@@ -104,12 +104,7 @@ def _arena_size(plan: Any, pointer: int) -> int:
     return arena.used
 
 
-def make_plan(
-    file: ProgramFile,
-    method: Any,
-    core: str,
-    backends: Sequence[Backend] = (),
-) -> MemoryPlan:
+def make_plan(file: ProgramFile, method: Any, core: str, backends: Sequence[Backend] = ()) -> MemoryPlan:
     """Returns the sizes of the arenas that a method of a program needs on a core.
 
     Args:

@@ -122,9 +122,7 @@ def _platformio(package: Package) -> dict[str, str]:
         "frameworks": "*",
         "platforms": "*",
         "headers": [f"{model}.h" for model in package.models],
-        "examples": [
-            {"name": "selftest", "base": "examples/selftest", "files": ["platformio.ini", "src/main.cpp"]},
-        ],
+        "examples": [{"name": "selftest", "base": "examples/selftest", "files": ["platformio.ini", "src/main.cpp"]}],
         "build": {"includeDir": "include", "srcDir": "src", "extraScript": "cpp17.py"},
     }
     settings = """\

@@ -128,10 +128,7 @@ def test_a_project_finds_an_archive_in_the_prefix_that_a_package_of_archives_was
     archive = (prefix / "lib/libnetworks.a").read_bytes()
     package = tmp_path / "networks"
     _write_files(package, folder_of(tmp_path / "sources", "cmake", {}, {"cortex_m4-hard": archive}, "networks"))
-    for result in (
-        _configure(package),
-        _cmake("--install", package / "build", "--prefix", tmp_path / "prefix"),
-    ):
+    for result in (_configure(package), _cmake("--install", package / "build", "--prefix", tmp_path / "prefix")):
         assert result.returncode == 0, result.stdout + result.stderr
     package.rename(package.with_name("moved"))
     _write_application(tmp_path / "project", "find_package(networks 1.0 REQUIRED)", "networks::networks")

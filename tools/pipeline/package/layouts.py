@@ -4,11 +4,4 @@ from tools.pipeline.package.arduino_layout import ARDUINO, PLATFORMIO
 from tools.pipeline.package.cmake_layout import CMAKE, MBED, ZEPHYR
 from tools.pipeline.package.make_layout import MAKE
 
-LAYOUTS = {
-    "arduino": ARDUINO,
-    "cmake": CMAKE,
-    "make": MAKE,
-    "mbed": MBED,
-    "platformio": PLATFORMIO,
-    "zephyr": ZEPHYR,
-}
+LAYOUTS = {"arduino": ARDUINO, "cmake": CMAKE, "make": MAKE, "mbed": MBED, "platformio": PLATFORMIO, "zephyr": ZEPHYR}

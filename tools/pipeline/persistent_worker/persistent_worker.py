@@ -155,5 +155,3 @@ class _Server:
                 response["wasCancelled"] = True
             self._responses.write(json.dumps(response) + "\n")
             self._responses.flush()
-
-

@@ -6,11 +6,7 @@ import math
 from collections.abc import Sequence
 from pathlib import Path
 
-from tools.artifacts.quantization_report.quantization_report import (
-    Layer,
-    QuantizationReport,
-    read_quantization_report,
-)
+from tools.artifacts.quantization_report.quantization_report import Layer, QuantizationReport, read_quantization_report
 from tools.quiet.table import text_table
 from tools.quiet.tool import run_tool
 

@@ -11,13 +11,7 @@ from tools.artifacts.program import read
 from tools.pipeline.registry.calls import operator_uses
 from tools.pipeline.registry.catalog import read_catalog
 from tools.pipeline.registry.parts import ALL_PARTS, Part, needed_parts
-from tools.pipeline.registry.registry import (
-    origins_of,
-    registry_source,
-    select,
-    select_all,
-    select_backends,
-)
+from tools.pipeline.registry.registry import origins_of, registry_source, select, select_all, select_backends
 from tools.quiet.tool import run_tool
 
 

@@ -36,9 +36,7 @@ def select_all(catalog: dict[str, Kernel]) -> list[Selected]:
 
 
 def select(
-    programs: Iterable[Sequence[OperatorUse]],
-    catalog: dict[str, Kernel],
-    origins: dict[str, list[str]],
+    programs: Iterable[Sequence[OperatorUse]], catalog: dict[str, Kernel], origins: dict[str, list[str]]
 ) -> list[Selected]:
     """Selects the kernels of programs: the union of their dtypes and variants, operators in the first program's order.
 
@@ -103,10 +101,7 @@ def _missing(use: OperatorUse, catalog: dict[str, Kernel], origins: dict[str, li
     base = use.name.partition(".")[0]
     near = [name for name in sorted(catalog) if name.partition(".")[0] == base]
     near = near or difflib.get_close_matches(use.name, list(catalog), n=3, cutoff=0.8)
-    lines = [
-        f"no kernel for operator {use.name} (dtypes {', '.join(dtypes) or 'none'})",
-        *_places(use.name, origins),
-    ]
+    lines = [f"no kernel for operator {use.name} (dtypes {', '.join(dtypes) or 'none'})", *_places(use.name, origins)]
     if near:
         lines.append(f"  nearest with a kernel: {', '.join(near)}")
     lines.append("  next step: express that part of the model by others, or add a kernel: kernels/README.md")

@@ -137,10 +137,7 @@ def _armv6_m(branch: int, call: int, returns: int) -> Cycles:
 
 
 _DIVIDE = {"sdiv": 12, "udiv": 12}
-_M4 = Timing(
-    "Cortex-M4 Technical Reference Manual (DDI 0439), 3.3.1, 3.3.2 and 7.2.3",
-    _armv7_m(_DIVIDE),
-)
+_M4 = Timing("Cortex-M4 Technical Reference Manual (DDI 0439), 3.3.1, 3.3.2 and 7.2.3", _armv7_m(_DIVIDE))
 _TIMINGS = {
     "cortex-m0": Timing("Cortex-M0 Technical Reference Manual (DDI 0432), 3.3", _armv6_m(3, 4, 3)),
     "cortex-m0plus": Timing("Cortex-M0+ Technical Reference Manual (DDI 0484), 3.3", _armv6_m(2, 3, 2)),

@@ -38,11 +38,7 @@ def check_arenas(result: Result, plan: Path, has_npu: bool = False) -> list[str]
     """
     memory = read_memory_plan(plan)
     unwritten = {"planned": sys.maxsize if has_npu else memory.unwritten}
-    used = {
-        "method": result.report.method_used,
-        "planned": result.report.planned_used,
-        "temp": result.report.temp_used,
-    }
+    used = {"method": result.report.method_used, "planned": result.report.planned_used, "temp": result.report.temp_used}
     return [
         f"arena {name}: {used[name]} bytes used, {planned} planned"
         for name, planned in memory.arenas.items()

@@ -1,15 +1,7 @@
 """RP2040: its datasheet, "Bootrom Contents", "SWD Multidrop" and "USB Mass Storage Interface"."""
 
 from tools.commands.flash.chip import Chip
-from tools.commands.flash.debug_port import (
-    ARM,
-    GENERIC_CLASS,
-    ROM_CLASS,
-    ROM_TABLE,
-    DebugPort,
-    component,
-    entries,
-)
+from tools.commands.flash.debug_port import ARM, GENERIC_CLASS, ROM_CLASS, ROM_TABLE, DebugPort, component, entries
 
 
 def _debug_port() -> DebugPort:

@@ -9,10 +9,7 @@ from torch.export import ExportedProgram
 
 from tools.pipeline.export.backends.request import LoweredModel, LoweringRequest
 from tools.pipeline.export.capture.capture import branches, capture_model
-from tools.pipeline.export.capture.diagnosis import (
-    check_out_variants,
-    explain_lowering,
-)
+from tools.pipeline.export.capture.diagnosis import check_out_variants, explain_lowering
 from tools.pipeline.export.capture.eager import Eager
 from tools.pipeline.export.ir.edge import EDGE
 from tools.pipeline.export.pipelines import PORTABLE, PORTABLE_EDGE

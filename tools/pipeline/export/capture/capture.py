@@ -28,11 +28,7 @@ from tools.pipeline.export.upstream.replaced import replaced
 from tools.pipeline.model_file.model_file import ModelFile
 from tools.quiet.console import Console, UserError
 
-_EMPTY = (
-    torch.ops.aten.empty.memory_format,
-    torch.ops.aten.empty_like.default,
-    torch.ops.aten.new_empty.default,
-)
+_EMPTY = (torch.ops.aten.empty.memory_format, torch.ops.aten.empty_like.default, torch.ops.aten.new_empty.default)
 
 
 # The names that users know for operators with graphs of their own.
@@ -85,10 +81,7 @@ def _functions_compiled() -> Iterator[None]:
     sizes that may vary, it can't tell that two branches return the same strides.
     """
     static = dataclasses.replace(_trace.DEFAULT_EXPORT_DYNAMO_CONFIG, assume_static_by_default=True)
-    with (
-        torch.compiler.set_stance("default"),
-        replaced(_trace, "DEFAULT_EXPORT_DYNAMO_CONFIG", static),
-    ):
+    with torch.compiler.set_stance("default"), replaced(_trace, "DEFAULT_EXPORT_DYNAMO_CONFIG", static):
         yield
 
 

@@ -207,11 +207,7 @@ def test_the_record_of_options(tmp_path: Path) -> None:
     path = options_file(tmp_path, core="cortex-m4", min_accuracy="0.9", keep_float=["a"], weight_dtypes={"b": "int4"})
     options = read_options(path, [tmp_path])
     assert options == Options(
-        "cortex-m4",
-        min_accuracy=0.9,
-        keep_float=("a",),
-        weight_dtypes=(("b", "int4"),),
-        folders=(tmp_path,),
+        "cortex-m4", min_accuracy=0.9, keep_float=("a",), weight_dtypes=(("b", "int4"),), folders=(tmp_path,)
     )
     assert read_options(None) == Options()
     for content in ({"colour": "red"}, {"keep_float": 3}, {"min_accuracy": "much"}):

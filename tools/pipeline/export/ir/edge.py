@@ -1,9 +1,7 @@
 """Lists the operators that the edge dialect does not decompose."""
 
 import torch
-from executorch.exir import (
-    EdgeCompileConfig,
-)
+from executorch.exir import EdgeCompileConfig
 
 # These operators are not decomposed. The kernel of linear reads the weight as the module stores it, [out, in];
 # decomposition would leave a transposition of the weight and a matrix product. The others are one pass over their

@@ -6,11 +6,7 @@ import math
 from dataclasses import dataclass, field
 
 import torch
-from executorch.exir import (
-    EdgeCompileConfig,
-    EdgeProgramManager,
-    ExecutorchBackendConfig,
-)
+from executorch.exir import EdgeCompileConfig, EdgeProgramManager, ExecutorchBackendConfig
 from executorch.exir.schema import KernelCall, Program
 from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node

@@ -178,11 +178,7 @@ class _Writer:
         if tensor.allocation_info is not None:
             place = tensor.allocation_info
             allocation = self._table(
-                [
-                    ("uint32", place.memory_id),
-                    ("uint32", place.memory_offset_low),
-                    ("uint32", place.memory_offset_high),
-                ]
+                [("uint32", place.memory_id), ("uint32", place.memory_offset_low), ("uint32", place.memory_offset_high)]
             )
         return self._table(
             [

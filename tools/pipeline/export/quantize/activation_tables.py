@@ -241,6 +241,10 @@ def _is_view(node: Node) -> bool:
     return node.target in SharedQspecQuantizer.SHARED_QSPEC_OPS_DEFAULT
 
 
+def _compares_number(node: Node) -> bool:
+    return node.target in _COMPARISONS and not isinstance(node.args[1], Node)
+
+
 def _is_masked(module: GraphModule, node: Node) -> bool:
     for operand in node.args:
         if isinstance(operand, float) and operand < _EXCLUDED:
@@ -458,9 +462,13 @@ class _Whole(Quantizer):
         self.signals = _find_signals(model.graph, set(scores))
         done = {*scores, *itertools.chain(*self.softmaxes)}
         self.functions = [each for each in find_functions(model.graph) if not set(each.nodes) & done]
-        for function in self.functions:
-            for node in function.nodes:
-                node.meta[PatternMatcher.Q_PATTERN_MATCHED_KEY] = True
+        within = {node for function in self.functions for node in function.nodes}
+        # ExecuTorch's quantizer would compare the integers of a tensor with the number itself.
+        compared = [node for node in model.graph.nodes if _compares_number(node) and node not in within]
+        for node in compared:
+            _mark_node_as_quantized(node, {}, None, False)
+        for node in (*within, *compared):
+            node.meta[PatternMatcher.Q_PATTERN_MATCHED_KEY] = True
         return model
 
     def validate(self, model: GraphModule) -> None:

@@ -4,9 +4,7 @@ import torch
 
 from tools.artifacts.quantization_report.quantization_report import QuantizationReport
 from tools.pipeline.export.backends.request import LoweringRequest
-from tools.pipeline.export.capture.diagnosis import (
-    some_of,
-)
+from tools.pipeline.export.capture.diagnosis import some_of
 from tools.pipeline.export.plan.manifest import Parameters
 from tools.pipeline.export.quantize import report
 from tools.pipeline.export.quantize.accuracy import run_all

@@ -7,13 +7,7 @@ import torch
 from torch.fx import GraphModule, Node
 
 from tools.abi.layouts.layouts import INT4_BLOCK
-from tools.artifacts.quantization_report.quantization_report import (
-    Accuracy,
-    Layer,
-    QParams,
-    QuantizationReport,
-    Weight,
-)
+from tools.artifacts.quantization_report.quantization_report import Accuracy, Layer, QParams, QuantizationReport, Weight
 from tools.pipeline.export.backends.cortex_m.int4 import factors_of, is_int4
 from tools.pipeline.export.ir.operators import DEQUANTIZATIONS, DEQUANTIZE_CHANNELS, QUANTIZE
 from tools.pipeline.export.plan.manifest import Parameters, origin
@@ -70,8 +64,7 @@ def make_report(
         ratio = None
         if measured is not None and quantized.observed:
             ratio = _signal_to_noise(
-                [observed[node.name] for observed in quantized.observed],
-                [run.values[measured.name] for run in runs],
+                [observed[node.name] for observed in quantized.observed], [run.values[measured.name] for run in runs]
             )
         layers.append(
             Layer(

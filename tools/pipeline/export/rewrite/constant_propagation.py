@@ -4,9 +4,7 @@ import importlib
 from typing import Any
 
 import torch
-from executorch.exir import (
-    memory,
-)
+from executorch.exir import memory
 from torch.export import ExportedProgram
 
 from tools.pipeline.export.ir import rewriting

@@ -73,9 +73,7 @@ def _over_time(is_image: bool) -> str:
 
 
 @pytest.mark.parametrize(
-    "options",
-    [Options(), Options("cortex-m4", "cortex_m", "int8", packed=True)],
-    ids=["float32", "int8"],
+    "options", [Options(), Options("cortex-m4", "cortex_m", "int8", packed=True)], ids=["float32", "int8"]
 )
 def test_images_that_are_one_pixel_wide_lie_down(options: Options, tmp_path: Path) -> None:
     images, sequences = (export_source(tmp_path, _over_time(each), options=options) for each in (True, False))

@@ -149,31 +149,15 @@ def _gru(
 
 @torch.library.register_fake("torch_fusion::lstm", lib=_library)
 def _fake_lstm(
-    input: Tensor,
-    hidden0: Tensor | None,
-    cell0: Tensor | None,
-    input_weight: Tensor,
-    hidden_weight: Tensor,
-    bias: Tensor | None,
-    reverse: bool,
-    batch_first: bool,
+    input: Tensor, hidden0: Tensor | None, cell0: Tensor | None, *others: Any
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    size = hidden_weight.shape[1]
-    state = (input.shape[0 if batch_first else 1], size)
-    out = input.new_empty(*input.shape[:2], size)
-    return out, input.new_empty(state), input.new_empty(state), input.new_empty(4 * size)
+    out, hidden, gates = _fake_gru(input, hidden0, *others)
+    return out, hidden, torch.empty_like(hidden), gates
 
 
 @torch.library.register_fake("torch_fusion::gru", lib=_library)
-def _fake_gru(
-    input: Tensor,
-    hidden0: Tensor | None,
-    input_weight: Tensor,
-    hidden_weight: Tensor,
-    bias: Tensor | None,
-    reverse: bool,
-    batch_first: bool,
-) -> tuple[Tensor, Tensor, Tensor]:
+def _fake_gru(input: Tensor, hidden0: Tensor | None, *others: Any) -> tuple[Tensor, Tensor, Tensor]:
+    _, hidden_weight, _, _, batch_first = others
     size = hidden_weight.shape[1]
     out = input.new_empty(*input.shape[:2], size)
     return out, input.new_empty(input.shape[0 if batch_first else 1], size), input.new_empty(4 * size)

@@ -36,11 +36,7 @@ def test_indices_that_are_read_are_computed(tmp_path: Path) -> None:
 _RECURRENT = [
     ("LSTM(4, 8)", "(torch.randn(5, 2, 4),)", 1),
     ("LSTM(4, 8, num_layers=2, bidirectional=True, bias=False, batch_first=True)", "(torch.randn(2, 5, 4),)", 4),
-    (
-        "LSTM(4, 8, bidirectional=True)",
-        "(torch.randn(5, 2, 4), (torch.randn(2, 2, 8), torch.randn(2, 2, 8)))",
-        2,
-    ),
+    ("LSTM(4, 8, bidirectional=True)", "(torch.randn(5, 2, 4), (torch.randn(2, 2, 8), torch.randn(2, 2, 8)))", 2),
     ("GRU(4, 8, num_layers=3)", "(torch.randn(5, 1, 4),)", 3),
     ("GRU(4, 8, bidirectional=True, batch_first=True)", "(torch.randn(2, 5, 4), torch.randn(2, 2, 8))", 2),
     ("GRU(4, 8, bias=False)", "(torch.randn(5, 4),)", 1),

@@ -124,12 +124,7 @@ def _scores(program: ExportedProgram, softmax: Node, steps: Sequence[Step]) -> N
 
 
 def _write(
-    program: ExportedProgram,
-    softmax: Node,
-    steps: Sequence[Step],
-    scores: Node,
-    extent: tuple[float, float],
-    bits: int,
+    program: ExportedProgram, softmax: Node, steps: Sequence[Step], scores: Node, extent: tuple[float, float], bits: int
 ) -> Node | None:
     """Returns the softmax without the excluded elements, or None if it can't be rewritten.
 

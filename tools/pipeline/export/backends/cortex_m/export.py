@@ -12,11 +12,7 @@ from torch.export import ExportedProgram
 from tools.pipeline.export.backends.cortex_m import lower
 from tools.pipeline.export.backends.portable import lower_method
 from tools.pipeline.export.backends.request import LoweredModel, LoweringRequest
-from tools.pipeline.export.capture.diagnosis import (
-    check_out_variants,
-    in_floating_point,
-    places_behind,
-)
+from tools.pipeline.export.capture.diagnosis import check_out_variants, in_floating_point, places_behind
 from tools.pipeline.export.capture.state import State, inputs_to_state
 from tools.pipeline.export.options import Options
 from tools.pipeline.export.plan.emission import EmittedProgram, emit, optimized

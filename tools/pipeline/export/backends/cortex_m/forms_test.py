@@ -83,11 +83,7 @@ _LAYERS = {
         "return self.b(F.pad(self.a(x), (1, 1, 2, 2))).mean((2, 3))",
         "(torch.randn(1, 3, 8, 8),)",
     ),
-    "matrix": (
-        "self.register_buffer('m', torch.randn(16, 5))",
-        "return x @ self.m",
-        "(torch.randn(2, 3, 16),)",
-    ),
+    "matrix": ("self.register_buffer('m', torch.randn(16, 5))", "return x @ self.m", "(torch.randn(2, 3, 16),)"),
     "channels last input": (
         "self.a = nn.Conv2d(3, 4, 3)",
         "return self.a(x.permute(0, 3, 1, 2)).relu()",

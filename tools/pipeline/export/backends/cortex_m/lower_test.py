@@ -1,7 +1,8 @@
 import dataclasses
 import re
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy
 import pytest
@@ -54,22 +55,6 @@ def cnn(tmp_path_factory: pytest.TempPathFactory) -> Result:
     return exported(tmp_path_factory.mktemp("cnn"), "return self.layers(x)", "(torch.randn(1, 3, 8, 8),)", _CNN)
 
 
-def test_every_layer_becomes_an_int8_operator(cnn: Result) -> None:
-    assert cnn.operators == {
-        "cortex_m::quantize_per_tensor": 1,
-        "cortex_m::quantized_conv2d": 1,
-        "cortex_m::quantized_depthwise_conv2d": 1,
-        "cortex_m::quantized_max_pool2d": 1,
-        "cortex_m::quantized_avg_pool2d": 1,
-        "cortex_m::quantized_linear": 1,
-        "cortex_m::softmax": 1,
-        "cortex_m::dequantize_per_tensor": 1,
-    }
-    assert [cnn.manifest[key] for key in ("core", "backend", "io")] == ["cortex-m4", "cortex_m", "float32"]
-    # A softmax has a resolution of 1 / 256.
-    assert numpy.abs(cnn.golden["output_0"] - cnn.golden["eager_0"]).max() < 0.03
-
-
 def test_layers_say_where_they_come_from(cnn: Result) -> None:
     operators = [entry["name"] for entry in cnn.manifest["operators"]]
     found = {entry["origin"].split()[0]: entry["macs"] for entry in cnn.manifest["instructions"]}
@@ -111,23 +96,6 @@ def test_inputs_that_the_model_changes_are_golden_as_they_were_given(io: str, tm
     assert numpy.abs(found - result.golden["eager_0"]).max() < 0.1
 
 
-@pytest.mark.parametrize(
-    ("forward", "inputs"),
-    [
-        ("x, y = x.unbind()\nreturn torch.stack([2 * (x * y) - x, .5 - x ** 2, 1 / (y + 4)])", "torch.randn(2)"),
-        (
-            "w, x, y, z = x.unbind()\nreturn torch.stack([1 - 2 * (y * y + z * z), 2 * (x * y - w * z)])",
-            "torch.randn(4)",
-        ),
-        ("x = self.layer(x)\nreturn 3 - x[0] / 2, torch.where(x[1] > 0, x[1], 2.0), -x.mean()", "torch.randn(4)"),
-    ],
-)
-def test_single_numbers_with_numbers_of_python(forward: str, inputs: str, tmp_path: Path) -> None:
-    result = exported(tmp_path, forward, f"({inputs},)", "self.layer = nn.Linear(4, 3)")
-    for index in range(len(result.manifest["outputs"])):
-        assert numpy.abs(result.golden[f"output_{index}"] - result.golden[f"eager_{index}"]).max() < 0.05
-
-
 def test_int8_border_gives_the_integers_of_the_float_border(cnn: Result, tmp_path: Path) -> None:
     inside = exported(
         tmp_path, "return self.layers(x)", "(torch.randn(1, 3, 8, 8),)", _CNN, core="cortex-m55", io="int8"
@@ -160,6 +128,362 @@ def test_places_of_maxima_alone(tmp_path: Path) -> None:
     assert "cortex_m::quantized_conv2d" in result.operators
     for index in range(2):
         assert (result.golden[f"output_{index}"] == result.golden[f"eager_{index}"]).mean() > 0.8
+
+
+class _Network(NamedTuple):
+    """A network, and what its program must be.
+
+    Attributes:
+      forward, inputs, init: parts of the model file; `inputs` is the one tensor.
+      calls: how often the program calls each of these operators.
+      least: the least signal-to-noise ratio of each output against eager mode, in dB.
+      said, unsaid: texts that one message has, and that none has.
+      options: further arguments of exported().
+    """
+
+    forward: str
+    inputs: str
+    init: str = "pass"
+    calls: Mapping[str, int] = {}
+    least: float = 20
+    said: str = ""
+    unsaid: str = "Please report"
+    options: Mapping[str, Any] = {}
+
+
+_PACKED = {"packed": True}
+_FASTER = {"packed": True, "float_where_faster": True}
+_CALIBRATED = {"more": "\n\ndef calibration_inputs():\n    return [example_inputs()]\n"}
+_IMAGE = "torch.randn(1, 3, 8, 8)"
+_THREE = "self.a, self.b, self.c = (nn.Conv2d(4, 4, 3, padding=1) for _ in range(3))"
+_NONE_BETTER = "no operator has an int8 form that takes fewer instructions."
+_BETWEEN = "return self.b(self.layer(self.a(x)))"
+_NETWORKS = {
+    "product of two numbers": _Network(
+        "x, y = x.unbind()\nreturn torch.stack([2 * (x * y) - x, .5 - x ** 2, 1 / (y + 4)])", "torch.randn(2)"
+    ),
+    "products of four numbers": _Network(
+        "w, x, y, z = x.unbind()\nreturn torch.stack([1 - 2 * (y * y + z * z), 2 * (x * y - w * z)])", "torch.randn(4)"
+    ),
+    "numbers with numbers of Python": _Network(
+        "x = self.layer(x)\nreturn 3 - x[0] / 2, torch.where(x[1] > 0, x[1], 2.0), -x.mean()",
+        "torch.randn(4)",
+        "self.layer = nn.Linear(4, 3)",
+    ),
+    # By minus infinity, by large numbers, filled, and chosen.
+    "masks are no data": _Network(
+        """
+s, v = self.q(x) @ self.k(x).transpose(-2, -1), self.v(x)
+infinite, upper = float("-inf"), torch.ones(6, 6).triu(1)
+masked = s + torch.full((6, 6), infinite).triu(1), s + torch.full((6, 6), -1e9).triu(1)
+masked += s.masked_fill(upper > 0, infinite), torch.where(upper > 0, torch.finfo(torch.float32).min, s)
+return tuple(each.softmax(-1) @ v for each in masked)
+""",
+        "torch.randn(2, 6, 8)",
+        "self.q, self.k, self.v = (nn.Linear(8, 8) for _ in range(3))",
+        {"cortex_m::quantized_batch_matmul": 5},
+        options=_CALIBRATED,
+    ),
+    "maximum of what is not masked": _Network(
+        "seen = self.body(x).masked_fill(torch.arange(12).unsqueeze(1) % 3 < 2, -1e9)\n"
+        "return self.head(seen.max(dim=1).values), self.head(seen.amax(1))",
+        "torch.randn(2, 12, 8)",
+        "self.body, self.head = nn.Linear(8, 8), nn.Linear(8, 3)",
+        {"cortex_m::quantized_linear": 3},
+    ),
+    # The biases of the last layer are far larger than its other terms, which happens in untrained networks.
+    **{
+        f"activations fade before biases of {bias}": _Network(
+            "return self.head(self.third(self.second(self.first(x).relu()).relu()).relu().mean((2, 3)))",
+            _IMAGE,
+            f"""
+self.first, self.second, self.third = nn.Conv2d(3, 8, 3), nn.Conv2d(8, 8, 3), nn.Conv2d(8, 8, 3)
+self.head = nn.Linear(8, 4)
+for layer in (self.first, self.second, self.third):
+    nn.init.zeros_(layer.bias)
+    layer.weight.data *= 1e-3
+self.head.bias.data *= {bias}
+""",
+            unsaid="floating point",
+        )
+        for bias in (0, 1000, *by_hand([1]))
+    },
+    **{
+        f"many rows on a {core}": _Network(
+            "return self.one(self.many(x).mean(1))",
+            "torch.randn(1, 5, 16)",
+            "self.many, self.one = nn.Linear(16, 8), nn.Linear(8, 8)",
+            {"torch_fusion::linear": 2 - rows, "torch_fusion::linear_rows": rows},
+            options={"core": core} | _PACKED,
+        )
+        for core, rows in (("cortex-m4", 1), ("cortex-m55", 0))
+    },
+    "recurrent layer in floating point": _Network(
+        "return self.out(self.lstm(x)[0][:, -1])",
+        "torch.randn(1, 5, 4)",
+        "self.lstm = nn.LSTM(4, 8, batch_first=True)\nself.out = nn.Linear(8, 2)",
+        {"torch_fusion::lstm": 1, "torch_fusion::linear": 1},
+        said="lstm (LSTM) at my_model.py",
+        options={"keep_float": ("lstm",)} | _PACKED,
+    ),
+    # The slices connect all parts with each other; torchao's ranges must not recurse endlessly.
+    "ranges shared in a circle": _Network(
+        """
+x = self.first(x)
+parts = [*x.chunk(2, 1), *x[:, ::2].split(2, 1), x[:, 4:], *x.reshape(1, 2, 4, 8, 8).unbind(1), *x.split((1, 7), 1)]
+return torch.cat([self.second(part) if part.shape[1] == 4 else part for part in parts], 1)
+""",
+        _IMAGE,
+        "self.first = nn.Conv2d(3, 8, 1); self.second = nn.Conv2d(4, 4, 1)",
+        unsaid="floating point",
+    ),
+    "grouped convolution of three dimensions": _Network(
+        "return self.out(self.layer(x).mean((2, 3, 4)))",
+        "torch.randn(1, 2, 6, 6, 6)",
+        "self.layer = nn.Conv3d(2, 4, 3, groups=2); self.out = nn.Linear(4, 3)",
+        said="layer (",
+    ),
+    "maxima of a dilated window": _Network(
+        _BETWEEN,
+        "torch.randn(1, 3, 18, 17)",
+        "self.a = nn.Conv2d(3, 8, 3); self.layer = nn.MaxPool2d(2, dilation=2); self.b = nn.Conv2d(8, 8, 1)",
+        said="layer (",
+    ),
+    # Its result has the layout that the next convolution reads.
+    "pooling to a size that does not divide": _Network(
+        _BETWEEN,
+        "torch.randn(1, 3, 18, 17)",
+        "self.a = nn.Conv2d(3, 8, 3); self.layer = nn.AdaptiveAvgPool2d((3, 5)); self.b = nn.Conv2d(8, 8, 1)",
+        said="layer (",
+    ),
+    "layer's result written into zeros": _Network(
+        "y = torch.zeros(1, 4, 8, 8)\ny[:, :, 1:-1, 1:-1] = self.a(x)\nreturn self.b(y)",
+        "torch.randn(1, 2, 6, 6)",
+        "self.a = nn.Conv2d(2, 4, 1); self.b = nn.Conv2d(4, 4, 3)",
+    ),
+    # They are other numbers each time.
+    "random numbers": _Network(
+        "return self.fc(x) + torch.rand(1)",
+        "torch.randn(2, 64)",
+        "self.fc = nn.Linear(64, 24)",
+        {"aten::rand": 1, "torch_fusion::linear": 1},
+        -20,
+        options=_PACKED,
+    ),
+    "floating point is hardly faster": _Network(
+        "return self.out(self.layers(x).mean(-1))",
+        "torch.randn(1, 3, 256)",
+        "self.layers = nn.Sequential(nn.Conv1d(3, 16, 9, stride=4), nn.PReLU(), nn.MaxPool1d(2), "
+        "nn.Conv1d(16, 32, 5), nn.PReLU())\nself.out = nn.Linear(32, 4)",
+        {"torch_fusion::convolution": 2},
+        unsaid="instructions",
+        options=_FASTER,
+    ),
+    "nothing for int8 in a layer": _Network(
+        "return self.c(x)",
+        "torch.randn(1, 1, 4, 6, 6)",
+        "self.c = nn.ConvTranspose3d(1, 4, 3, 2)",
+        {"aten::convolution": 1, "cortex_m::quantize_per_tensor": 0},
+        100,
+        _NONE_BETTER,
+        "would take",
+        _FASTER,
+    ),
+    "nothing for int8 in a function": _Network(
+        "return x.cumsum(1)",
+        "torch.randn(2, 12)",
+        calls={"aten::cumsum": 1, "cortex_m::quantize_per_tensor": 0},
+        least=100,
+        said=_NONE_BETTER,
+        unsaid="would take",
+        options=_FASTER,
+    ),
+    "costs of groups of channels are numbers": _Network(
+        "a = self.a(x)\ny = self.up(self.b(nn.functional.max_pool1d(a, 2)))\n"
+        "return x - self.out(self.c(torch.cat([y, a], 1)))",
+        "torch.randn(1, 1, 64)",
+        "c = lambda i, o: nn.Sequential(nn.Conv1d(i, o, 3, padding=1), nn.GroupNorm(2, o), nn.LeakyReLU(0.1))\n"
+        "self.a, self.b, self.c, self.out = c(1, 8), c(8, 16), c(24, 8), nn.Conv1d(8, 1, 1)\n"
+        "self.up = nn.ConvTranspose1d(16, 16, 2, 2)",
+        said="instructions",
+        options={"float_growth": 16384} | _FASTER,
+    ),
+    "groups between int8 convolutions": _Network(
+        "return self.c(self.b(self.a(x)))",
+        "torch.randn(1, 3, 12, 12)",
+        "self.a = nn.Conv2d(3, 8, 3); self.b = nn.Conv2d(8, 8, 3, groups=4); self.c = nn.Conv2d(8, 16, 3)",
+        {"torch_fusion::convolution": 3, "aten::convolution": 0},
+        options=_FASTER,
+    ),
+    "function of integers": _Network(
+        "return nn.functional.gelu(x)",
+        "torch.randn(1, 16)",
+        calls={"cortex_m::quantized_activation": 1, "cortex_m::quantize_per_tensor": 0},
+        options={"io": "int8"} | _PACKED,
+    ),
+    # A large one is not packed where vectors have no kernel for it.
+    "groups without a kernel of vectors": _Network(
+        "return self.layers(x)",
+        "torch.randn(1, 8, 16, 16)",
+        "self.layers = nn.Sequential(nn.Conv2d(8, 8, 3, dilation=2, groups=8), nn.Conv2d(8, 16, 3, groups=8), "
+        "nn.Conv2d(16, 16, 3, groups=8), nn.Conv2d(16, 10, 1), nn.Conv2d(10, 10, 3, groups=10), "
+        "nn.Conv2d(10, 40, 1), nn.Conv2d(40, 40, 3, groups=5))",
+        {"torch_fusion::convolution": 6, "cortex_m::quantized_conv2d": 1},
+        options={"core": "cortex-m55"} | _PACKED,
+    ),
+    "few groups, many groups and one per channel": _Network(
+        "return self.groups(self.wide(self.many(self.few(x))))",
+        "torch.randn(1, 8, 7, 7)",
+        "self.few = nn.Conv2d(8, 6, 3, groups=2); self.many = nn.Conv2d(6, 6, 3, groups=6)\n"
+        "self.wide = nn.Conv2d(6, 48, 1); self.groups = nn.Conv2d(48, 96, 3, groups=12)",
+        {
+            "torch_fusion::convolution": 2,
+            "torch_fusion::grouped_convolution": 1,
+            "torch_fusion::depthwise_convolution": 1,
+        },
+        options=_PACKED,
+    ),
+    # Vectors have no kernel for several outputs per channel.
+    **{
+        f"channels of several images on a {core}": _Network(
+            "return self.two(self.one(x))",
+            "torch.randn(3, 8, 9, 9)",
+            "self.one = nn.Conv2d(8, 8, 3, groups=8); self.two = nn.Conv2d(8, 16, 3, groups=8)",
+            {"torch_fusion::depthwise_convolution": 2 - vectors, "torch_fusion::convolution": vectors},
+            options={"core": core} | _PACKED,
+        )
+        for core, vectors in (("cortex-m4", 0), ("cortex-m55", 1))
+    },
+    "some channels are copied once": _Network(
+        "return self.fc(self.conv(x)[:, :7].mean((2, 3)))",
+        "torch.randn(1, 3, 7, 7)",
+        "self.conv = nn.Conv2d(3, 8, 3); self.fc = nn.Linear(7, 2)",
+        {"aten::slice_copy": 1, "dim_order_ops::_clone_dim_order": 0},
+        options=_PACKED,
+    ),
+    "powers that would make int8 useless": _Network(
+        "return self.head(torch.relu(self.conv(x)).clamp(min=1e-6).pow(8).mean((2, 3)).pow(1 / 8))",
+        "torch.randn(1, 2, 10, 10)",
+        "self.conv, self.head = nn.Conv2d(2, 8, 3), nn.Linear(8, 3)",
+        {"cortex_m::quantized_conv2d": 1, "aten::pow": 2},
+        15,
+    ),
+    # A result has no dimensions; the constants can't be viewed as they lie.
+    "comparisons of inputs and constants": _Network(
+        """
+h = self.body(x)
+ones = torch.full_like(h[:, :1], 0.5) * torch.ones_like(h[:, :1]) + 0.25 * torch.zeros_like(x[:, :1])
+ones = ones + self.attention(self.queries, self.queries, self.queries, need_weights=False)[0][:, 0, :1]
+return -0.5 * torch.sum(1 + h), torch.where(x[:, :1] > 0.01, h, -h.abs()), self.head(torch.cat([h, ones], 1))
+""",
+        "torch.cat([torch.full((4, 1), 0.011), torch.full((4, 1), 0.009), torch.randn(4, 6)], 1)",
+        "self.body, self.head = nn.Linear(8, 8), nn.Linear(9, 3)\n"
+        "self.queries, self.attention = nn.Parameter(torch.rand(4, 1, 4)), nn.MultiheadAttention(4, 2)",
+        least=30,
+    ),
+    # Deep untrained networks without normalization have such activations.
+    "numbers that no factor reaches": _Network(
+        "y = self.a(x) * self.s\nreturn self.b(nn.functional.avg_pool2d(y, 4) * 2.0 ** 90)",
+        _IMAGE,
+        "self.a = nn.Conv2d(3, 8, 1); self.b = nn.Conv2d(8, 4, 1); self.s = 2.0 ** -90",
+        {"cortex_m::quantized_avg_pool2d": 0},
+    ),
+    "state that begins with zeros": _Network(
+        """
+h = torch.zeros(x.size(0), 8)
+for step in range(2):
+    gate, value = (self.new(x[:, step]) + self.old(h)).chunk(2, 1)
+    h = torch.sigmoid(gate) * h + torch.tanh(value)
+return h
+""",
+        "torch.randn(2, 2, 4)",
+        "self.new, self.old = nn.Linear(4, 16), nn.Linear(8, 16)",
+        {"cortex_m::quantized_mul": 1},
+    ),
+    "one layer on far apart ranges": _Network(
+        "return self.fc(x), self.fc(0.01 * x)",
+        "torch.randn(1, 16)",
+        "self.fc = nn.Linear(16, 16, bias=False)",
+        {"torch_fusion::linear": 2},
+        options=_PACKED,
+    ),
+    # Averages over channels are cheaper in floating point, and powers of them are not.
+    "dear function among floating point": _Network(
+        "return self.layers(x)",
+        "torch.randn(1, 3, 16, 16)",
+        "self.layers = nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.LocalResponseNorm(3), nn.Conv2d(8, 8, 3))",
+        {"aten::avg_pool2d": 1, "cortex_m::quantized_activation": 1, "aten::pow": 0},
+        35,
+        options=_FASTER,
+    ),
+    # The scores of attention vanish in a deep untrained network.
+    "softmax of numbers that hardly differ": _Network(
+        "return self.b(torch.softmax(self.a(x) * 2.0 ** -60, -1))",
+        "torch.randn(1, 8)",
+        "self.a, self.b = nn.Linear(8, 4), nn.Linear(4, 4)",
+        {"aten::_softmax": 1, "cortex_m::quantized_linear": 2},
+    ),
+    "convolution by computed weights": _Network(
+        "return self.b(nn.functional.conv2d(self.a(x), self.w(x.mean((2, 3))).view(4, 4, 1, 1)).relu())",
+        "torch.randn(1, 4, 8, 8)",
+        "self.a, self.b, self.w = nn.Conv2d(4, 4, 3, padding=1), nn.Conv2d(4, 4, 3), nn.Linear(4, 16)",
+        {"aten::convolution": 1, "torch_fusion::convolution": 2},
+        25,
+        options=_PACKED,
+    ),
+    "linear layer by computed weights": _Network(
+        "y = self.a(x).flatten(2)\n"
+        "return nn.functional.linear(y, nn.functional.relu(self.m(y.mean((0, 1))).view(3, 64)))",
+        "torch.randn(1, 4, 8, 8)",
+        "self.a, self.m = nn.Conv2d(4, 4, 3, padding=1), nn.Linear(64, 192)",
+        {"aten::linear": 1, "torch_fusion::convolution": 1},
+        25,
+        options=_PACKED,
+    ),
+    **{
+        f"layer of {dtype}": _Network(
+            f"return self.b(self.a(x).relu().to(torch.{dtype})).float()",
+            "torch.randn(1, 8)",
+            f"self.a, self.b = nn.Linear(8, 8), nn.Linear(8, 3).to(torch.{dtype})",
+            {"torch_fusion::linear": 1, "aten::linear": 1},
+            25,
+            options=_PACKED,
+        )
+        for dtype in ("float16", "float64", *by_hand(["bfloat16"]))
+    },
+    "places of a pooling": _Network(
+        "y, places = nn.functional.max_pool2d(self.a(x).relu(), 2, return_indices=True)\n"
+        "return self.c(nn.functional.max_unpool2d(self.b(y), places, 2))",
+        "torch.randn(1, 4, 8, 8)",
+        _THREE,
+        {"torch_fusion::convolution": 3},
+        15,
+        options=_PACKED,
+    ),
+    "layers that clamp share a range": _Network(
+        "y = self.a(x).relu()\nreturn torch.cat([y, torch.clamp(self.b(y), -0.1, 0.2), self.c(y)], 1)",
+        "torch.randn(1, 4, 8, 8)",
+        _THREE,
+        {"aten::clamp": 0},
+        25,
+        options=_PACKED,
+    ),
+}
+
+
+@pytest.mark.parametrize("network", _NETWORKS.values(), ids=_NETWORKS)
+def test_networks_have_the_operators_and_results_that_they_need(network: _Network, tmp_path: Path) -> None:
+    result = exported(tmp_path, network.forward, f"({network.inputs},)", network.init, **network.options)
+    assert {name: result.operators.get(name, 0) for name in network.calls} == network.calls
+    for index in range(len(result.manifest["outputs"])):
+        assert result.golden[f"output_{index}"].shape == result.golden[f"eager_{index}"].shape
+        assert result.decibels(index) > network.least
+    assert not network.said or any(network.said in text for text in result.said)
+    assert not any(network.unsaid in text for text in result.said)
+    for image, *_ in result.calls("torch_fusion::convolution", "cortex_m::quantized_conv2d"):
+        assert image.scalar_type == ScalarType.CHAR
+        order = [dim for dim in image.dim_order if image.sizes[dim] > 1]
+        assert order == [dim for dim in (0, 2, 3, 1) if image.sizes[dim] > 1]
 
 
 _SHARED = """
@@ -210,39 +534,6 @@ def test_a_layer_that_stays_in_float_is_said_once_however_many_operators_it_is(t
     assert len(said) == 1 and "attention (MultiheadAttention) at my_model.py" in said[0] and "aten::" not in said[0]
 
 
-_MASKS = {
-    "minus infinity": "s + torch.full((6, 6), float('-inf')).triu(1)",
-    "large numbers": "s + torch.full((6, 6), -1e9).triu(1)",
-    "filled": "s.masked_fill(torch.ones(6, 6).triu(1) > 0, float('-inf'))",
-    "chosen": "torch.where(torch.ones(6, 6).triu(1) > 0, torch.finfo(torch.float32).min, s)",
-}
-
-
-def test_a_mask_is_no_data(tmp_path: Path) -> None:
-    results = ", ".join(f"({mask}).softmax(-1) @ v" for mask in _MASKS.values())
-    forward = f"s, v = self.q(x) @ self.k(x).transpose(-2, -1), self.v(x)\nreturn {results}"
-    init = "self.q = nn.Linear(8, 8); self.k = nn.Linear(8, 8); self.v = nn.Linear(8, 8)"
-    more = "\n\ndef calibration_inputs():\n    return [example_inputs()]\n"
-    result = exported(tmp_path, forward, "(torch.randn(2, 6, 8),)", init, more=more)
-    assert result.operators["cortex_m::quantized_batch_matmul"] == 1 + len(_MASKS)
-    for index in range(len(_MASKS)):
-        eager = result.golden[f"eager_{index}"]
-        assert numpy.abs(result.golden[f"output_{index}"] - eager).max() < 0.05 * (eager.max() - eager.min())
-
-
-def test_a_maximum_of_what_is_not_masked_has_the_range_of_that(tmp_path: Path) -> None:
-    forward = """
-seen = self.body(x).masked_fill(torch.arange(12).unsqueeze(1) % 3 < 2, -1e9)
-return self.head(seen.max(dim=1).values), self.head(seen.amax(1))
-"""
-    init = "self.body, self.head = nn.Linear(8, 8), nn.Linear(8, 3)"
-    result = exported(tmp_path, forward, "(torch.randn(2, 12, 8),)", init)
-    assert result.operators["cortex_m::quantized_linear"] == 3
-    for index in range(2):
-        eager = result.golden[f"eager_{index}"]
-        assert numpy.abs(result.golden[f"output_{index}"] - eager).max() < 0.05 * numpy.ptp(eager)
-
-
 _BAD = {
     "nan": ("[(torch.full((1, 4), float('nan')),)]", "sample 0: tensor 0 holds NaN or infinity"),
     "shape": ("[(torch.rand(1, 4),), (torch.rand(2, 4),)]", "sample 1 is a tuple (float32[2, 4])"),
@@ -287,33 +578,6 @@ def test_what_is_always_the_same_is_quantized_and_said_if_it_depends_on_the_samp
     assert numpy.abs(result.golden["output_0"] - eager).max() < 0.03 * numpy.ptp(eager)
     assert not any("floating point" in text for text in result.said)
     assert any("one value alone in 1 tensor, " in text for text in result.said) == is_said
-
-
-@pytest.mark.parametrize("bias", ["0", "1000", *by_hand(["1"])])
-def test_activations_that_fade_from_layer_to_layer_keep_their_accuracy(bias: str, tmp_path: Path) -> None:
-    # The biases of the last layer are far larger than its other terms, which happens in untrained networks.
-    init = f"""
-self.first, self.second, self.third = nn.Conv2d(3, 8, 3), nn.Conv2d(8, 8, 3), nn.Conv2d(8, 8, 3)
-self.head = nn.Linear(8, 4)
-for layer in (self.first, self.second, self.third):
-    nn.init.zeros_(layer.bias)
-    layer.weight.data *= 1e-3
-self.head.bias.data *= {bias}
-"""
-    forward = "return self.head(self.third(self.second(self.first(x).relu()).relu()).relu().mean((2, 3)))"
-    result = exported(tmp_path, forward, "(torch.randn(1, 3, 8, 8),)", init)
-    assert not any("floating point" in text for text in result.said)
-    assert result.decibels() > 20
-
-
-def test_a_linear_layer_of_many_rows_computes_them_together(tmp_path: Path) -> None:
-    init = "self.many, self.one = nn.Linear(16, 8), nn.Linear(8, 8)"
-    forward = "return self.one(self.many(x).mean(1))"
-    for core, operators in (("cortex-m4", {"linear_rows", "linear"}), ("cortex-m55", {"linear"})):
-        options = Options(core, "cortex_m", float_where_faster=False)
-        result = export_source(tmp_path, model_source(forward, "(torch.randn(1, 5, 16),)", init), None, options)
-        found = {name.removeprefix("torch_fusion::") for name in result.operators}
-        assert {name for name in found if name.startswith("linear")} == operators
 
 
 _CONVERTED = """
@@ -378,67 +642,6 @@ def evaluation_set():
     }
 
 
-def test_a_recurrent_layer_stays_whole_in_floating_point(tmp_path: Path) -> None:
-    init = "self.lstm = nn.LSTM(4, 8, batch_first=True)\nself.out = nn.Linear(8, 2)"
-    source = model_source("return self.out(self.lstm(x)[0][:, -1])", "(torch.randn(1, 5, 4),)", init)
-    result = export_source(tmp_path, source, options=Options("cortex-m4", "cortex_m", keep_float=("lstm",)))
-    assert result.operators["torch_fusion::lstm"] == 1
-    assert result.operators["torch_fusion::linear"] == 1
-    assert any("lstm (LSTM) at my_model.py" in said for said in result.said)
-    assert result.report is not None
-    assert "torch_fusion::lstm" in [layer["operator"] for layer in result.report["layers"]]
-
-
-def test_parts_whose_ranges_are_shared_in_a_circle_stay_int8(tmp_path: Path) -> None:
-    # The slices connect all parts with each other; torchao's ranges must not recurse endlessly.
-    init = "self.first = nn.Conv2d(3, 8, 1); self.second = nn.Conv2d(4, 4, 1)"
-    forward = """
-x = self.first(x)
-parts = [*x.chunk(2, 1), *x[:, ::2].split(2, 1), x[:, 4:], *x.reshape(1, 2, 4, 8, 8).unbind(1), *x.split((1, 7), 1)]
-return torch.cat([self.second(part) if part.shape[1] == 4 else part for part in parts], 1)
-"""
-    result = exported(tmp_path, forward, "(torch.randn(1, 3, 8, 8),)", init)
-    assert result.report is not None
-    assert {layer["scheme"] for layer in result.report["layers"]} <= {"int8", "view", "fused"}
-
-
-_IN_FLOATING_POINT = {
-    "convolution of three dimensions in groups": (
-        "self.layer = nn.Conv3d(2, 4, 3, groups=2); self.out = nn.Linear(4, 3)",
-        "return self.out(self.layer(x).mean((2, 3, 4)))",
-        "(torch.randn(1, 2, 6, 6, 6),)",
-    ),
-    "maxima of a dilated window": (
-        "self.a = nn.Conv2d(3, 8, 3); self.layer = nn.MaxPool2d(2, dilation=2); self.b = nn.Conv2d(8, 8, 1)",
-        "return self.b(self.layer(self.a(x)))",
-        "(torch.randn(1, 3, 18, 17),)",
-    ),
-    # Its result has the layout that the next convolution reads.
-    "pooling to a size that does not divide": (
-        "self.a = nn.Conv2d(3, 8, 3); self.layer = nn.AdaptiveAvgPool2d((3, 5)); self.b = nn.Conv2d(8, 8, 1)",
-        "return self.b(self.layer(self.a(x)))",
-        "(torch.randn(1, 3, 18, 17),)",
-    ),
-}
-
-
-@pytest.mark.parametrize("case", _IN_FLOATING_POINT)
-def test_layers_between_int8_ones_stay_in_floating_point(case: str, tmp_path: Path) -> None:
-    init, forward, inputs = _IN_FLOATING_POINT[case]
-    result = exported(tmp_path, forward, inputs, init)
-    assert any("layer (" in text for text in result.said)
-    assert all(list(call[0].dim_order) == [0, 2, 3, 1] for call in result.calls("torch_fusion::convolution"))
-
-
-def test_int8_layers_read_no_tensor_of_numbers_that_integers_were_written_into(tmp_path: Path) -> None:
-    init = "self.a = nn.Conv2d(2, 4, 1); self.b = nn.Conv2d(4, 4, 3)"
-    forward = "y = torch.zeros(1, 4, 8, 8)\ny[:, :, 1:-1, 1:-1] = self.a(x)\nreturn self.b(y)"
-    result = exported(tmp_path, forward, "(torch.randn(1, 2, 6, 6),)", init)
-    assert all(call[0].scalar_type == ScalarType.CHAR for call in result.calls("cortex_m::quantized_conv2d"))
-    eager = result.golden["eager_0"]
-    assert numpy.abs(result.golden["output_0"] - eager).max() <= 0.03 * numpy.ptp(eager)
-
-
 _STATE = """
 self.register_buffer('mean', torch.zeros(1, 4)); self.first = nn.Linear(4, 4)
 self.register_buffer('past', torch.ones(1, 4, 8)); self.conv = nn.Conv1d(4, 6, 8)
@@ -477,9 +680,7 @@ def evaluation_set():
 
 
 @pytest.mark.parametrize(("start", "dtype"), [("-torch.inf", ScalarType.FLOAT), ("0.0", ScalarType.CHAR)])
-def test_a_running_maximum_is_int8_if_int8_holds_its_first_value(
-    start: str, dtype: ScalarType, tmp_path: Path
-) -> None:
+def test_a_running_maximum_is_int8_if_int8_holds_its_first_value(start: str, dtype: ScalarType, tmp_path: Path) -> None:
     init = f"self.register_buffer('peak', torch.full((1, 4), {start})); self.layer = nn.Linear(4, 4)"
     forward = """
 x = self.layer(x)
@@ -506,13 +707,6 @@ def test_what_takes_fewer_instructions_in_floating_point_stays_there_and_is_retu
     assert any(text.endswith("stays in floating point, for fewer instructions") for text in chosen.said)
     everywhere = exported(tmp_path, forward, inputs, init, core=core, packed=True)
     assert "cortex_m::softmax" in everywhere.operators
-
-
-def test_random_numbers_stay_as_they_are_beside_int8(tmp_path: Path) -> None:
-    forward = "return self.fc(x) + torch.rand(1)"
-    drawn = exported(tmp_path, forward, "(torch.randn(2, 64),)", "self.fc = nn.Linear(64, 24)", packed=True)
-    assert "torch_fusion::linear" in drawn.operators and "aten::rand" in drawn.operators
-    assert not any("report this" in text for text in drawn.said)
 
 
 def test_a_program_that_takes_fewer_instructions_without_int8_has_none_unless_it_is_too_large(tmp_path: Path) -> None:
@@ -546,38 +740,6 @@ def test_a_program_that_takes_fewer_instructions_without_int8_has_none_unless_it
     assert chosen.report["notes"][0].startswith("everything stays in floating point")
 
 
-def test_who_asks_for_int8_gets_it_where_floating_point_is_hardly_faster(tmp_path: Path) -> None:
-    init = (
-        "self.layers = nn.Sequential(nn.Conv1d(3, 16, 9, stride=4), nn.PReLU(), nn.MaxPool1d(2), "
-        "nn.Conv1d(16, 32, 5), nn.PReLU())\nself.out = nn.Linear(32, 4)"
-    )
-    forward, inputs = "return self.out(self.layers(x).mean(-1))", "(torch.randn(1, 3, 256),)"
-    result = exported(tmp_path, forward, inputs, init, packed=True, float_where_faster=True)
-    assert result.operators["torch_fusion::convolution"] == 2
-    assert not any("instructions" in text for text in result.said)
-
-
-@pytest.mark.parametrize(
-    ("forward", "inputs", "init", "operators"),
-    [
-        (
-            "return self.c(x)",
-            "(torch.randn(1, 1, 4, 6, 6),)",
-            "self.c = nn.ConvTranspose3d(1, 4, 3, 2)",
-            {"convolution"},
-        ),
-        ("return x.cumsum(1)", "(torch.randn(2, 12),)", "pass", {"cumsum"}),
-    ],
-)
-def test_a_model_without_anything_for_int8_is_the_program_in_floating_point(
-    forward: str, inputs: str, init: str, operators: set[str], tmp_path: Path
-) -> None:
-    result = exported(tmp_path, forward, inputs, init, packed=True, float_where_faster=True)
-    assert {name.removeprefix("aten::") for name in result.operators} == operators
-    assert any(text.endswith("no operator has an int8 form that takes fewer instructions.") for text in result.said)
-    assert not any("would take" in text for text in result.said)
-
-
 def test_what_stays_in_floating_point_takes_no_more_memory_than_int8_does(tmp_path: Path) -> None:
     forward = 'return nn.functional.interpolate(self.c(x).relu(), (40, 40), mode="nearest-exact")'
     inputs, init = "(torch.randn(1, 3, 24, 24),)", "self.c = nn.Conv2d(3, 4, 3, padding=1)"
@@ -585,61 +747,6 @@ def test_what_stays_in_floating_point_takes_no_more_memory_than_int8_does(tmp_pa
         exported(tmp_path, forward, inputs, init, packed=True, float_where_faster=choice) for choice in (True, False)
     )
     assert chosen.manifest["planned_buffers"] == int8.manifest["planned_buffers"]
-
-
-def test_sequences_of_groups_of_channels_have_costs_that_are_numbers(tmp_path: Path) -> None:
-    init = (
-        "c = lambda i, o: nn.Sequential(nn.Conv1d(i, o, 3, padding=1), nn.GroupNorm(2, o), nn.LeakyReLU(0.1))\n"
-        "self.a, self.b, self.c, self.out = c(1, 8), c(8, 16), c(24, 8), nn.Conv1d(8, 1, 1)\n"
-        "self.up = nn.ConvTranspose1d(16, 16, 2, 2)"
-    )
-    forward = (
-        "a = self.a(x)\ny = self.up(self.b(nn.functional.max_pool1d(a, 2)))\n"
-        "return x - self.out(self.c(torch.cat([y, a], 1)))"
-    )
-    inputs = "(torch.randn(1, 1, 64),)"
-    result = exported(tmp_path, forward, inputs, init, packed=True, float_where_faster=True, float_growth=16384)
-    assert any("instructions" in text for text in result.said)
-    assert numpy.abs(result.golden["eager_0"] - result.golden["output_0"]).max() < 0.1
-
-
-def test_images_are_not_convolved_in_floating_point_between_int8_layers(tmp_path: Path) -> None:
-    init = "self.a = nn.Conv2d(3, 8, 3); self.b = nn.Conv2d(8, 8, 3, groups=4); self.c = nn.Conv2d(8, 16, 3)"
-    forward, inputs = "return self.c(self.b(self.a(x)))", "(torch.randn(1, 3, 12, 12),)"
-    result = exported(tmp_path, forward, inputs, init, packed=True, float_where_faster=True)
-    assert result.operators["torch_fusion::convolution"] == 3
-    assert "aten::convolution" not in result.operators
-
-
-def test_functions_between_integers_are_tables(tmp_path: Path) -> None:
-    result = exported(tmp_path, "return torch.nn.functional.gelu(x)", "(torch.randn(1, 16),)", packed=True, io="int8")
-    assert list(result.operators) == ["cortex_m::quantized_activation"]
-
-
-def test_convolutions_with_groups_that_vectors_have_no_kernel_for_are_packed_unless_they_are_large(
-    tmp_path: Path,
-) -> None:
-    layers = (
-        "nn.Conv2d(8, 8, 3, dilation=2, groups=8), nn.Conv2d(8, 16, 3, groups=8), nn.Conv2d(16, 16, 3, groups=8), "
-        "nn.Conv2d(16, 10, 1), nn.Conv2d(10, 10, 3, groups=10), nn.Conv2d(10, 40, 1), nn.Conv2d(40, 40, 3, groups=5)"
-    )
-    init, forward = f"self.layers = nn.Sequential({layers})", "return self.layers(x)"
-    result = exported(tmp_path, forward, "(torch.randn(1, 8, 16, 16),)", init, core="cortex-m55", packed=True)
-    assert result.operators["torch_fusion::convolution"] == 6
-    assert result.operators["cortex_m::quantized_conv2d"] == 1
-
-
-def test_convolutions_with_few_groups_and_with_a_channel_per_group_are_packed(tmp_path: Path) -> None:
-    init = (
-        "self.few = nn.Conv2d(8, 6, 3, groups=2); self.many = nn.Conv2d(6, 6, 3, groups=6)\n"
-        "self.wide = nn.Conv2d(6, 48, 1); self.groups = nn.Conv2d(48, 96, 3, groups=12)"
-    )
-    forward = "return self.groups(self.wide(self.many(self.few(x))))"
-    result = exported(tmp_path, forward, "(torch.randn(1, 8, 7, 7),)", init, packed=True)
-    assert result.operators["torch_fusion::convolution"] == 2
-    assert result.operators["torch_fusion::grouped_convolution"] == 1
-    assert result.operators["torch_fusion::depthwise_convolution"] == 1
-    assert not any(name.startswith("cortex_m::quantized") for name in result.operators)
 
 
 @pytest.mark.parametrize("core", ["cortex-m4", "cortex-m55"])
@@ -663,17 +770,6 @@ def test_convolutions_with_long_kernels_and_strides_are_packed_and_what_is_longe
     assert not pack.has_window((4, 1, 8, 1), (1, 1025), (0, 0), (1, 1))
 
 
-@pytest.mark.parametrize(("core", "convolutions"), [("cortex-m4", 0), ("cortex-m55", 1)])
-def test_channels_by_themselves_of_several_images_are_packed(core: str, convolutions: int, tmp_path: Path) -> None:
-    init = "self.one = nn.Conv2d(8, 8, 3, groups=8); self.two = nn.Conv2d(8, 16, 3, groups=8)"
-    forward, inputs = "return self.two(self.one(x))", "(torch.randn(3, 8, 9, 9),)"
-    result = exported(tmp_path, forward, inputs, init, core=core, packed=True)
-    # Vectors have no kernel for several outputs per channel.
-    assert result.operators["torch_fusion::depthwise_convolution"] == 2 - convolutions
-    assert result.operators.get("torch_fusion::convolution", 0) == convolutions
-    assert not any(name.startswith("cortex_m::quantized") for name in result.operators)
-
-
 @pytest.mark.parametrize(
     ("part", "moves"),
     [
@@ -695,14 +791,6 @@ def test_parts_of_images_lie_as_the_layer_behind_them_reads_them(part: str, move
     for image, *_ in result.calls("torch_fusion::convolution"):
         order = [dim for dim in image.dim_order if image.sizes[dim] > 1]
         assert order == [dim for dim in (0, 2, 3, 1) if image.sizes[dim] > 1]
-
-
-def test_some_channels_of_an_image_are_not_copied_twice(tmp_path: Path) -> None:
-    init = "self.conv = nn.Conv2d(3, 8, 3); self.fc = nn.Linear(7, 2)"
-    forward = "return self.fc(self.conv(x)[:, :7].mean((2, 3)))"
-    result = exported(tmp_path, forward, "(torch.randn(1, 3, 7, 7),)", init, packed=True)
-    assert result.operators["aten::slice_copy"] == 1
-    assert "dim_order_ops::_clone_dim_order" not in result.operators
 
 
 def test_named_layers_stay_in_floating_point_with_what_is_inside_them(tmp_path: Path) -> None:
@@ -800,14 +888,6 @@ return self.head(self.norms[4](h)[:, 0])
     assert result.operators["aten::add"] >= 3 and result.operators["aten::native_layer_norm"] >= 4
 
 
-def test_what_makes_an_int8_program_useless_stays_in_floating_point_without_being_told(tmp_path: Path) -> None:
-    init = "self.conv, self.head = nn.Conv2d(2, 8, 3), nn.Linear(8, 3)"
-    forward = "return self.head(torch.relu(self.conv(x)).clamp(min=1e-6).pow(8).mean((2, 3)).pow(1 / 8))"
-    result = exported(tmp_path, forward, "(torch.randn(1, 2, 10, 10),)", init)
-    assert "cortex_m::quantized_conv2d" in result.operators and "aten::pow" in result.operators
-    assert result.decibels() > 15
-
-
 def test_a_layer_that_makes_an_int8_program_useless_wherever_it_is_computed_is_named(tmp_path: Path) -> None:
     # The result is a difference of numbers that differ less than a step of int8, which any layer before it has.
     init = "self.head = nn.Linear(16, 2)\nwith torch.no_grad():\n    self.head.weight[:, 8:] = -self.head.weight[:, :8]"
@@ -892,37 +972,16 @@ def evaluation_set():
     assert result.decibels() > 30
 
 
-def test_results_without_dimensions_comparisons_of_inputs_and_constants_are_as_in_floating_point(
-    tmp_path: Path,
-) -> None:
+def test_comparisons_of_int8_layers_with_numbers_compare_the_numbers(tmp_path: Path) -> None:
     forward = """
-h = self.body(x)
-ones = torch.full_like(h[:, :1], 0.5) * torch.ones_like(h[:, :1])
-# The first step of a loop over time.
-ones = ones + 0.25 * torch.zeros_like(x[:, :1])
-# Constants that can't be viewed as they lie.
-ones = ones + self.attention(self.queries, self.queries, self.queries, need_weights=False)[0][:, 0, :1]
-return -0.5 * torch.sum(1 + h), torch.where(x[:, :1] > 0.01, h, -h.abs()), self.head(torch.cat([h, ones], 1))
+h = self.body(x).relu()
+return h, (h > 0).any(), (h >= 0).all(dim=1), (0.1 > self.head(h)).sum(), h.eq(-1).any(), (self.head(h) != 9).sum()
 """
-    init = """
-self.body, self.head = nn.Linear(8, 8), nn.Linear(9, 3)
-self.queries, self.attention = nn.Parameter(torch.rand(4, 1, 4)), nn.MultiheadAttention(4, 2)
-"""
-    inputs = "(torch.cat([torch.full((4, 1), 0.011), torch.full((4, 1), 0.009), torch.randn(4, 6)], 1),)"
-    result = exported(tmp_path, forward, inputs, init)
-    assert result.golden["output_0"].shape == result.golden["eager_0"].shape == (1,)
-    for index in range(3):
-        assert result.decibels(index) > 30
-
-
-def test_numbers_that_no_factor_of_int8_reaches_stay_in_floating_point(tmp_path: Path) -> None:
-    # Deep untrained networks without normalization have such activations.
-    init = "self.a = nn.Conv2d(3, 8, 1); self.b = nn.Conv2d(8, 4, 1); self.s = 2.0 ** -90"
-    forward = "y = self.a(x) * self.s\nreturn self.b(nn.functional.avg_pool2d(y, 4) * 2.0 ** 90)"
-    result = exported(tmp_path, forward, "(torch.randn(1, 3, 8, 8),)", init)
-    assert "cortex_m::quantized_avg_pool2d" not in result.operators
-    eager = result.golden["eager_0"]
-    assert numpy.abs(result.golden["output_0"] - eager).max() < 0.05 * numpy.ptp(eager)
+    init = "self.body, self.head = nn.Linear(13, 17), nn.Linear(17, 5); self.head.bias.data += 4"
+    result = exported(tmp_path, forward, "(torch.randn(1, 13),)", init)
+    assert "cortex_m::quantized_linear" in result.operators
+    for index in range(1, 6):
+        assert (result.golden[f"output_{index}"] == result.golden[f"eager_{index}"]).all()
 
 
 def test_a_softmax_stays_in_floating_point_whose_results_are_too_small_for_its_resolution(tmp_path: Path) -> None:
@@ -960,21 +1019,6 @@ def test_linear_layers_read_contiguous_tensors_of_four_dimensions(tmp_path: Path
     result = exported(tmp_path, forward, "(torch.randn(1, 5, 6),)", init, packed=True)
     read = [call[0] for call in result.calls("torch_fusion::linear", "torch_fusion::linear_rows")]
     assert [list(tensor.dim_order) for tensor in read] == [[0, 1, 2], [0, 1, 2], [0, 1, 2, 3]]
-
-
-def test_a_state_that_begins_with_zeros_needs_no_range(tmp_path: Path) -> None:
-    init = "self.new, self.old = nn.Linear(4, 16), nn.Linear(8, 16)"
-    forward = """
-h = torch.zeros(x.size(0), 8)
-for step in range(2):
-    gate, value = (self.new(x[:, step]) + self.old(h)).chunk(2, 1)
-    h = torch.sigmoid(gate) * h + torch.tanh(value)
-return h
-"""
-    result = exported(tmp_path, forward, "(torch.randn(2, 2, 4),)", init)
-    assert result.operators["cortex_m::quantized_mul"] == 1
-    eager = result.golden["eager_0"]
-    assert numpy.abs(result.golden["output_0"] - eager).max() < 0.05 * numpy.ptp(eager)
 
 
 def test_images_are_viewed_and_reduced_as_they_lie_in_memory(tmp_path: Path) -> None:
@@ -1027,28 +1071,6 @@ def calibration_inputs():
     assert ((outputs - eager) ** 2).sum() < 0.01 * (eager**2).sum()
 
 
-def test_calls_of_one_layer_on_tensors_of_far_apart_ranges_keep_their_own(tmp_path: Path) -> None:
-    inputs = "torch.randn(1, 16)"
-    more = f"\n\ndef calibration_inputs():\n    torch.manual_seed(2)\n    return [({inputs},) for _ in range(20)]\n"
-    init = "self.fc = nn.Linear(16, 16, bias=False)"
-    result = exported(tmp_path, "return self.fc(x), self.fc(0.01 * x)", f"({inputs},)", init, more=more, packed=True)
-    assert result.operators["torch_fusion::linear"] == 2
-    for index in range(2):
-        eager, outputs = (result.golden[f"{kind}_{index}"].astype(float) for kind in ("eager", "output"))
-        assert ((outputs - eager) ** 2).sum() < 0.01 * (eager**2).sum()
-
-
-def test_a_function_that_is_dear_is_int8_among_floating_point(tmp_path: Path) -> None:
-    # Averages over channels are cheaper in floating point, and powers of them are not.
-    init = "self.layers = nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.LocalResponseNorm(3), nn.Conv2d(8, 8, 3))"
-    inputs = "(torch.randn(1, 3, 16, 16),)"
-    result = exported(tmp_path, "return self.layers(x)", inputs, init, packed=True, float_where_faster=True)
-    assert result.operators["aten::avg_pool2d"] == 1
-    assert "cortex_m::quantized_activation" in result.operators
-    assert "aten::pow" not in result.operators
-    assert result.decibels() > 35
-
-
 def test_what_passes_cannot_lower_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     to_cortex_m = lower.to_cortex_m
     refused = []
@@ -1090,67 +1112,12 @@ def test_the_place_that_passes_fail_at_stays_in_floating_point_alone(
     assert {"aten::_softmax", "torch_fusion::quantized_layer_norm"} <= set(result.operators)
 
 
-def test_a_softmax_of_numbers_that_hardly_differ_stays_in_floating_point(tmp_path: Path) -> None:
-    # The scores of attention vanish in a deep untrained network.
-    init = "self.a, self.b = nn.Linear(8, 4), nn.Linear(4, 4)"
-    forward = "return self.b(torch.softmax(self.a(x) * 2.0 ** -60, -1))"
-    result = exported(tmp_path, forward, "(torch.randn(1, 8),)", init)
-    assert (result.operators["aten::_softmax"], result.operators["cortex_m::quantized_linear"]) == (1, 2)
-    assert not any("Please report" in said for said in result.said)
-
-
-@pytest.mark.parametrize(
-    ("forward", "kernel"),
-    [
-        ("return self.b(F.conv2d(self.a(x), self.w(x.mean((2, 3))).view(4, 4, 1, 1)).relu())", "aten::convolution"),
-        ("y = self.a(x).flatten(2)\nreturn F.linear(y, F.relu(self.m(y.mean((0, 1))).view(3, 64)))", "aten::linear"),
-    ],
-)
-def test_a_layer_whose_weights_are_computed_stays_in_floating_point(tmp_path: Path, forward: str, kernel: str) -> None:
-    init = "self.a, self.b = nn.Conv2d(4, 4, 3, padding=1), nn.Conv2d(4, 4, 3)\n"
-    init += "self.w, self.m = nn.Linear(4, 16), nn.Linear(64, 192)"
-    forward = "F = torch.nn.functional\n" + forward
-    result = exported(tmp_path, forward, "(torch.randn(1, 4, 8, 8),)", init, packed=True)
-    assert kernel in result.operators and "torch_fusion::convolution" in result.operators
-    assert not any("Please report" in said for said in result.said)
-    assert result.decibels() > 25
-
-
-@pytest.mark.parametrize("dtype", ["float16", "float64", *by_hand(["bfloat16"])])
-def test_layers_of_another_format_stay_in_it(tmp_path: Path, dtype: str) -> None:
-    init = f"self.a, self.b = nn.Linear(8, 8), nn.Linear(8, 3).to(torch.{dtype})"
-    forward = f"return self.b(self.a(x).relu().to(torch.{dtype})).float()"
-    result = exported(tmp_path, forward, "(torch.randn(1, 8),)", init, packed=True)
-    assert {"torch_fusion::linear", "aten::linear"} <= set(result.operators)
-    assert not any("Please report" in said for said in result.said)
-    assert result.decibels() > 25
-
-
 def test_an_operator_without_a_kernel_is_refused_by_its_line(tmp_path: Path) -> None:
     # ExecuTorch has a variant of it for programs, but no kernel.
     with pytest.raises(
         UserError, match=r"no kernel for what the model does here:\n  my_model.py:\d+ \(`return torch.mode"
     ):
         exported(tmp_path, "return torch.mode(self.a(x), 1)[0]", "(torch.randn(2, 8),)", "self.a = nn.Linear(8, 4)")
-
-
-def test_a_pooling_whose_places_are_asked_for_stays_in_floating_point_alone(tmp_path: Path) -> None:
-    init = "self.a, self.b, self.c = (nn.Conv2d(4, 4, 3, padding=1) for _ in range(3))"
-    forward = "F = torch.nn.functional\ny, places = F.max_pool2d(self.a(x).relu(), 2, return_indices=True)\n"
-    forward += "return self.c(F.max_unpool2d(self.b(y), places, 2))"
-    result = exported(tmp_path, forward, "(torch.randn(1, 4, 8, 8),)", init, packed=True)
-    assert result.operators["torch_fusion::convolution"] == 3
-    assert not any("Please report" in said for said in result.said)
-    assert result.decibels() > 15
-
-
-def test_layers_clamp_what_they_share_a_range_for(tmp_path: Path) -> None:
-    init = "self.a, self.b, self.c = (nn.Conv2d(4, 4, 3, padding=1) for _ in range(3))"
-    forward = "y = self.a(x).relu()\nreturn torch.cat([y, torch.clamp(self.b(y), -0.1, 0.2), self.c(y)], 1)"
-    result = exported(tmp_path, forward, "(torch.randn(1, 4, 8, 8),)", init, packed=True)
-    assert "aten::clamp" not in result.operators
-    assert result.golden["output_0"][:, :, :4].min() == 0
-    assert 0.15 < result.golden["output_0"][:, :, 4:8].max() < 0.22
 
 
 def test_layers_that_are_packed_wrong_are_no_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

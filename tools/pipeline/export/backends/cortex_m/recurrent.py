@@ -73,12 +73,7 @@ class Constants:
 
 
 def constants(
-    gates: int,
-    input_weight: Tensor,
-    hidden_weight: Tensor,
-    bias: Tensor | None,
-    input_scale: float,
-    state_bits: int,
+    gates: int, input_weight: Tensor, hidden_weight: Tensor, bias: Tensor | None, input_scale: float, state_bits: int
 ) -> Constants | None:
     """Quantizes a layer's weights; returns None for weights whose sums exceed 32 bits.
 
@@ -197,33 +192,23 @@ class _Layer:
         return ((hidden * self.out_factor + offset) >> self.out_shift).clamp(-128, 127).to(torch.int8)
 
 
-def _steps(input: Tensor, reverse: bool, batch_first: bool) -> list[int]:
+def _steps(input: Tensor, reverse: int, batch_first: int) -> list[int]:
     steps = list(range(input.shape[1 if batch_first else 0]))
     return steps[::-1] if reverse else steps
 
 
-def _initial(state: Tensor | None, input: Tensor, size: int, batch_first: bool) -> Tensor:
+def _initial(state: Tensor | None, input: Tensor, size: int, batch_first: int) -> Tensor:
     return torch.zeros(input.shape[0 if batch_first else 1], size) if state is None else state
 
 
 @impl(_library, "quantized_lstm", "CompositeExplicitAutograd")
 def quantized_lstm(
-    input: Tensor,
-    hidden0: Tensor | None,
-    cell0: Tensor | None,
-    weights: Tensor,
-    factors: Tensor,
-    input_zero_point: int,
-    state_bits: int,
-    out_factor: int,
-    out_shift: int,
-    out_zero_point: int,
-    reverse: bool,
-    batch_first: bool,
+    input: Tensor, hidden0: Tensor | None, cell0: Tensor | None, weights: Tensor, factors: Tensor, *numbers: int
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Computes an LSTM layer."""
-    numbers = [input_zero_point, state_bits, out_factor, out_shift, out_zero_point]
-    layer = _Layer(4, input, weights, factors, numbers)
+    """Computes an LSTM layer; the numbers are those of the schema."""
+    *scales, reverse, batch_first = numbers
+    state_bits = numbers[1]
+    layer = _Layer(4, input, weights, factors, scales)
     hidden = _integer(_initial(hidden0, input, layer.size, batch_first), state_bits).clamp(-32767, 32767)
     cell = _integer(_initial(cell0, input, layer.size, batch_first), _CELL_BITS)
     out = input.new_empty(*input.shape[:2], layer.size)
@@ -241,21 +226,12 @@ def quantized_lstm(
 
 @impl(_library, "quantized_gru", "CompositeExplicitAutograd")
 def quantized_gru(
-    input: Tensor,
-    hidden0: Tensor | None,
-    weights: Tensor,
-    factors: Tensor,
-    input_zero_point: int,
-    state_bits: int,
-    out_factor: int,
-    out_shift: int,
-    out_zero_point: int,
-    reverse: bool,
-    batch_first: bool,
+    input: Tensor, hidden0: Tensor | None, weights: Tensor, factors: Tensor, *numbers: int
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Computes a GRU layer."""
-    numbers = [input_zero_point, state_bits, out_factor, out_shift, out_zero_point]
-    layer = _Layer(3, input, weights, factors, numbers)
+    """Computes a GRU layer; the numbers are those of the schema."""
+    *scales, reverse, batch_first = numbers
+    state_bits = numbers[1]
+    layer = _Layer(3, input, weights, factors, scales)
     bits = state_bits + _MORE_BITS
     state = _integer(_initial(hidden0, input, layer.size, batch_first), bits)
     out = input.new_empty(*input.shape[:2], layer.size)

@@ -12,10 +12,7 @@ from tools.pipeline.export.backends.ethos_u.results import Comparison
 from tools.pipeline.export.backends.request import LoweredModel, LoweringRequest
 from tools.pipeline.export.capture import golden
 from tools.pipeline.export.capture.state import inputs_to_state
-from tools.pipeline.export.ir.dim_orders import (
-    order_for_kernels,
-    takes_any_order_as_emitted,
-)
+from tools.pipeline.export.ir.dim_orders import order_for_kernels, takes_any_order_as_emitted
 from tools.pipeline.export.pipelines import ETHOS_U
 from tools.pipeline.export.plan.manifest import Quantization, origin
 from tools.pipeline.export.quantize import quantize

@@ -910,11 +910,7 @@ def test_many_refused_places_are_not_located_one_by_one() -> None:
     ids=["vela", "outputs", "reference model"],
 )
 def test_what_ends_a_compilation_leaves_the_layer_to_the_core(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    function: tuple[Any, str],
-    by: Callable[..., object],
-    reason: str,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, function: tuple[Any, str], by: Callable[..., object], reason: str
 ) -> None:
     monkeypatch.setattr(*function, by)
     result = _export(tmp_path, model_source("return torch.relu(self.first(x))", _IMAGE, _CONVOLUTIONS))

@@ -37,12 +37,7 @@ _library.define(
 
 @torch.library.impl(_library, "table", "CompositeExplicitAutograd")
 def _table(
-    self: Tensor,
-    scale: float,
-    zero_point: int,
-    integers: list[int],
-    result_scale: float,
-    result_zero_point: int,
+    self: Tensor, scale: float, zero_point: int, integers: list[int], result_scale: float, result_zero_point: int
 ) -> Tensor:
     """Maps floating point to floating point by way of int8: `integers` are the results for -128 to 127."""
     places = torch.round(self / scale).add(zero_point).clamp(-128, 127).add(128).long()

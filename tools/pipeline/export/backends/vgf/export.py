@@ -4,11 +4,7 @@ from tools.pipeline.export.backends.arm import delegates
 from tools.pipeline.export.backends.request import LoweredModel, LoweringRequest
 from tools.pipeline.export.backends.vgf import lower
 from tools.pipeline.export.capture.capture import capture_model, check_no_state, without_branches
-from tools.pipeline.export.ir.dim_orders import (
-    drop_round_trips,
-    order_for_kernels,
-    takes_any_order_upstream,
-)
+from tools.pipeline.export.ir.dim_orders import drop_round_trips, order_for_kernels, takes_any_order_upstream
 from tools.pipeline.export.pipelines import VGF, VGF_FLOAT
 from tools.pipeline.export.plan.manifest import Quantization
 from tools.pipeline.export.quantize import quantize

@@ -154,9 +154,7 @@ def _lower(program: ExportedProgram, io: str, path: Path, refused: Mapping[str, 
         # These operators need shaders that are not in the program; the model converter refuses them.
         partitioner._custom_partition_ops.clear()
         manager = to_edge_transform_and_lower(
-            program,
-            partitioner=[partitioner],
-            compile_config=EdgeCompileConfig(_check_ir_validity=False),
+            program, partitioner=[partitioner], compile_config=EdgeCompileConfig(_check_ir_validity=False)
         )
     named = [
         (operator, place, _WIDE_INDICES if reason.endswith(_IsNarrow.__name__) else reason)

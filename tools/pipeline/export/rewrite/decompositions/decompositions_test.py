@@ -53,10 +53,7 @@ _CALLS: dict[str, dict[str, tuple[Callable[..., object], Tensor]]] = {
         "of numbers": (lambda x: tuple(x**exponent for exponent in (2, 3, 0.5, -0.5, -1, -2, 1.5, 0)), _EXTREMES),
         "squares": (lambda x: (x.square(), x.double().pow(3.0), x.half() ** 2, x.abs().half() ** 0.5), _IMAGES),
         "of integers": (lambda x: (x**2, x.square(), x.to(torch.int8) ** 3), _PLACES),
-        "norms": (
-            lambda x: (x.norm(dim=-1), _F.normalize(x, dim=1), x.norm(), x.norm(3, 0), x.norm(p=1)),
-            _IMAGES,
-        ),
+        "norms": (lambda x: (x.norm(dim=-1), _F.normalize(x, dim=1), x.norm(), x.norm(3, 0), x.norm(p=1)), _IMAGES),
     },
     "attention": {
         "without a mask": (lambda x: _attention(x, x * 2, x - 1), _TOKENS),
@@ -234,10 +231,7 @@ _CALLS: dict[str, dict[str, tuple[Callable[..., object], Tensor]]] = {
             _BAGS,
         ),
         "embedding_bag max": (lambda x: _F.embedding_bag(x, _TABLE, mode="max"), _BAGS),
-        "embedding_bag max of parts": (
-            lambda x: _F.embedding_bag(x, _TABLE, _OFFSETS, mode="max"),
-            _BAGS.reshape(-1),
-        ),
+        "embedding_bag max of parts": (lambda x: _F.embedding_bag(x, _TABLE, _OFFSETS, mode="max"), _BAGS.reshape(-1)),
         "embedding_bag parts": (lambda x: _F.embedding_bag(x, _TABLE, _OFFSETS), _BAGS.reshape(-1)),
         "embedding_bag last": (
             lambda x: _F.embedding_bag(x, _TABLE, torch.tensor([0, 3, 8]), include_last_offset=True),

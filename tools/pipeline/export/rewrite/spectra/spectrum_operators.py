@@ -78,7 +78,7 @@ def _work(signal: Tensor, size: int) -> Tensor:
 
 
 def _spectra(
-    signal: Tensor, window: Tensor | None, size: int, hop: int, pad: int, reflect: bool, count: int, onesided: bool
+    signal: Tensor, window: Tensor | None, size: int, hop: int, pad: int, reflect: int, count: int, onesided: int = 1
 ) -> Tensor:
     """Returns complex numbers, [signals, frequencies, count]."""
     padded = torch.nn.functional.pad(signal.float(), (pad, pad), mode="reflect" if reflect else "constant")
@@ -89,85 +89,44 @@ def _spectra(
     return transform(frames, dim=2).transpose(1, 2)
 
 
-def _absolute(spectra: Tensor, squared: bool) -> Tensor:
+def _absolute(spectra: Tensor, squared: int) -> Tensor:
     return spectra.real.square() + spectra.imag.square() if squared else spectra.abs()
 
 
-def _in_order(x: Tensor, frames_first: bool) -> Tensor:
+def _in_order(x: Tensor, frames_first: int) -> Tensor:
     """Returns a result [signals, values, frames] in the requested order."""
     return (x.transpose(1, 2) if frames_first else x).contiguous()
 
 
+# The dispatcher passes the numbers by the order of the schemas.
 @torch.library.impl(_library, "stft", "CompositeExplicitAutograd")
-def _stft(
-    self: Tensor,
-    window: Tensor | None,
-    roots: Tensor,
-    size: int,
-    hop: int,
-    pad: int,
-    reflect: bool,
-    count: int,
-    onesided: bool,
-) -> tuple[Tensor, Tensor]:
-    spectra = _spectra(self, window, size, hop, pad, reflect, count, onesided)
-    return torch.view_as_real(spectra.contiguous()), _work(self, size)
+def _stft(self: Tensor, window: Tensor | None, roots: Tensor, *numbers: int) -> tuple[Tensor, Tensor]:
+    return torch.view_as_real(_spectra(self, window, *numbers).contiguous()), _work(self, numbers[0])
 
 
 @torch.library.impl(_library, "spectrogram", "CompositeExplicitAutograd")
-def _spectrogram(
-    self: Tensor,
-    window: Tensor | None,
-    roots: Tensor,
-    size: int,
-    hop: int,
-    pad: int,
-    reflect: bool,
-    count: int,
-    onesided: bool,
-    squared: bool,
-    frames_first: bool,
-) -> tuple[Tensor, Tensor]:
-    spectra = _spectra(self, window, size, hop, pad, reflect, count, onesided)
-    return _in_order(_absolute(spectra, squared), frames_first), _work(self, size)
+def _spectrogram(self: Tensor, window: Tensor | None, roots: Tensor, *numbers: int) -> tuple[Tensor, Tensor]:
+    *transform, squared, frames_first = numbers
+    return _in_order(_absolute(_spectra(self, window, *transform), squared), frames_first), _work(self, numbers[0])
 
 
 @torch.library.impl(_library, "filtered_spectrogram", "CompositeExplicitAutograd")
 def _filtered_spectrogram(
-    self: Tensor,
-    window: Tensor | None,
-    roots: Tensor,
-    bands: Tensor,
-    weights: Tensor,
-    size: int,
-    hop: int,
-    pad: int,
-    reflect: bool,
-    count: int,
-    squared: bool,
-    frames_first: bool,
+    self: Tensor, window: Tensor | None, roots: Tensor, bands: Tensor, weights: Tensor, *numbers: int
 ) -> tuple[Tensor, Tensor]:
-    spectra = _spectra(self, window, size, hop, pad, reflect, count, True)
+    *transform, squared, frames_first = numbers
+    spectra = _spectra(self, window, *transform)
     filters = torch.zeros(len(bands), spectra.shape[1])
     for row, (first, length), values in zip(filters, bands.tolist(), weights.split(bands[:, 1].tolist()), strict=True):
         row[first : first + length] = values
-    return _in_order(filters @ _absolute(spectra, squared), frames_first), _work(self, size)
+    return _in_order(filters @ _absolute(spectra, squared), frames_first), _work(self, numbers[0])
 
 
 @torch.library.register_fake("torch_fusion::filtered_spectrogram", lib=_library)
 def _fake_filtered_spectrogram(
-    self: Tensor,
-    window: Tensor | None,
-    roots: Tensor,
-    bands: Tensor,
-    weights: Tensor,
-    size: int,
-    hop: int,
-    pad: int,
-    reflect: bool,
-    count: int,
-    squared: bool,
-    frames_first: bool,
+    self: Tensor, window: Tensor | None, roots: Tensor, bands: Tensor, weights: Tensor, *numbers: int
 ) -> tuple[Tensor, Tensor]:
-    shape = (self.shape[0], count, bands.shape[0]) if frames_first else (self.shape[0], bands.shape[0], count)
-    return self.new_empty(shape, dtype=torch.float32), _work(self, size)
+    *_, count, _, frames_first = numbers
+    values = bands.shape[0]
+    shape = (self.shape[0], count, values) if frames_first else (self.shape[0], values, count)
+    return self.new_empty(shape, dtype=torch.float32), _work(self, numbers[0])
