@@ -308,7 +308,6 @@ class Nvmc(Nrf):
     def __init__(self, machine: Host, flash: Memory, uicr: Memory) -> None:
         self._flash = flash
         self._uicr = uicr
-        self._busy_until = 0.0
         # The operation that is going on: memory, offset, bytes, and their new contents.
         self._step: tuple[Memory, int, bytes] | None = None
         super().__init__(machine, "NVMC", 0x4001E000)

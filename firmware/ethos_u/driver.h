@@ -8,9 +8,6 @@
 
 namespace torch_fusion::ethos_u {
 
-/// The most regions that a command stream can refer to: base pointers of the NPU.
-inline constexpr uint32_t kMaxRegions = 8;
-
 /// An NPU of the board, as `ethos_u()` of the board describes it.
 struct Device {
   /// Address of its registers.
