@@ -1030,6 +1030,13 @@ def test_outputs_that_are_far_from_those_in_floating_point_are_named() -> None:
     assert integers.startswith("output_2, over 1 sample: 0.0 dB")
 
 
+def test_functions_with_steps_are_named_where_int8_moves_values_across_a_step(tmp_path: Path) -> None:
+    forward = "y = self.head(x)\nreturn (y * 200).round().to(torch.int16), y.argmax(1)"
+    result = exported(tmp_path, forward, "(torch.randn(4, 20),)", "self.head = nn.Linear(20, 30)")
+    said = [text for text in result.said if "are those of floating point" in text]
+    assert len(said) == 1 and "; round at my_model.py:12 jumps, and a small error of int8 before" in said[0]
+
+
 def test_linear_layers_read_contiguous_tensors_of_four_dimensions(tmp_path: Path) -> None:
     # The joint network of a transducer adds all pairs of rows.
     init = "self.rows, self.columns, self.joint = nn.Linear(6, 4), nn.Linear(6, 4), nn.Linear(4, 3)"
