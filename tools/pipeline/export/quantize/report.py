@@ -63,9 +63,9 @@ def make_report(
         measured = result if result is not None else node if scheme == "float32" else None
         ratio = None
         if measured is not None and quantized.observed:
-            ratio = _signal_to_noise(
-                [observed[node.name] for observed in quantized.observed], [run.values[measured.name] for run in runs]
-            )
+            expected = [observed[node.name] for observed in quantized.observed]
+            if all(bool(torch.isfinite(value).all()) for value in expected):
+                ratio = _signal_to_noise(expected, [run.values[measured.name] for run in runs])
         layers.append(
             Layer(
                 place=place,

@@ -561,6 +561,24 @@ def test_bad_calibration_is_refused(case: str, tmp_path: Path) -> None:
     assert message in str(caught.value)
 
 
+# A table holds what a function of infinity makes of it, which needs no note.
+_NOT_FINITE = {
+    "table": ("torch.nan_to_num(torch.log(x.sign()), -1.0, None, -2.0)", False),
+    "maximum": ("torch.zeros(4, 8).scatter_reduce(1, self.at, x, reduce='amax', include_self=False)", True),
+    "sum": ("torch.nan_to_num(torch.log(x) + self.body(x), 1.0, 2.0, -2.0)", True),
+}
+
+
+@pytest.mark.parametrize("case", _NOT_FINITE)
+def test_infinity_on_the_way_to_finite_outputs_stays_in_floating_point(case: str, tmp_path: Path) -> None:
+    value, is_said = _NOT_FINITE[case]
+    init = "self.body, self.head, self.at = nn.Linear(8, 8), nn.Linear(8, 3), torch.arange(8).expand(4, 8) // 3"
+    forward = f"y = self.body(x).relu()\nm = {value}\nreturn self.head(y + m)"
+    result = exported(tmp_path, forward, "(torch.randn(4, 8),)", init)
+    assert "cortex_m::quantized_linear" in result.operators and result.decibels() > 30
+    assert any("floating point, as it makes or takes NaN or infinity" in text for text in result.said) == is_said
+
+
 # Networks before training have such constants, and so does a layer whose ReLU is dead.
 _CONSTANT = {
     "zero_weights": ("self.branch.weight.data *= 0\nself.branch.bias.data *= 0", "x + self.branch(x)", False),
