@@ -253,9 +253,17 @@ _INSIDE = ("aten", "dim_order_ops", "prims", "quantized_decomposed", "torch_fusi
 
 
 def _named(node: Node) -> str:
-    """Returns `namespace::name from ` for an operator that isn't PyTorch's, and an empty string for the others."""
+    """Returns `name from `: the name of an operator that isn't PyTorch's, or of the function that the model called, as
+    far as torch knows it. Several functions on one line have the same place.
+    """
     name = _operator(node)
-    return "" if name.partition("::")[0] in _INSIDE or "::" not in name else f"{name} from "
+    if name.partition("::")[0] in _INSIDE or "::" not in name:
+        kind, _, name = node.meta.get("torch_fn", ("", ""))[1].rpartition(".")
+        if not name or name.startswith("_"):
+            return ""
+        name = re.sub(r"^(fft|linalg|special)_", r"\1.", name)
+        name = {"method_descriptor": "Tensor.", "builtin_function_or_method": "torch."}.get(kind, "") + name
+    return f"{name} from "
 
 
 def _failing_module(model: torch.nn.Module, inputs: tuple[torch.Tensor, ...]) -> tuple[str, str] | None:

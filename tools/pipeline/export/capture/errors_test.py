@@ -130,7 +130,11 @@ _LINES = {
     "operator": (
         "y = x + 1\nreturn torch.erfinv(y / 9)",
         "my_model.py: there is no kernel for what the model does here:\n"
-        "  my_model.py:12 (`return torch.erfinv(y / 9)`)\n",
+        "  torch.erfinv from my_model.py:12 (`return torch.erfinv(y / 9)`)\n",
+    ),
+    "one_of_several_operators": (
+        "y = x.clone(); y.fill_diagonal_(7.0); return y * 2",
+        "  Tensor.fill_diagonal_ from my_model.py:11 (`y = x.clone(); y.fill_diagonal_(7.0); return y * 2`)\n",
     ),
     "dtype_inside": (
         "return x.to(torch.float8_e4m3fn).float()",

@@ -14,6 +14,7 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import OutputKind
 from torch.fx import Node
 
+from tools.pipeline.export.ir.constants import Constants, add_constant
 from tools.pipeline.export.ir.rewriting import rename_output, replace_node
 
 _COPY = exir_ops.edge.dim_order_ops._to_dim_order_copy.default
@@ -140,8 +141,8 @@ def order_for_kernels(program: ExportedProgram, takes_any: Callable[[str], bool]
             # A view inherits no strides.
             if has_default_order(value) and (name == _VIEW or not _is_ambiguous(value)):
                 continue
-            if _order_constant(program, source):
-                continue
+            if source not in copies and (ordered := _order_constant(program, source, takes_any)):
+                copies[source] = ordered
             if source not in copies:
                 with graph.inserting_before(node):
                     copies[source] = copy_to_order(program, source, default_order(value), node.meta)
@@ -175,18 +176,23 @@ def drop_round_trips(program: ExportedProgram) -> None:
     program.graph_module.recompile()
 
 
-def _order_constant(program: ExportedProgram, node: Node) -> bool:
-    """Stores a weight in the default order if all operators that read it compute faster with it."""
-    signature = program.graph_signature
-    name = signature.inputs_to_parameters.get(node.name)
-    if name is None or any(
-        getattr(getattr(user.target, "_schema", None), "name", "") not in _FAST_IN_DEFAULT_ORDER for user in node.users
-    ):
-        return False
-    data = program.state_dict[name].detach()
-    program.state_dict[name] = torch.nn.Parameter(data.new_empty(data.shape).copy_(data), requires_grad=False)
+def _order_constant(program: ExportedProgram, node: Node, takes_any: Callable[[str], bool]) -> Node | None:
+    """Stores a constant in the default order, or a second one if an operator that accepts any order reads it, too.
+
+    Returns the constant in the default order, or None for other nodes.
+    """
+    data = Constants(program).value(node) if node.op == "placeholder" else None
+    if data is None:
+        return None
+    ordered = data.new_empty(data.shape).copy_(data)
+    if any(takes_any(getattr(getattr(user.target, "_schema", None), "name", "")) for user in node.users):
+        return add_constant(program, f"{node.name}_in_default_order", ordered)
+    name = next(spec.target for spec in program.graph_signature.input_specs if spec.arg.name == node.name)
+    if node.name in program.graph_signature.inputs_to_parameters:
+        ordered = torch.nn.Parameter(ordered, requires_grad=False)
+    (program.state_dict if name in program.state_dict else program.constants)[name] = ordered
     node.meta["val"] = node.meta["val"].new_empty(data.shape)
-    return True
+    return node
 
 
 def _order_result(program: ExportedProgram, node: Node, is_ambiguity_ordered: bool = False) -> None:

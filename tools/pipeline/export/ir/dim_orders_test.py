@@ -16,8 +16,23 @@ from tools.pipeline.export.ir.dim_orders import (
     takes_any_order_upstream,
 )
 from tools.pipeline.export.plan.emission import emit
+from tools.pipeline.export.plan.plan_passes import constant_only_instructions
 from tools.pipeline.export.upstream.loaded_program import LoadedProgram
 from tools.pipeline.registry.catalog import read_catalog
+
+
+class Scaled(nn.Linear):
+    """A layer whose weight another operator reads, too."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return super().forward(x[:, :, :3] * self.weight)
+
+
+def transposed(layer: nn.Linear) -> nn.Linear:
+    """Gives the weight the order of a transposed matrix, which orthogonal parametrizations leave."""
+    layer.weight = nn.Parameter(layer.weight.detach().t().contiguous().t())
+    return layer
+
 
 _IMAGE = (2, 6, 4, 5)
 _LAYERS = {
@@ -27,6 +42,8 @@ _LAYERS = {
     "layer_norm": (nn.LayerNorm(5), "aten::native_layer_norm"),
     "upsample": (nn.Upsample(scale_factor=2), "aten::upsample_nearest2d"),
     "linear": (nn.Linear(5, 3), "aten::linear"),
+    "transposed": (transposed(nn.Linear(5, 3)), "aten::linear"),
+    "transposed_and_read_elsewhere": (transposed(Scaled(5, 3)), "aten::linear"),
 }
 
 
@@ -58,6 +75,7 @@ def test_an_operator_that_takes_contiguous_tensors_gets_them(name: str) -> None:
     plan = emit(program).program.execution_plan[0]
     orders = [list(value.val.dim_order) for value in plan.values if hasattr(value.val, "dim_order")]
     assert [0, 2, 3, 1] in orders
+    assert not constant_only_instructions(plan)
 
 
 class Viewed(nn.Module):

@@ -29,7 +29,8 @@ def quantization_report(
     """
 
     accuracy = report.accuracy(asked.eager.outputs, outputs, asked.eager.labels)
-    notes = report.far_outputs(asked.eager.outputs, outputs, parameters, asked.eager.names[1])
+    jumps = report.jumps_before(quantized.module, len(parameters), asked.file.path)
+    notes = report.far_outputs(asked.eager.outputs, outputs, parameters, asked.eager.names[1], jumps)
     if quantized.start and quantized.floating is not None:
         expected, actual, of_outputs = asked.eager.outputs, outputs, parameters
         if asked.eager.labels is None:

@@ -176,6 +176,10 @@ class PassError(NoInt8Form):
         super().__init__([place], reason)
 
 
+class NotFinite(NoInt8Form):
+    """Operators make or take NaN or infinity, for which integers have no values, on the way to finite outputs."""
+
+
 def quantize(
     program: ExportedProgram,
     samples: Iterable[Sample],
@@ -307,7 +311,8 @@ def calibrate(
     Args:
       path: the model file, for messages.
 
-    Raises UserError for values that can't be quantized, by layer, and for inputs without a range.
+    Raises UserError for outputs that are NaN or infinity, by layer, and for inputs without a range; and NotFinite for
+    such values that would be quantized within the model.
     """
     observed: list[dict[str, torch.Tensor]] = []
     kept = []
@@ -319,6 +324,7 @@ def calibrate(
             run = _Calibration(prepared, path, index, index in reported)
             sample = (*kept_state, *given)
             outputs = torch.utils._pytree.tree_leaves(run.run(*sample))
+            run.check(outputs[len(kept_state) :])
             kept_state = tuple(value.clone() for value in outputs[: len(kept_state)])
             if index in reported:
                 observed.append(run.values)
@@ -388,7 +394,7 @@ def _drop_second_quantization(module: GraphModule) -> None:
 
 
 class _Calibration(Interpreter):
-    """Runs one sample, up to the first operator that returns NaN or infinity.
+    """Runs one sample.
 
     Attributes:
       values: the result of each operator, by node name, if the sample is reported.
@@ -401,31 +407,45 @@ class _Calibration(Interpreter):
         self._path = path
         self._index = index
         self._is_reported = is_reported
+        self._not_finite: list[Node] = []
         self.values: dict[str, torch.Tensor] = {}
 
     def run_node(self, n: Node) -> Any:
         result = super().run_node(n)
-        if isinstance(result, torch.Tensor) and _is_no_number(result, _is_measured(n)):
-            raise UserError(
-                f"{self._path}: calibration sample {self._index} makes NaN or infinity at "
-                f"{origin(n, self._path)}; integers have no values for them: mend the layer or the sample."
-            )
+        if n.op in ("placeholder", "get_attr", "call_function") and not _is_finite(result):
+            self._not_finite.append(n)
         if n.op == "call_function" and isinstance(result, torch.Tensor) and self._is_reported:
             self.values[n.name] = result
         return result
 
+    def check(self, outputs: Sequence[Any]) -> None:
+        """Raises UserError unless the outputs are finite, and NotFinite unless all values are that need a range."""
+        if not all(map(_is_finite, outputs)):
+            makers = (node for node in self._not_finite if node.op == "call_function")
+            place = next((f" at {origin(node, self._path)}" for node in makers), "")
+            raise UserError(
+                f"{self._path}: calibration sample {self._index} makes NaN or infinity{place}, and so are the outputs; "
+                "integers have no values for them: mend the layer or the sample."
+            )
+        places: dict[str, None] = {}
+        for node in filter(_is_measured, self._not_finite):
+            readers = [user for each in node.users for user in (each.users if each.op == "call_module" else [each])]
+            for each in (node, *readers):
+                if each.op == "call_function":
+                    places[origin(each, self._path)] = None
+        if places:
+            raise NotFinite(places, f"{next(iter(places))} makes NaN or infinity, for which integers have no values")
+
 
 def _is_measured(node: Node) -> bool:
-    """Whether a node's result must have a range: calibration observes it, the program returns it, or it is a product.
-    """
-    return activation_tables.is_product(node) or any(user.op in ("call_module", "output") for user in node.users)
+    """Whether a node's result must have a range: calibration observes it, or it is an int8 product."""
+    is_int8 = activation_tables.is_product(node) and node.args[1].op == "call_module"
+    return is_int8 or any(user.op == "call_module" for user in node.users)
 
 
-def _is_no_number(value: torch.Tensor, is_measured: bool) -> bool:
-    """Whether a tensor has values that can't be quantized; infinity is allowed in a mask, which gets no range."""
-    if not value.is_floating_point():
-        return False
-    return not bool(torch.isfinite(value).all()) if is_measured else bool(value.isnan().any())
+def _is_finite(value: Any) -> bool:
+    is_float = isinstance(value, torch.Tensor) and value.is_floating_point()
+    return not is_float or bool(torch.isfinite(value).all())
 
 
 def _is_zero(prepared: GraphModule, node: Node) -> bool:

@@ -217,7 +217,8 @@ class RangeObserver(UniformQuantizationObserverBase):
 
     def forward(self, x_orig: Tensor) -> Tensor:
         """Observes a tensor, and returns it."""
-        if x_orig.numel():
+        # Calibration refuses what is not finite after the sample.
+        if x_orig.numel() and bool(torch.isfinite(x_orig).all()):
             low, high = (float(end) for end in x_orig.aminmax())
             fold = len(self._extremes) // max(self.tensors, 1) % _FOLDS
             self._extremes.append((low, high))

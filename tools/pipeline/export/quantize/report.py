@@ -1,6 +1,7 @@
 """What quantization made of a model: the scheme of each layer, its distance from floating point, and the accuracy."""
 
 import operator
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -10,6 +11,7 @@ from tools.abi.layouts.layouts import INT4_BLOCK
 from tools.artifacts.quantization_report.quantization_report import Accuracy, Layer, QParams, QuantizationReport, Weight
 from tools.pipeline.export.backends.cortex_m.int4 import factors_of, is_int4
 from tools.pipeline.export.ir.operators import DEQUANTIZATIONS, DEQUANTIZE_CHANNELS, QUANTIZE
+from tools.pipeline.export.ir.rewriting import is_elementwise
 from tools.pipeline.export.plan.manifest import Parameters, origin
 from tools.pipeline.export.quantize.accuracy import Run, decibels, dequantized, powers, ratio_text, share_right
 from tools.pipeline.export.quantize.quantize import Quantized, Sample
@@ -20,6 +22,8 @@ _FAR = 20
 _SAME = 0.95
 _CLOSER = "more calibration samples, keep_float or min_snr bring it closer"
 _CHOSEN = "numbers that are about equal are told apart by noise"
+# Functions with steps, by the names of their operators; a division may have steps, too.
+_STEPS = frozenset(("remainder", "fmod", "floor", "ceil", "round", "trunc", "frac", "sign", "sgn", "floor_divide"))
 
 
 _NO_FORM = "the Cortex-M quantizer or its operators have no int8 form of it"
@@ -63,9 +67,9 @@ def make_report(
         measured = result if result is not None else node if scheme == "float32" else None
         ratio = None
         if measured is not None and quantized.observed:
-            ratio = _signal_to_noise(
-                [observed[node.name] for observed in quantized.observed], [run.values[measured.name] for run in runs]
-            )
+            expected = [observed[node.name] for observed in quantized.observed]
+            if all(bool(torch.isfinite(value).all()) for value in expected):
+                ratio = _signal_to_noise(expected, [run.values[measured.name] for run in runs])
         layers.append(
             Layer(
                 place=place,
@@ -116,6 +120,7 @@ def far_outputs(
     quantized: list[list[torch.Tensor]],
     parameters: list[Parameters | None],
     names: list[str],
+    jumps: Sequence[str] = (),
 ) -> tuple[str, ...]:
     """A line for each output that is far from the one in floating point, over all samples.
 
@@ -123,22 +128,55 @@ def far_outputs(
       eager, quantized: outputs of each sample.
       parameters: of outputs that are quantized.
       names: of the outputs.
+      jumps: of the outputs, what jumps_before() returned.
     """
     lines = []
     for index, name in enumerate(names):
         expected = [outputs[index] for outputs in eager]
         actual = [outputs[index] for outputs in quantized]
+        jump = jumps[index] if jumps else ""
         where = f"{name}, over {len(expected)} sample{'s' if len(expected) > 1 else ''}:"
         if not expected[0].is_floating_point():
             count = sum(tensor.numel() for tensor in expected)
             same = sum(int((e == a).sum()) for e, a in zip(expected, actual, strict=True))
             if same < _SAME * count:
-                lines.append(f"{where} {same} of {count} elements are those of floating point; {_CHOSEN}")
+                lines.append(f"{where} {same} of {count} elements are those of floating point; {jump or _CHOSEN}")
             continue
         ratio = _signal_to_noise(expected, _numbers(actual, parameters[index]))
         if ratio < _FAR:
-            lines.append(f"{where} {ratio_text(ratio)} against floating point; {_CLOSER}")
+            lines.append(f"{where} {ratio_text(ratio)} against floating point; {jump or _CLOSER}")
     return tuple(lines)
+
+
+def jumps_before(module: GraphModule, count: int, path: Path) -> list[str]:
+    """Says for each of a module's last outputs which function with steps makes it from int8 values, if one does.
+
+    Args:
+      module: a quantized module.
+      count: the number of the outputs.
+      path: the model file.
+    """
+    outputs = module.graph.output_node().args[0]
+    return [_jump_before(node, path) if isinstance(node, Node) else "" for node in outputs[len(outputs) - count :]]
+
+
+def _jump_before(output: Node, path: Path) -> str:
+    pending, seen, jump = [output], set(), None
+    while pending:
+        node = pending.pop()
+        if node in seen or node.op != "call_function" or not hasattr(node.target, "_schema"):
+            continue
+        seen.add(node)
+        name = node.target._schema.name.split("::")[1]
+        passed = name in ("_to_copy", *_VIEWS) or node.target == QUANTIZE or node.target in DEQUANTIZATIONS
+        if passed or name in _STEPS or is_elementwise(node.target):
+            pending += node.all_input_nodes
+        if name in _STEPS or node.kwargs.get("rounding_mode") is not None:
+            jump = node
+    if jump is None:
+        return ""
+    name = jump.target._schema.name.split("::")[1]
+    return f"{name} at {origin(jump, path)} jumps, and a small error of int8 before a jump is a whole step after it"
 
 
 def over_stream(

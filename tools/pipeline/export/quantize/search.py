@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from tools.pipeline.export.capture import golden
+from tools.pipeline.export.capture.diagnosis import some_of
 from tools.pipeline.export.capture.eager import Eager
 from tools.pipeline.export.options import Options
 from tools.pipeline.export.quantize import costs, quantize
@@ -102,6 +103,11 @@ def where_possible(
                 console.say(
                     f"export: note: {path}: {place} stays in floating point, as int8 of {it} can't be lowered "
                     f"({error}). Please report this with the model file."
+                )
+            if console is not None and isinstance(error, quantize.NotFinite):
+                console.say(
+                    f"export: note: {path}: {some_of(sorted(places - in_float))} stays in floating point, as it "
+                    "makes or takes NaN or infinity, for which integers have no values."
                 )
             in_float |= places
 

@@ -32,6 +32,9 @@ _OUTPUT_CHANNEL = {
     _aten.linear.default: 0,
 }
 
+# An instance normalization by running statistics computes the same; both have the same arguments.
+_NORMS = (_aten.batch_norm.default, _aten.instance_norm.default)
+
 # Key in a node's meta: a weight that this pass wrote.
 _FOLDED = "batch_norm_folded"
 
@@ -44,7 +47,7 @@ def fold_batch_norm(program: ExportedProgram) -> ExportedProgram:
     """
     graph = program.graph
     for node in list(graph.nodes):
-        if node.op != "call_function" or node.target != _aten.batch_norm.default:
+        if node.op != "call_function" or node.target not in _NORMS:
             continue
         x, gamma, beta, mean, variance, training, _, eps, *_ = node.args
         if training or mean is None or variance is None:

@@ -28,6 +28,7 @@ _FOLDED = [
 ]
 _LEFT = [
     ("alone", "nn.BatchNorm2d(3)", (2, 3, 6, 5)),
+    ("of_instances", "nn.InstanceNorm2d(3, affine=True, track_running_stats=True)", (2, 3, 6, 5)),
     ("after_relu", "nn.Conv2d(3, 4, 3), nn.ReLU(), nn.BatchNorm2d(4)", (2, 3, 6, 5)),
     ("linear_over_time", "nn.Linear(5, 4), nn.BatchNorm1d(3)", (2, 3, 5)),
     ("transposed_in_groups", "nn.ConvTranspose2d(4, 4, 3, groups=2), nn.BatchNorm2d(4)", (1, 4, 6, 5)),

@@ -48,6 +48,9 @@ def known_results() -> Iterator[None]:
         return results[key][0]
 
     with (
+        # Some operators refuse operands that have gradients, which known results would pass on from parameters to
+        # buffers.
+        torch.no_grad(),
         replaced(Interpreter, "call_function", call_function),
         # Only messages need this text, which is long for tables.
         replaced(Node, "format_node", lambda self, *_, **__: self.name),

@@ -50,6 +50,13 @@ def test_known_results_are_those_of_the_operators(monkeypatch: pytest.MonkeyPatc
     assert after <= before - 6
 
 
+def test_known_results_of_parameters_are_those_of_buffers_too() -> None:
+    norm, x = torch.nn.InstanceNorm2d(3, affine=True, track_running_stats=True).eval(), torch.randn(2, 3, 4, 4)
+    with known_results():
+        edge = to_edge(capture(norm, (x,))).exported_program()
+    torch.testing.assert_close(edge.module()(x), norm(x))
+
+
 def test_numbers_that_are_computed_are_others_in_each_call() -> None:
     class Model(torch.nn.Module):
         def forward(self, x: Tensor) -> Tensor:

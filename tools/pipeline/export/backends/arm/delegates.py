@@ -38,7 +38,7 @@ from tools.pipeline.export.plan.manifest import origin
 from tools.pipeline.export.plan.serialize import CONSTANT_ALIGNMENT
 from tools.pipeline.export.quantize.boundary import BorderOperators
 from tools.pipeline.export.quantize.observers import prepare_pt2e
-from tools.pipeline.export.quantize.quantize import Quantized, Sample, calibrate
+from tools.pipeline.export.quantize.quantize import NotFinite, Quantized, Sample, calibrate
 from tools.pipeline.export.quantize.ranges import Methods, prepare_observers
 from tools.pipeline.export.rewrite.numbers import write_numbers
 from tools.pipeline.export.upstream.replaced import replaced
@@ -124,7 +124,10 @@ def quantize(
             )
     prepared = prepare_pt2e(program.module(check_guards=False), quantizer)
     prepare_observers(prepared, Methods(), _LEAST_SCALE)
-    observed, kept, constant = calibrate(prepared, samples, path, state)
+    try:
+        observed, kept, constant = calibrate(prepared, samples, path, state)
+    except NotFinite as error:
+        raise UserError(f"{path}: {error}; use the portable backend.") from error
     quantized = convert_pt2e(prepared)
     part_activations(quantized)
     return Quantized(quantized, observed, kept, {}, constant=constant)

@@ -561,6 +561,24 @@ def test_bad_calibration_is_refused(case: str, tmp_path: Path) -> None:
     assert message in str(caught.value)
 
 
+# A table holds what a function of infinity makes of it, which needs no note.
+_NOT_FINITE = {
+    "table": ("torch.nan_to_num(torch.log(x.sign()), -1.0, None, -2.0)", False),
+    "maximum": ("torch.zeros(4, 8).scatter_reduce(1, self.at, x, reduce='amax', include_self=False)", True),
+    "sum": ("torch.nan_to_num(torch.log(x) + self.body(x), 1.0, 2.0, -2.0)", True),
+}
+
+
+@pytest.mark.parametrize("case", _NOT_FINITE)
+def test_infinity_on_the_way_to_finite_outputs_stays_in_floating_point(case: str, tmp_path: Path) -> None:
+    value, is_said = _NOT_FINITE[case]
+    init = "self.body, self.head, self.at = nn.Linear(8, 8), nn.Linear(8, 3), torch.arange(8).expand(4, 8) // 3"
+    forward = f"y = self.body(x).relu()\nm = {value}\nreturn self.head(y + m)"
+    result = exported(tmp_path, forward, "(torch.randn(4, 8),)", init)
+    assert "cortex_m::quantized_linear" in result.operators and result.decibels() > 30
+    assert any("floating point, as it makes or takes NaN or infinity" in text for text in result.said) == is_said
+
+
 # Networks before training have such constants, and so does a layer whose ReLU is dead.
 _CONSTANT = {
     "zero_weights": ("self.branch.weight.data *= 0\nself.branch.bias.data *= 0", "x + self.branch(x)", False),
@@ -1012,6 +1030,13 @@ def test_outputs_that_are_far_from_those_in_floating_point_are_named() -> None:
     assert integers.startswith("output_2, over 1 sample: 0.0 dB")
 
 
+def test_functions_with_steps_are_named_where_int8_moves_values_across_a_step(tmp_path: Path) -> None:
+    forward = "y = self.head(x)\nreturn (y * 200).round().to(torch.int16), y.argmax(1)"
+    result = exported(tmp_path, forward, "(torch.randn(4, 20),)", "self.head = nn.Linear(20, 30)")
+    said = [text for text in result.said if "are those of floating point" in text]
+    assert len(said) == 1 and "; round at my_model.py:12 jumps, and a small error of int8 before" in said[0]
+
+
 def test_linear_layers_read_contiguous_tensors_of_four_dimensions(tmp_path: Path) -> None:
     # The joint network of a transducer adds all pairs of rows.
     init = "self.rows, self.columns, self.joint = nn.Linear(6, 4), nn.Linear(6, 4), nn.Linear(4, 3)"
@@ -1115,7 +1140,7 @@ def test_the_place_that_passes_fail_at_stays_in_floating_point_alone(
 def test_an_operator_without_a_kernel_is_refused_by_its_line(tmp_path: Path) -> None:
     # ExecuTorch has a variant of it for programs, but no kernel.
     with pytest.raises(
-        UserError, match=r"no kernel for what the model does here:\n  my_model.py:\d+ \(`return torch.mode"
+        UserError, match=r"no kernel for .* does here:\n  torch.mode from my_model.py:\d+ \(`return torch.mode"
     ):
         exported(tmp_path, "return torch.mode(self.a(x), 1)[0]", "(torch.randn(2, 8),)", "self.a = nn.Linear(8, 4)")
 

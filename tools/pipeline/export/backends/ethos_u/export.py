@@ -11,6 +11,7 @@ from tools.pipeline.export.backends.ethos_u import report as npu_report
 from tools.pipeline.export.backends.ethos_u.results import Comparison
 from tools.pipeline.export.backends.request import LoweredModel, LoweringRequest
 from tools.pipeline.export.capture import golden
+from tools.pipeline.export.capture.diagnosis import check_out_variants
 from tools.pipeline.export.capture.state import inputs_to_state
 from tools.pipeline.export.ir.dim_orders import order_for_kernels, takes_any_order_as_emitted
 from tools.pipeline.export.pipelines import ETHOS_U
@@ -67,6 +68,7 @@ def lower_model(asked: LoweringRequest) -> LoweredModel:
         edge = lowered.manager.exported_program()
         inputs_to_state(edge, source.state, source.inputs)
         order_for_kernels(edge, takes_any_order_as_emitted)
+        check_out_variants(edge, path)
         in_float = quantize.unquantized(edge, path)
         on_core = npu_report.on_core(lowered.rejected, in_float)
         estimate = npu_report.make_report(asked.name, lowered.compiled, on_core, npu)
