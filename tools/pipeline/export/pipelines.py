@@ -65,6 +65,7 @@ CAPTURE = Pipeline(
         Pass("capture.own_memory:copy_changed_inputs"),
         Pass("capture.own_memory:copy_operands_returned"),
         Pass("capture.capture:fill_memory"),
+        Pass("rewrite.circular_padding:join_ends"),
         Pass("capture.tensor_indices:keep_tensor_indices"),
     ),
 )

@@ -19,15 +19,23 @@ _propagation: Any = importlib.import_module("executorch.exir.passes.constant_pro
 replace(_propagation, "_PRIMITIVE_TYPES", (*_propagation._PRIMITIVE_TYPES, torch.memory_format))
 
 
+_WITHOUT_VALUES = ("aten::empty", "aten::empty_like", "aten::new_empty")
+
+
 def propagate_constants(program: ExportedProgram) -> ExportedProgram:
     """Computes nodes that only depend on constants, in place.
 
-    Random numbers stay, since each inference draws new ones, and so does scratch memory.
+    Random numbers stay, since each inference draws new ones, and so does memory without values: a program would store
+    what the exporter's memory happens to contain.
     """
     kept = {memory.alloc} | {
         node.target
         for node in program.graph.nodes
-        if node.op == "call_function" and torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
+        if node.op == "call_function"
+        and (
+            torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
+            or getattr(getattr(node.target, "_schema", None), "name", None) in _WITHOUT_VALUES
+        )
     }
     return _propagation.constant_prop_pass(program, custom_skip_targets=kept, _skip_dim_order=False)
 

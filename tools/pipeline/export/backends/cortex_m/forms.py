@@ -5,8 +5,8 @@ layers in other forms would stay in floating point, or be refused on the device:
 
 - one-dimensional convolutions and poolings become two-dimensional ones over images of height 1, with the elementwise
   operators between them, so that a chain of layers only changes its layout at its ends;
-- named padding (`same`, `valid`) becomes numbers, circular padding a concatenation, zeros around an image the padding
-  of the next convolution, `relu6` becomes `hardtanh`, and poolings round sizes down;
+- named padding (`same`, `valid`) becomes numbers, zeros around an image the padding of the next convolution, `relu6`
+  becomes `hardtanh`, and poolings round sizes down;
 - rotated dimensions become an index selection;
 - a product with a constant matrix becomes a linear layer, one of many matrices a batched product, the mean and the
   maximum of an image's channels poolings, and glu a product;
@@ -77,7 +77,7 @@ _IMAGE_OPERATORS = (
     _aten.avg_pool2d.default,
 )
 
-# Upsampling that repeats elements, and padding with elements; zeros are constant_pad_nd, circular padding concatenates.
+# Upsampling that repeats elements, and padding with elements; zeros are constant_pad_nd.
 _SELECTING = (
     _aten.pad.default, _aten.upsample_nearest1d.default, _aten.upsample_nearest1d.vec,
     _aten.upsample_nearest2d.default, _aten.upsample_nearest2d.vec, _aten._upsample_nearest_exact1d.default,
@@ -111,8 +111,6 @@ def make_quantizable(program: ExportedProgram) -> ExportedProgram:
             _pad_or_slice(graph, node, _arguments(node)[3] or 0.0)
         elif node.target == _aten.constant_pad_nd.default:
             _pad_or_slice(graph, node, _arguments(node)[2])
-        elif node.target == _aten.pad.default and _arguments(node)[2] == "circular":
-            _join_ends(graph, node)
         elif node.target == _aten.pixel_shuffle.default and _is_image(node):
             move_channels_to_pixels(graph, node)
         elif node.target == _aten.glu.default:
@@ -329,27 +327,6 @@ def _pad_or_slice(graph: Graph, pad: Node, value: float) -> None:
         if any(ends):
             source = emit(graph, pad, _aten.constant_pad_nd.default, source, ends, value)
     pad.replace_all_uses_with(source)
-    graph.erase_node(pad)
-
-
-def _join_ends(graph: Graph, pad: Node) -> None:
-    """Replaces circular padding by a concatenation of both ends."""
-    result, ends = pad.args[0], list(pad.args[1])
-    if min(ends) < 0:
-        return
-    rank = result.meta["val"].dim()
-    with graph.inserting_before(pad):
-        for place in range(0, len(ends), 2):
-            dim, (before, after) = rank - 1 - place // 2, ends[place : place + 2]
-            size = result.meta["val"].shape[dim]
-            parts = [result]
-            if before:
-                parts.insert(0, emit(graph, pad, _aten.slice.Tensor, result, dim, size - before, size))
-            if after:
-                parts.append(emit(graph, pad, _aten.slice.Tensor, result, dim, 0, after))
-            if len(parts) > 1:
-                result = emit(graph, pad, _aten.cat.default, parts, dim)
-    pad.replace_all_uses_with(result)
     graph.erase_node(pad)
 
 
