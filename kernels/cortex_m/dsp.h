@@ -1,6 +1,5 @@
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <cstring>
 
@@ -21,30 +20,6 @@ inline uint32_t load_word(const void* from) {
   uint32_t word;
   std::memcpy(&word, from, sizeof(word));
   return word;
-}
-
-/// Stores `function(element)` of `count` elements, `step` apart, one after the other. Four are read
-/// before any of them is stored: the compiler does not know that storing changes none of the
-/// others.
-template <class In, class Out, class Function>
-inline void
-map_elements(const In* in, int32_t step, Out* out, size_t count, const Function& function) {
-  for (; count >= 4; count -= 4) {
-    const Out first = function(in[0]);
-    const Out second = function(in[step]);
-    const Out third = function(in[2 * step]);
-    const Out fourth = function(in[3 * step]);
-    in += 4 * step;
-    out[0] = first;
-    out[1] = second;
-    out[2] = third;
-    out[3] = fourth;
-    out += 4;
-  }
-  for (; count > 0; --count) {
-    *out++ = function(*in);
-    in += step;
-  }
 }
 
 #ifdef __ARM_FEATURE_SAT

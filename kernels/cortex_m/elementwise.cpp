@@ -457,7 +457,23 @@ template void choose<true>(const Rows&, const int8_t*, const int8_t*, int8_t*);
 
 void look_up(const int8_t* table, const int8_t* in, int32_t step, int8_t* out, size_t count) {
   const int8_t* const middle = table + 128;
-  map_elements(in, step, out, count, [&](int8_t element) { return middle[element]; });
+  for (; count >= 4; count -= 4) {
+    // All are read first: storing one changes nothing of the others' indices then.
+    const int8_t first = middle[in[0]];
+    const int8_t second = middle[in[step]];
+    const int8_t third = middle[in[2 * step]];
+    const int8_t fourth = middle[in[3 * step]];
+    in += 4 * step;
+    out[0] = first;
+    out[1] = second;
+    out[2] = third;
+    out[3] = fourth;
+    out += 4;
+  }
+  for (; count > 0; --count) {
+    *out++ = middle[*in];
+    in += step;
+  }
 }
 
 } // namespace torch::executor::native::cortex_m

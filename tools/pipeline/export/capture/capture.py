@@ -19,6 +19,7 @@ from tools.pipeline.export.capture.diagnosis import (
 )
 from tools.pipeline.export.capture.eager import Eager
 from tools.pipeline.export.ir import rewriting
+from tools.pipeline.export.ir.operators import EMPTY
 from tools.pipeline.export.pipelines import CAPTURE, STRAIGHT
 from tools.pipeline.export.plan.manifest import origin
 from tools.pipeline.export.rewrite.branches import MOST_OPERATORS
@@ -27,9 +28,6 @@ from tools.pipeline.export.upstream.repeated_work import do_once
 from tools.pipeline.export.upstream.replaced import replaced
 from tools.pipeline.model_file.model_file import ModelFile
 from tools.quiet.console import Console, UserError
-
-_EMPTY = (torch.ops.aten.empty.memory_format, torch.ops.aten.empty_like.default, torch.ops.aten.new_empty.default)
-
 
 # The names that users know for operators with graphs of their own.
 _BRANCHES = {
@@ -130,7 +128,7 @@ def fill_memory(program: ExportedProgram) -> ExportedProgram:
     """
     for node in list(program.graph.nodes):
         value = node.meta.get("val")
-        if node.target in _EMPTY and all(isinstance(size, int) for size in value.shape):
+        if node.target in EMPTY and all(isinstance(size, int) for size in value.shape):
             with program.graph.inserting_before(node):
                 zeros = program.graph.call_function(
                     torch.ops.aten.full.default, (list(value.shape), 0), {"dtype": value.dtype}

@@ -106,6 +106,11 @@ def _is_ambiguous(tensor: torch.Tensor) -> bool:
     return tensor.dim() == 4 and tensor.stride() != torch.empty(tensor.shape, device="meta").stride()
 
 
+def _name(node: Node) -> str:
+    """Returns the name of the operator that a node calls, or an empty string."""
+    return getattr(getattr(node.target, "_schema", None), "name", "")
+
+
 def copy_to_order(program: ExportedProgram, source: Node, order: list[int], meta: dict[str, Any]) -> Node:
     """Adds a copy of a tensor in another order at the graph's insertion point.
 
@@ -131,8 +136,8 @@ def order_for_kernels(program: ExportedProgram, takes_any: Callable[[str], bool]
     graph = program.graph
     copies: dict[Node, Node] = {}
     for node in list(graph.nodes):
-        name = getattr(getattr(node.target, "_schema", None), "name", None)
-        if node.op != "call_function" or name is None or takes_any(name):
+        name = _name(node)
+        if node.op != "call_function" or not name or takes_any(name):
             continue
         for source in list(node.all_input_nodes):
             value = source.meta.get("val")
@@ -185,7 +190,7 @@ def _order_constant(program: ExportedProgram, node: Node, takes_any: Callable[[s
     if data is None:
         return None
     ordered = data.new_empty(data.shape).copy_(data)
-    if any(takes_any(getattr(getattr(user.target, "_schema", None), "name", "")) for user in node.users):
+    if any(takes_any(_name(user)) for user in node.users):
         return add_constant(program, f"{node.name}_in_default_order", ordered)
     name = next(spec.target for spec in program.graph_signature.input_specs if spec.arg.name == node.name)
     if node.name in program.graph_signature.inputs_to_parameters:

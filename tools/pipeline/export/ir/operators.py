@@ -63,6 +63,9 @@ FILLS: dict[Any, int] = {
 }
 FILLS_WITH: dict[Any, int] = {_aten.full_like.default: 1, _aten.new_full.default: 2}
 
+# Allocate a tensor without values.
+EMPTY = frozenset((_aten.empty.memory_format, _aten.empty_like.default, _aten.new_empty.default))
+
 QUANTIZE = _decomposed.quantize_per_tensor.default
 DEQUANTIZE = _decomposed.dequantize_per_tensor.default
 DEQUANTIZE_CHANNELS = _decomposed.dequantize_per_channel.default

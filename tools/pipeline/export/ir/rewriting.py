@@ -1,5 +1,6 @@
 """Helpers of passes over an exported program: arguments of calls, new nodes, and replacement of nodes."""
 
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -71,6 +72,20 @@ def emit(graph: Graph, origin: Node, operator: Callable[..., Any], *args: Any, *
     node.meta = place_of(origin)
     node.meta["val"] = operator(*torch.fx.node.map_arg(args, lambda argument: argument.meta["val"]), **options)
     return node
+
+
+def crop(graph: Graph, origin: Node, source: Node, place: int, before: int, after: int) -> Node:
+    """Returns a tensor without the elements that negative amounts of padding remove from a dimension.
+
+    Args:
+      origin: the padding.
+      place: the index of `before` among the amounts, which begin with those of the last dimension.
+    """
+    if min(before, after) >= 0:
+        return source
+    dim = source.meta["val"].dim() - 1 - place // 2
+    end = after if after < 0 else sys.maxsize
+    return emit(graph, origin, torch.ops.aten.slice.Tensor, source, dim, max(-before, 0), end)
 
 
 def replace_node(program: ExportedProgram, node: Node, result: Node) -> None:

@@ -10,7 +10,7 @@ from torch.export import ExportedProgram
 from torch.fx import Graph, Node
 
 from tools.pipeline.export.ir.control_flow import graphs_inside
-from tools.pipeline.export.ir.rewriting import emit, named_arguments, rename_output
+from tools.pipeline.export.ir.rewriting import crop, emit, named_arguments, rename_output
 
 _aten = torch.ops.aten
 
@@ -40,10 +40,8 @@ def _joined(graph: Graph, pad: Node, ends: list[int]) -> Node:
     with graph.inserting_before(pad):
         for place in range(0, len(ends), 2):
             dim, (before, after) = rank - 1 - place // 2, ends[place : place + 2]
-            if min(before, after) < 0:
-                # What is left is repeated.
-                end = after if after < 0 else sys.maxsize
-                result = emit(graph, pad, _aten.slice.Tensor, result, dim, max(-before, 0), end)
+            # What is left is repeated.
+            result = crop(graph, pad, result, place, before, after)
             parts = [result]
             if before > 0:
                 parts.insert(0, emit(graph, pad, _aten.slice.Tensor, result, dim, -before, sys.maxsize))

@@ -9,6 +9,7 @@ from torch.export import ExportedProgram
 
 from tools.pipeline.export.ir import rewriting
 from tools.pipeline.export.ir.constants import Constants
+from tools.pipeline.export.ir.operators import EMPTY
 from tools.pipeline.export.upstream.replaced import replace
 
 _propagation: Any = importlib.import_module("executorch.exir.passes.constant_prop_pass")
@@ -17,9 +18,6 @@ _propagation: Any = importlib.import_module("executorch.exir.passes.constant_pro
 # The pass treats operators with arguments of unknown types as dependent on an input. A mask that begins as zeros_like()
 # has a memory format among its arguments.
 replace(_propagation, "_PRIMITIVE_TYPES", (*_propagation._PRIMITIVE_TYPES, torch.memory_format))
-
-
-_WITHOUT_VALUES = ("aten::empty", "aten::empty_like", "aten::new_empty")
 
 
 def propagate_constants(program: ExportedProgram) -> ExportedProgram:
@@ -34,7 +32,7 @@ def propagate_constants(program: ExportedProgram) -> ExportedProgram:
         if node.op == "call_function"
         and (
             torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
-            or getattr(getattr(node.target, "_schema", None), "name", None) in _WITHOUT_VALUES
+            or getattr(node.target, "_op", node.target) in EMPTY
         )
     }
     return _propagation.constant_prop_pass(program, custom_skip_targets=kept, _skip_dim_order=False)

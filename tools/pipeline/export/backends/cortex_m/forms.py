@@ -24,7 +24,6 @@ layers in other forms would stay in floating point, or be refused on the device:
 """
 
 import math
-import sys
 from collections.abc import Callable, Sequence
 from operator import getitem
 from typing import Any
@@ -45,7 +44,7 @@ from tools.pipeline.export.backends.cortex_m.transpositions import (
 from tools.pipeline.export.ir.constants import Constants, add_constant, is_constant
 from tools.pipeline.export.ir.dim_orders import IMAGE, PIXELS
 from tools.pipeline.export.ir.operators import ARITHMETIC, ARITHMETIC_WITH_ROUNDING, RESHAPES, SPLITS
-from tools.pipeline.export.ir.rewriting import emit, for_each
+from tools.pipeline.export.ir.rewriting import crop, emit, for_each
 from tools.pipeline.export.rewrite.maxima import drop_unused_argmax
 from tools.pipeline.export.rewrite.narrow_images import lay_down
 from tools.pipeline.export.rewrite.pool_padding import drop_padding, is_positive, repeat_ends, take_padding
@@ -319,11 +318,8 @@ def _pad_or_slice(graph: Graph, pad: Node, value: float) -> None:
     with graph.inserting_before(pad):
         for place in range(0, len(ends), 2):
             before, after = ends[place : place + 2]
-            if min(before, after) < 0:
-                dim = source.meta["val"].dim() - 1 - place // 2
-                end = after if after < 0 else sys.maxsize
-                source = emit(graph, pad, _aten.slice.Tensor, source, dim, max(-before, 0), end)
-                ends[place : place + 2] = max(before, 0), max(after, 0)
+            source = crop(graph, pad, source, place, before, after)
+            ends[place : place + 2] = max(before, 0), max(after, 0)
         if any(ends):
             source = emit(graph, pad, _aten.constant_pad_nd.default, source, ends, value)
     pad.replace_all_uses_with(source)
