@@ -28,6 +28,7 @@ _COMMANDS = (
 _MODULES = [f"tools.commands.{command}" for command in _COMMANDS] + [
     "boardsim",
     "docs.rules_page",
+    "docs.site.serve",
     "runtime.fuzz",
     "third_party.python.update_lock",
     "tools.artifacts.board.table",

@@ -21,6 +21,7 @@ from tools.verify.run_pte.run_pte import Runners
 _MISTAKES = {
     "boardsim.boardsim": "--board BAD --elf BAD",
     "docs.rules_page": "BAD --output page.md",
+    "docs.site.serve": "BAD",
     "runtime.fuzz.__main__": "--replay BAD",
     "third_party.python.update_lock": "--directory BAD",
     "tools.artifacts.board.table": "BAD --brief README.md",

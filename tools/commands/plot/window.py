@@ -1,7 +1,8 @@
 """A window with a changing picture: a page in the browser, served on this machine only.
 
 The address has a token, so that another user of the machine finds nothing; requests for another host's name, which a
-foreign page can point at this machine (DNS rebinding), are refused.
+foreign page can point at this machine (DNS rebinding), are refused, and so are those that a foreign page makes. The
+picture is shown as an image, in which a browser runs nothing.
 """
 
 from __future__ import annotations
@@ -24,14 +25,16 @@ _PAGE = """\
 <meta charset="utf-8">
 <title>Plot</title>
 <style>body { margin: 0; display: grid; place-items: center; min-height: 100vh; background: white }
-svg { width: 96vw; height: 94vh }</style>
-<div id="plot"></div>
+img { max-width: 96vw; height: 94vh }</style>
+<img id="plot" alt="">
 <script>
 (async () => {
   for (let number = 0, last = false; !last;) {
     try {
       const answer = await fetch(`picture?after=${number}`);
-      document.getElementById("plot").innerHTML = await answer.text();
+      const plot = document.getElementById("plot");
+      URL.revokeObjectURL(plot.src);
+      plot.src = URL.createObjectURL(await answer.blob());
       number = answer.headers.get("X-Number");
       last = answer.headers.get("X-Last") === "1";
     } catch {
@@ -122,7 +125,9 @@ class Window:
 
     def _answer(self, request: BaseHTTPRequestHandler) -> None:
         place = urlsplit(request.path)
-        if request.headers.get("Host") not in (self._host, self._host.replace("127.0.0.1", "localhost")):
+        hosts = (self._host, self._host.replace("127.0.0.1", "localhost"))
+        origin = request.headers.get("Origin")
+        if request.headers.get("Host") not in hosts or origin and origin.removeprefix("http://") not in hosts:
             request.send_error(HTTPStatus.FORBIDDEN)
         elif place.path == self._path:
             self._send(request, "text/html; charset=utf-8", _PAGE.encode(), {})
