@@ -600,7 +600,8 @@ function drawCards() {
   const worst = d3.min(program.layers.filter((layer) => typeof layer.snr === "number"), (layer) => layer.snr);
   if (program.accuracy) {
     const { int8, float32, samples } = program.accuracy;
-    cards.push(card("Accuracy in int8", percent(int8), `${percent(float32)} in float32, ${samples} samples`));
+    const exact = (share) => `${(100 * share).toFixed(1)} %`;
+    cards.push(card("Accuracy in int8", exact(int8), `${exact(float32)} in float32, ${samples} samples`));
   } else if (worst !== undefined) cards.push(card("Lowest signal-to-noise", ratio(worst), "of a layer, int8 against float"));
   byId("cards").replaceChildren(...cards);
 }
@@ -625,17 +626,17 @@ function drawProof() {
 
 /** How often each class was taken for each other one, in int8 and in float32. */
 function confusionPlots({ classes, int8_confusion: int8, float32_confusion: float32 }) {
+  const isLong = classes.some((name) => name.length > 3);
   const plotOf = (title, counts) => {
-    const cells = counts.flatMap((row, label) => row.map((count, found) => ({ label: classes[label], found: classes[found], count, share: count / Math.max(1, sum(row)) })));
+    const cells = counts.flatMap((row, label) => row.map((count, found) => ({ label: classes[label], found: classes[found], count, shade: 0.2 + (0.35 * count) / Math.max(1, sum(row)) })));
     const side = Math.min(620, byId("quantization").clientWidth - 32, 150 + 34 * classes.length);
     const made = Plot.plot({
-      width: side, height: side - 40, marginLeft: 90, marginBottom: 60, padding: 0.04,
+      width: side, height: side - 40, marginLeft: isLong ? 100 : 40, marginBottom: isLong ? 80 : 40, padding: 0.04,
       style: { background: "transparent", fontFamily: "inherit", fontSize: "11px" },
-      x: { domain: classes, label: "taken for", tickRotate: classes.some((name) => name.length > 3) ? -40 : 0 },
-      y: { domain: classes, label: "is" },
-      opacity: { domain: [0, 1], range: [0, 0.75] },
+      x: { domain: classes, label: "taken for", tickRotate: isLong ? -40 : 0 },
+      y: { domain: classes, label: "is", labelAnchor: "top", labelArrow: "none" },
       marks: [
-        Plot.cell(cells, { x: "found", y: "label", fill: (cell) => (cell.label === cell.found ? "var(--int8)" : "var(--mark)"), fillOpacity: "share", title: (cell) => `${cell.count} of ${cell.label} taken for ${cell.found}` }),
+        Plot.cell(cells.filter((cell) => cell.count), { x: "found", y: "label", fill: (cell) => (cell.label === cell.found ? "var(--int8)" : "var(--mark)"), fillOpacity: "shade", title: (cell) => `${cell.count} of ${cell.label} taken for ${cell.found}` }),
         Plot.text(cells.filter((cell) => cell.count), { x: "found", y: "label", text: "count", fill: "var(--fg)" }),
       ],
     });
