@@ -18,6 +18,7 @@ _COMMANDS = (
     "gdb",
     "infer",
     "monitor",
+    "netron",
     "new_board",
     "new_model",
     "plot",

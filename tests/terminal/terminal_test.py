@@ -31,6 +31,7 @@ _MISTAKES = {
     "tools.commands.gdb.gdb": "--elf BAD --board BAD --simulate",
     "tools.commands.infer.infer": "--elf BAD --board BAD --simulate --dataset BAD",
     "tools.commands.monitor.monitor": "--elf BAD --board BAD --simulate",
+    "tools.commands.netron.netron": "BAD",
     "tools.commands.new_board.new_board": "--name my_board --core cortex-m4 --clock-hz 1 --flash-length 1M "
     "--ram-length 8K --output BAD",
     "tools.commands.new_model.new_model": "BAD --checkout BAD --output x",
