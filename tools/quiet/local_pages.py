@@ -5,6 +5,7 @@ foreign page can point at this machine (DNS rebinding), are refused, and so are 
 """
 
 import secrets
+import sys
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -40,6 +41,11 @@ class LocalServer(ThreadingHTTPServer):
         self._host = f"127.0.0.1:{self.server_port}"
         self._root = f"/{secrets.token_urlsafe(16)}/"
         self.url = f"http://{self._host}{self._root}"
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Says what went wrong, unless a browser has merely gone away."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
 
     def place_of(self, request: BaseHTTPRequestHandler) -> str | None:
         """Returns what a request asks for, behind the token; None if it was refused."""

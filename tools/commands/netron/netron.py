@@ -8,14 +8,39 @@ machine alone, whatever its age.
 import argparse
 import html
 import importlib.util
+import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import quote
 
+from tools.artifacts.program.program import operator_name, read
+from tools.artifacts.program.program_schema import KernelCall
 from tools.quiet.console import UserError, system_error, user_path
 from tools.quiet.local_pages import LocalServer, serve_folder, show
 from tools.quiet.tool import run_tool
+
+_OPERATORS = "pytorch-metadata.json"
+
+
+def _operators(known: str, file: Path) -> bytes:
+    """Returns Netron's list of operators with those of a program that it doesn't know, or it would show nothing."""
+    entries = json.loads(known)
+    names = {entry["name"].partition("(")[0] for entry in entries}
+    for plan in read(file).execution_plan or []:
+        for chain in plan.chains or []:
+            for instruction in chain.instructions or []:
+                call = instruction.instr_args
+                if not isinstance(call, KernelCall):
+                    continue
+                operator = plan.operators[call.op_index]
+                name = operator_name(operator.name, operator.overload)
+                if name not in names:
+                    names.add(name)
+                    # The last but one is where the result goes, and the last one is the result.
+                    arguments = "".join(f"Tensor x{index}, " for index in range(len(call.args) - 2))
+                    entries.append({"name": f"{name}({arguments}*, Tensor(a!) out) -> Tensor(a!)"})
+    return json.dumps(entries).encode()
 
 
 def server(file: Path, port: int = 0) -> LocalServer:
@@ -37,7 +62,10 @@ def server(file: Path, port: int = 0) -> LocalServer:
     page = (folder / "index.html").read_text(encoding="utf-8")
     page = re.sub('<meta name="version" content=".*">', lambda _: text, page)
     page = re.sub('<meta name="date" content=".*">', "", page)
-    return serve_folder("Netron", folder, port, {"": page.encode(), f"data/{file.name}": model}, "consent=asked")
+    made = {"": page.encode(), f"data/{file.name}": model}
+    if file.suffix == ".pte":
+        made[_OPERATORS] = _operators((folder / _OPERATORS).read_text(encoding="utf-8"), file)
+    return serve_folder("Netron", folder, port, made, "consent=asked")
 
 
 def _run(arguments: argparse.Namespace) -> None:
