@@ -20,6 +20,7 @@ _COMMANDS = (
     "monitor",
     "new_board",
     "new_model",
+    "on_board",
     "plot",
     "profile",
     "prove",
