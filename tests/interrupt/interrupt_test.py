@@ -21,6 +21,7 @@ _COMMANDS = (
     "netron",
     "new_board",
     "new_model",
+    "on_board",
     "plot",
     "profile",
     "prove",
