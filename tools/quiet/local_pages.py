@@ -82,7 +82,8 @@ def serve_folder(
             body = None if place is None else (made or {}).get(unquote(place.partition("?")[0]))
             if body is not None:
                 self.send_response(HTTPStatus.OK)
-                self.send_header("Content-Type", "text/html; charset=utf-8" if not place else "application/octet-stream")
+                kind = "application/octet-stream" if place else "text/html; charset=utf-8"
+                self.send_header("Content-Type", kind)
                 self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
                 self.wfile.write(body)
