@@ -4,7 +4,8 @@ import pytest
 
 from tests.documents.documents import main
 
-_FILES = ("README.md", "docs/build.md", "docs/images/a.png", "kernels/add.cpp", "kernels/old/1.pte", "tools/defs.bzl", "tools/flash.py")
+_FILES = ("README.md", "docs/build.md", "docs/images/a.png", "kernels/add.cpp", "kernels/old/1.pte")
+_FILES += ("tools/defs.bzl", "tools/flash.py")
 _TARGETS = ("//kernels:kernels", "//kernels:add_test", "//tools:flash")
 _FLASH = 'parser.add_argument("--fast")\n'
 _BUILD = "# The build\n\n## What `x` fetches\n\n```sh\n# no heading\n```\n"
