@@ -246,7 +246,9 @@ def test_a_core_of_another_layout_ends_the_compilation(tmp_path: Path) -> None:
         text = SINE[".json"].read_text(encoding="utf-8").replace('"portable"', f'"{core}"')
         (lowered / "manifest.json").write_text(text, encoding="utf-8")
         source = compile_method(SINE[".pte"], core, "forward", "sine", lowered / "manifest.json")["sine.cpp"]
-        assert f'{condition}#error "sine is lowered for cores with' in source, core
+        message = source.partition(f'{condition}#error "')[2].partition('"\n')[0]
+        assert message.startswith("sine is lowered for cores with"), core
+        assert message.endswith("; set core of its torch_package to this one")
 
 
 def test_an_operator_without_a_kernel_is_named(tmp_path: Path) -> None:

@@ -104,7 +104,7 @@ def _guard(model: Model) -> list[str]:
     }[layout(model.lowered)]
     return [
         f"#if {condition}",
-        f'#error "{model.name} is lowered for cores {cores}; lower it for this one"',
+        f'#error "{model.name} is lowered for cores {cores}; set core of its torch_package to this one"',
         "#endif",
         "",
     ]

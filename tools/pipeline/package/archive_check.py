@@ -9,6 +9,8 @@ from collections.abc import Sequence
 
 from tools.artifacts.core.core import has_dsp, has_fpu, has_vectors
 
+_ADVICE = "take the archive of this core and float ABI, or change -mcpu, -mfpu and -mfloat-abi"
+
 # Armv6-M and Armv8-M Baseline.
 _BASELINE = re.compile(r"cortex_m(0|0plus|1|23)(_|$)")
 
@@ -42,7 +44,7 @@ def archive_header(package: str, archives: Sequence[str]) -> str:
         for condition, missing in _needs(identity):
             lines += [
                 f"#if !({condition})",
-                f'#error "{package.upper()}_ARCHIVE is {identity}, and this is compiled {missing}"',
+                f'#error "{package.upper()}_ARCHIVE is {identity}, and this is compiled {missing}; {_ADVICE}"',
                 "#endif",
             ]
         lines += ["#endif"]

@@ -28,10 +28,14 @@ def _cmake(*arguments: object) -> subprocess.CompletedProcess[str]:
     )
 
 
-def _compile(*arguments: object, output: str | Path = os.devnull) -> None:
-    """Compiles with GCC for a Cortex-M4."""
+def _run_compiler(*arguments: object, output: str | Path = os.devnull) -> subprocess.CompletedProcess[str]:
+    """Runs GCC for a Cortex-M4."""
     command = [_GCC / "bin/arm-none-eabi-g++", *_FLAGS.split()[:-1], *arguments, "-o", output]
-    result = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False)
+    return subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False)
+
+
+def _compile(*arguments: object, output: str | Path = os.devnull) -> None:
+    result = _run_compiler(*arguments, output=output)
     assert result.returncode == 0, result.stderr
 
 
@@ -179,6 +183,18 @@ def test_headers_compile_by_the_standards_of_frameworks(standard: str, tmp_path:
     source.write_text('#include "sine.hpp"\n#include "sine_selftest.h"\n', encoding="utf-8")
     warnings = ("-Wall", "-Wextra", "-Wconversion", "-Wold-style-cast", "-Werror")
     _compile(f"-std={standard}", *warnings, "-I", tmp_path / "include", "-fsyntax-only", source)
+
+
+@pytest.mark.parametrize("standard", ["gnu++11", "gnu++14"])
+def test_sources_name_the_standard_that_they_need_first(standard: str, tmp_path: Path) -> None:
+    _write_package(tmp_path, "networks")
+    includes = [word for folder in ("include", "src") for word in ("-I", tmp_path / folder)]
+    sources = sorted(tmp_path.glob("src/**/*.cpp"))
+    assert sources
+    for source in sources[:3]:
+        errors = _run_compiler(f"-std={standard}", *includes, "-c", source).stderr.splitlines()
+        first = next(line for line in errors if "error: " in line)
+        assert first.endswith('error: #error "C++17 is needed: -std=c++17 or -std=gnu++17"'), source
 
 
 def test_weights_lie_in_the_users_section(tmp_path: Path) -> None:
