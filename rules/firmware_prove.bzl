@@ -4,7 +4,7 @@ load("//rules/private:page.bzl", "PAGE_ATTRS", "describe_graph")
 load("//rules/private:toolchain_files.bzl", "tools_of")
 load("//rules/private:transitions.bzl", "profile_transition")
 load(":firmware_flash.bzl", "flash_arguments")
-load(":launcher.bzl", "create_launcher")
+load(":launcher.bzl", "create_launcher", "link_apart")
 load(":providers.bzl", "FirmwareInfo")
 
 def _firmware_prove_impl(ctx):
@@ -14,14 +14,15 @@ def _firmware_prove_impl(ctx):
         fail("%s: the image has several models; prove an image of each" % ctx.label)
     (spdx,) = [file for file in target[DefaultInfo].files.to_list() if file.basename.endswith(".spdx.json")]
     program = firmware.program
+    apart = {file: link_apart(ctx, "program", file) for file in [program.golden, program.manifest, program.program, program.report] if file}
     toolchain = ctx.files._arm_gnu_toolchain
     arguments = flash_arguments(firmware) + [
         "--golden",
-        program.golden,
+        apart[program.golden],
         "--manifest",
-        program.manifest,
+        apart[program.manifest],
         "--program",
-        program.program,
+        apart[program.program],
         "--spdx",
         spdx,
         "--objdump",
@@ -31,7 +32,7 @@ def _firmware_prove_impl(ctx):
         "--graph",
         describe_graph(ctx, firmware, ctx.label.name + ".data"),
     ]
-    arguments += ["--quantization", program.report] if program.report else []
+    arguments += ["--quantization", apart[program.report]] if program.report else []
     for option, files in {"--library": ctx.files._libraries, "--licence": ctx.files._licences}.items():
         for file in files:
             arguments += [option, file]
