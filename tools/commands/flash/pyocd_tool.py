@@ -254,11 +254,33 @@ def start_image(target: SoCTarget) -> None:
     pyOCD releases the core when the session ends, and then clears DEMCR: a running image would find its cycle counter,
     which DEMCR.TRCENA powers (DDI 0403E C1.6.5), stopped in the middle of a measurement.
     """
+    target.reset_and_halt()
+    _release(target, demcr=0)
+
+
+def change_bits(board: Board, selection: Selection, address: int, mask: int, value: int) -> int:
+    """Changes bits of a register while an image runs, which is halted for that and goes on; returns the old bits.
+
+    Raises:
+        UserError: see open_session().
+    """
     from pyocd.coresight.cortex_m import CortexM
 
-    target.reset_and_halt()
+    with open_session(board, selection) as session:
+        target = session.target
+        assert target is not None
+        old = target.read32(address)
+        target.write32(address, old & ~mask | value)
+        _release(target, demcr=CortexM.DEMCR_TRCENA)
+    return old & mask
+
+
+def _release(target: SoCTarget, demcr: int) -> None:
+    """Lets the halted core run, with DEMCR as it is to find it."""
+    from pyocd.coresight.cortex_m import CortexM
+
     core = target.selected_core_or_raise
-    core.write32(CortexM.DEMCR, 0)
+    core.write32(CortexM.DEMCR, demcr)
     # C_DEBUGEN and C_HALT off: the core runs.
     core.write32(CortexM.DHCSR, CortexM.DBGKEY)
     core.delegate = _Released()

@@ -27,6 +27,7 @@ from tools.artifacts.golden.golden import Golden, read_golden
 from tools.artifacts.manifest.manifest import read_manifest
 from tools.commands.console.channel import MachineChannel
 from tools.commands.flash.flash import add_arguments, program_with_console, refuse_when_simulated
+from tools.commands.flash.pyocd_tool import Selection, change_bits
 from tools.commands.infer.protocol import Client
 from tools.commands.on_board.on_board import VERDICT, read_start, run_samples
 from tools.commands.profile.profile import parse
@@ -63,6 +64,30 @@ def compare_samples(outputs: Sequence[np.ndarray], golden: Golden) -> Item:
         found += f", the largest difference is {largest:.3g}"
     problems = compare(golden.outputs_from_memory(outputs), golden, _TOLERANCE, _TOLERANCE)
     return Item("golden inputs", not problems, "; ".join([found, *problems]))
+
+
+def _change_flash(client: Client, golden: Golden, board: Board, selection: Selection, unit: str) -> Iterator[Item]:
+    """Yields what the first sample takes by each flash setting of the board, and whether its outputs stay."""
+    first = golden.part([0])
+
+    def run() -> tuple[int, list[bytes]]:
+        arrays = [
+            array[0].astype(spec.dtype, copy=False).reshape(spec.shape)
+            for array, spec in zip(first.inputs_in_memory(), client.device.inputs, strict=True)
+        ]
+        result = client.infer(arrays)
+        return round(result.seconds * client.device.ticks_per_second), [each.tobytes() for each in result.outputs]
+
+    usual, expected = run()
+    for name, (address, mask, value) in board.flash_settings.items():
+        old = change_bits(board, selection, address, mask, value)
+        try:
+            ticks, outputs = run()
+        finally:
+            change_bits(board, selection, address, mask, old)
+        same = outputs == expected
+        found = f"{ticks:,} {unit}, {usual:,} by the usual setting; {'the same' if same else 'other'} outputs"
+        yield Item(f"flash with {name}", same, found)
 
 
 def _check_program(client: Client, program: Path) -> None:
@@ -152,6 +177,9 @@ def prove(arguments: argparse.Namespace, board: Board) -> BoardReport:
         # Its state after some inferences is not that of the golden inputs.
         if not manifest.keeps_state:
             items.append(compare_samples(run_samples(client, golden), golden))
+            if arguments.tool in (None, "pyocd"):
+                selection = Selection(arguments.probe, arguments.pack, arguments.algorithm)
+                items += _change_flash(client, golden, board, selection, _find(_INFERENCE, start)[2])
         if isinstance(channel, MachineChannel):
             notes = channel.machine.notes
             items.append(Item("simulated hardware", not notes, channel.machine.explain().replace("\n", "; ")))
