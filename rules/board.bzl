@@ -7,13 +7,17 @@ load("//rules/private:memory_regions.bzl", "check_npu_regions", "memory_regions"
 load(":board_npu.bzl", "board_npu")
 load(":providers.bzl", "BoardInfo", "NpuInfo")
 
-def _board_impl(ctx):
-    regions = memory_regions(ctx.label, ctx.attr.memory)
-    npu = ctx.attr.npu[NpuInfo].values
-    if npu:
-        check_npu_regions(ctx.label, npu, regions)
+def _describe(ctx, folder, regions, npu, arena_memory = ""):
+    """Writes the definition and the linker script; returns both Files.
 
-    description = ctx.actions.declare_file(ctx.label.name + "/board.json")
+    Args:
+      ctx: rule context.
+      folder: where they are, below the package.
+      regions: the board's memories.
+      npu: its NPU.
+      arena_memory: the region with the memory of models, unless it is `ram` or the NPU's.
+    """
+    description = ctx.actions.declare_file(folder + "/board.json")
     ctx.actions.write(description, json.encode_indent({
         # Read by tools/artifacts/board.
         "format": "board definition",
@@ -37,9 +41,9 @@ def _board_impl(ctx):
         "simulator": ctx.attr.simulator or None,
         "uf2_family": parse_number(ctx.label, "uf2_family", ctx.attr.uf2_family) if ctx.attr.uf2_family else None,
         "npu": npu,
-    }, indent = "  ") + "\n")
+    } | ({"flash_settings": _flash_settings(ctx)} if ctx.attr.flash_settings else {}) | ({"arena_memory": arena_memory} if arena_memory else {}), indent = "  ") + "\n")
 
-    linker_script = ctx.actions.declare_file(ctx.label.name + "/linker.ld")
+    linker_script = ctx.actions.declare_file(folder + "/linker.ld")
     arguments = ctx.actions.args()
     arguments.add("--board", description)
     arguments.add("--output", linker_script)
@@ -51,6 +55,22 @@ def _board_impl(ctx):
         mnemonic = "LinkerScript",
         progress_message = "Generating the linker script of %{label}",
     )
+    return description, linker_script
+
+def _board_impl(ctx):
+    regions = memory_regions(ctx.label, ctx.attr.memory)
+    npu = ctx.attr.npu[NpuInfo].values
+    if npu:
+        check_npu_regions(ctx.label, npu, regions)
+
+    description, linker_script = _describe(ctx, ctx.label.name, regions, npu)
+    for memory in ctx.attr.arena_memories:
+        if npu or memory not in regions or memory in ["flash", "ram"]:
+            fail("%s: arena_memories: '%s' is no other memory than flash and ram, of a board without an NPU; it has %s" % (ctx.label, memory, sorted(regions)))
+    arenas = {
+        memory: _describe(ctx, "%s/%s" % (ctx.label.name, memory), regions, npu, memory)
+        for memory in ctx.attr.arena_memories
+    }
     return [
         DefaultInfo(files = depset([description, linker_script])),
         cc_common.merge_cc_infos(cc_infos = [dep[CcInfo] for dep in ctx.attr.deps]),
@@ -59,6 +79,7 @@ def _board_impl(ctx):
             core = core_name(ctx.attr.core),
             description = description,
             linker_script = linker_script,
+            arenas = arenas,
             emulated = bool(ctx.attr.emulator_machine),
             simulated = bool(ctx.attr.simulator),
             flash_algorithm = ctx.file.flash_algorithm,
@@ -67,6 +88,15 @@ def _board_impl(ctx):
             uf2_family = ctx.attr.uf2_family,
         ),
     ]
+
+def _flash_settings(ctx):
+    """Returns name -> [address, mask, value] of the attribute, as numbers."""
+    result = {}
+    for name, numbers in ctx.attr.flash_settings.items():
+        if len(numbers) != 3:
+            fail("%s: flash_settings: '%s' is %s, not [address, mask, value]" % (ctx.label, name, numbers))
+        result[name] = [parse_number(ctx.label, "flash_settings", number) for number in numbers]
+    return result
 
 board_rule = rule(
     implementation = _board_impl,
@@ -80,10 +110,18 @@ board_rule = rule(
 Other regions are reserved, for `ethos_u()` if it names them, or only documented. Numbers: 0x20000000, 4096, 192K, 1M.
 """,
         ),
+        "arena_memories": attr.string_list(
+            doc = "Regions besides `ram` that are ready for use when an image starts: a torch_firmware may have its arenas there, by `arena_memory`.",
+        ),
         "clock_hz": attr.int(mandatory = True, doc = "The core's clock in Hz after start-up, which is also SysTick's."),
         "stack_size": attr.string(default = "4K", doc = "Bytes reserved for the stack."),
         "console": attr.string_dict(doc = "Console: `uart`, `baud`, `pins`, `description`."),
         "programmer": attr.string_dict(doc = "Flash programming: `pyocd_target`, `openocd_config` (files, separated by spaces); empty for a board that only exists in an emulator."),
+        "flash_settings": attr.string_list_dict(
+            doc = """Settings of the flash interface that `.prove` measures beside the usual one: name -> [address, mask, value], the bits
+of a 32-bit register that may be changed while an image runs.
+""",
+        ),
         "flash_algorithm": attr.label(
             allow_single_file = [".elf"],
             doc = "The flash_algorithm with which pyOCD programs the board, if pyOCD has none of its own.",

@@ -151,9 +151,20 @@ def _loaded_application(ctx, cc, programs, program, operators, npu_sources, back
         objects = objects,
     )
 
+def _chosen_board(ctx):
+    """Returns the board's BoardInfo, with arenas in `arena_memory`."""
+    board, memory = ctx.attr.board[0][BoardInfo], ctx.attr.arena_memory
+    if not memory:
+        return board
+    if memory not in board.arenas:
+        fail("%s: arena_memory = \"%s\": board %s has %s for arenas besides ram" % (ctx.label, memory, board.name, sorted(board.arenas) or "no memory"))
+    description, linker_script = board.arenas[memory]
+    fields = {field: getattr(board, field) for field in dir(board) if field not in ["to_json", "to_proto"]}
+    return BoardInfo(**(fields | {"description": description, "linker_script": linker_script}))
+
 def _firmware_image_impl(ctx):
     name = ctx.label.name
-    board = ctx.attr.board[0][BoardInfo]
+    board = _chosen_board(ctx)
     _check_settings(ctx)
     targets = ctx.attr.models or ctx.attr.model
     _check_programs(ctx, targets, board)
@@ -232,6 +243,11 @@ host or a line on the console chooses the program to run, see docs/console.md. A
         ),
         "method": attr.string(default = "forward", doc = "The method of the program that the application runs; with `models` the image has all methods."),
         "board": attr.label(mandatory = True, providers = [BoardInfo], cfg = library_transition, doc = "The board to run on."),
+        "arena_memory": attr.string(
+            doc = """The memory of the board, of its `arena_memories`, in which models have what they compute with, such as a tightly coupled
+one; stack and variables stay in `ram`. Empty: `ram`, or the NPU's. The report shows it beside flash and RAM.
+""",
+        ),
         "console": attr.string(
             values = ["", "on", "off"],
             doc = "Whether the image prints: `on`, `off`, or empty for the value of //firmware:console.",

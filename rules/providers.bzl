@@ -8,6 +8,7 @@ BoardInfo = provider(
         "description": "File: board.json, the whole definition as the Python tools read it.",
         "linker_script": "File: the linker script generated from the memory map.",
         "emulated": "bool: whether QEMU emulates the board, so that tests can run on it.",
+        "arenas": "dict: region -> (description, linker_script) of the board with the memory of models there.",
         "uf2_family": "str: family ID of the chip's UF2 boot loader, empty without one.",
         "simulated": "bool: whether //boardsim simulates the board, so that tests can run on it.",
         "clock_hz": "int: core clock after start-up.",

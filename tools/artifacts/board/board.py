@@ -44,7 +44,8 @@ class Board:
 
     `simulator` names the `chip` that boardsim simulates, with options of the chip's model. `npu` is the configuration
     of its NPU, such as `ethos-u55-128`, and `arena_memory` the region with the tensors that models work on.
-    `uf2_family` is the family ID of its chip's UF2 boot loader. Each is None without one.
+    `uf2_family` is the family ID of its chip's UF2 boot loader. Each is None without one. `flash_settings` are
+    measured beside the usual one; by name: address, mask and value of a register's bits.
     """
 
     name: str
@@ -62,6 +63,7 @@ class Board:
     npu: str | None = None
     arena_memory: str = "ram"
     uf2_family: int | None = None
+    flash_settings: dict[str, tuple[int, int, int]] = field(default_factory=dict)
 
     @property
     def arena(self) -> Region:
@@ -108,9 +110,9 @@ def read_board(path: Path) -> Board:
     data = from_json(path, _FORMAT, _VERSION, _ADVICE)
     with reading(_FORMAT, path, _ADVICE):
         npu = data.get("npu")
-        arena = _text(npu.get("arena_memory", "ram")) if npu else "ram"
+        arena = _text((npu or data).get("arena_memory", "ram"))
         if arena not in ("ram", *(region["name"] for region in data["reserved"])):
-            raise ValueError(f"arena_memory '{arena}' of its npu is none of its regions")
+            raise ValueError(f"arena_memory '{arena}' is none of its regions")
         emulator = data.get("emulator")
         return Board(
             name=_text(data["name"]),
@@ -134,4 +136,8 @@ def read_board(path: Path) -> Board:
             npu=_text(npu["accelerator"]) if npu else None,
             arena_memory=arena,
             uf2_family=_positive(data["uf2_family"]) if data.get("uf2_family") else None,
+            flash_settings={
+                _text(name): (int(address), int(mask), int(value))
+                for name, (address, mask, value) in dict(data.get("flash_settings", {})).items()
+            },
         )

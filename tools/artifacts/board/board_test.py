@@ -22,7 +22,7 @@ def test_where_an_npu_works(tmp_path: Path) -> None:
     assert read_board(write_board(tmp_path)).arena.name == "ram"
     npu = {"accelerator": "ethos-u65-256", "arena_memory": "dram"}
     assert read_board(write_board(tmp_path, npu=npu, reserved=[dram])).arena.origin == 0x60000000
-    with pytest.raises(UserError, match="arena_memory 'dram' of its npu is none of its regions"):
+    with pytest.raises(UserError, match="arena_memory 'dram' is none of its regions"):
         read_board(write_board(tmp_path, npu=npu))
 
 

@@ -33,7 +33,7 @@ class SizeReport:
         example, application, board, strings, alignment.
       ram: parts are arena method, arena planned, arena temp, NPU scratch (the part of the latter that the NPU
         works in), stack, data, alignment.
-      arena: the memory of the NPU's tensors, with the parts of `ram` that lie there; None where that is the RAM.
+      arena: the memory of tensors, with the parts of `ram` that lie there; None where that is the RAM.
     """
 
     image: str
@@ -47,7 +47,7 @@ class SizeReport:
     @property
     def memories(self) -> dict[str, Memory]:
         """The memories by the names that people know them by."""
-        return {"flash": self.flash, "RAM": self.ram} | ({"NPU RAM": self.arena} if self.arena else {})
+        return {"flash": self.flash, "RAM": self.ram} | ({"arena RAM": self.arena} if self.arena else {})
 
 
 def size_report_json(report: SizeReport) -> str:

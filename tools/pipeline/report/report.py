@@ -14,7 +14,7 @@ _BAR = 24
 _ADVICE = {
     "flash": "Use a smaller model, --//firmware:console=off, or a board with more flash.",
     "RAM": "Use a smaller model or input, a lower stack_size of the board, or a board with more RAM.",
-    "NPU RAM": "Use a smaller model or input, or another arena_memory of the board's ethos_u().",
+    "arena RAM": "Use a smaller model or input, or another arena_memory of the image or of the board's ethos_u().",
 }
 
 
