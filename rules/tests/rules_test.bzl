@@ -493,6 +493,7 @@ def rules_test_suite(name):
         _engine_test(name = "engine_%s_test" % engine_name, engine = engine, target_under_test = ":engine_" + engine_name)
     for firmware_name, models in {
         "firmware_of_none": [],
+        "several_in_dtcm": ["arena_memory = \"dtcm\": board mps2_an386 has no memory for arenas besides ram"],
         "firmware_of_two_alike": ["//models/sine", ":sine_again"],
     }.items():
         torch_firmware(
@@ -505,6 +506,7 @@ def rules_test_suite(name):
     for firmware_name, attributes in {
         "several_loaded": {"engine": "loaded"},
         "several_with_backends": {"backends": ["//firmware/ethos_u:backend"]},
+        "several_in_dtcm": {"arena_memory": "dtcm"},
     }.items():
         torch_firmware(
             name = firmware_name,
