@@ -41,13 +41,13 @@ def archive_header(package: str, archives: Sequence[str]) -> str:
     ]
     for identity in archives:
         lines += [f"#if defined({definition(package, identity)})"]
-        for condition, missing in _needs(identity):
+        # The first that is wrong says enough.
+        for number, (condition, missing) in enumerate(_needs(identity)):
             lines += [
-                f"#if !({condition})",
+                f"#{'elif' if number else 'if'} !({condition})",
                 f'#error "{package.upper()}_ARCHIVE is {identity}, and this is compiled {missing}; {_ADVICE}"',
-                "#endif",
             ]
-        lines += ["#endif"]
+        lines += ["#endif", "#endif"]
     return "\n".join([*lines, "", "#endif", ""])
 
 
