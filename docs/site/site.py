@@ -68,6 +68,8 @@ NAVIGATION = {
 # Tables have many columns, and a wide window has room for them.
 _STYLE = """\
 table.docutils { font-size: 80% }
+.highlight pre { font-size: 80% }
+@media (min-width: 88em) { .content { width: 53em } }
 @media (min-width: 100em) { .content { width: 62em } }
 """
 

@@ -79,18 +79,17 @@ def test_the_documents_need_no_network() -> None:
 
 def test_the_site_is_served_to_this_machine() -> None:
     with server(_PAGES) as made:
-        thread = threading.Thread(target=made.serve_forever)
-        thread.start()
+        threading.Thread(target=made.serve_forever, daemon=True).start()
         assert made.server_address[0] == "127.0.0.1"
-        address = f"http://127.0.0.1:{made.server_port}/"
-        with urlopen(address) as answer:
-            assert b"Torch Fusion" in answer.read()
-        with pytest.raises(HTTPError):
-            urlopen(f"{address}../site.py")
+        for page in ("", "index.html", "docs/rules.html?highlight=x"):
+            with urlopen(made.url + page) as answer:
+                assert b"Torch Fusion" in answer.read()
+                assert "default-src 'self'" in answer.headers["Content-Security-Policy"]
+        for path in ("../site.py", "%2e%2e/site.py"):
+            with pytest.raises(HTTPError):
+                urlopen(made.url + path)
         with pytest.raises(UserError, match="cannot be served on port"):
             server(_PAGES, made.server_port)
-        made.shutdown()
-        thread.join()
 
 
 def test_a_folder_without_a_site(tmp_path: Path) -> None:
