@@ -526,9 +526,9 @@ def _is_int8_difference(node: Node) -> bool:
 
 
 def _is_int8(node: Node, reader: Node) -> bool:
-    """Whether a tensor is int8 whatever a reader of it is."""
+    """Whether a tensor is int8 whatever a reader of it is; inputs and states may yet stay in floating point."""
     annotation = node.meta.get(Q_ANNOTATION_KEY)
-    if annotation is not None and annotation.output_qspec is not None:
+    if node.op != "placeholder" and annotation is not None and annotation.output_qspec is not None:
         return True
     others = [user.meta.get(Q_ANNOTATION_KEY) for user in node.users if user is not reader]
     if any(other is not None and other.input_qspec_map.get(node) is not None for other in others):

@@ -475,6 +475,14 @@ return h
         25,
         options=_PACKED,
     ),
+    "a difference of a state, in floating point": _Network(
+        "self.mean.mul_(0.9).add_(0.1 * x)\nreturn self.linear(x - self.mean)",
+        "torch.randn(1, 8)",
+        "self.linear = nn.Linear(8, 4)\nself.register_buffer('mean', torch.zeros(1, 8))",
+        {"aten::sub": 1, "cortex_m::quantized_add": 0, "cortex_m::quantize_per_tensor": 1},
+        25,
+        options=_PACKED,
+    ),
     "an input read in both forms": _Network(
         "return self.linear(torch.cat([x.amax(-1), x.std(-1)], 1))",
         "torch.randn(1, 3, 8)",
