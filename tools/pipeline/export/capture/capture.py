@@ -68,6 +68,10 @@ def capture(model: torch.nn.Module, inputs: tuple[torch.Tensor, ...], dynamic_sh
       dynamic_shapes: which sizes of the inputs vary, as torch.export takes it.
     """
     do_once()
+    # Kernels, and ExecuTorch's passes, expect weights in the default order; a transposed weight may be returned, too.
+    for tensor in (*model.parameters(), *model.buffers()):
+        if tensor.layout == torch.strided and not tensor.is_contiguous():
+            tensor.data = tensor.data.contiguous()
     with torch.no_grad(), _functions_compiled(), _distributions_unchecked(), _masks_unread():
         captured = torch.export.export(model, inputs, dynamic_shapes=dynamic_shapes, strict=False)
     return CAPTURE.run(captured)

@@ -1134,5 +1134,5 @@ return self.head(self.keys[:, :, 0].reshape(1, 6))
     }.values(),
 )  # fmt: skip
 def test_values_of_inputs_that_decide_are_exact(tmp_path: Path, init: str, forward: str) -> None:
-    result = _export(tmp_path, model_source(forward, "(torch.randn(1, 12),)", init) + _CALIBRATED)
+    result = _export(tmp_path, model_source(forward, "(torch.randn(1, 12),)", init) + _CALIBRATED, "float32")
     assert _worst(result) > 25
