@@ -205,7 +205,7 @@ def _rule(info: Message) -> str:
 def _provider(info: Message) -> str:
     rows = [(f"`{field.text(1)}`", _cell(field.text(2))) for field in info.messages(3)]
     table = markdown_table(("field", "what it is"), rows)
-    return "\n".join([f"#### `{info.text(1)}`\n", _paragraphs(info.text(2)), table])
+    return "\n".join([f"### `{info.text(1)}`\n", _paragraphs(info.text(2)), table])
 
 
 def _flat(text: str) -> str:

@@ -104,7 +104,7 @@ Other regions are reserved, for `ethos_u()` if it names them, or only documented
 def board(name, core, npu = None, **kwargs):
     """Defines a board, its platform, `<name>.platform`, whose parent is the core's, and `<name>.npu`.
 
-    `<name>.proofs` are the reports of real boards in the folder `proofs`.
+    `<name>.proofs` are the reports of real boards in the folder `proofs`, `<name>.document` the folder's README.md.
 
     Args:
       name: the board's name.
@@ -126,11 +126,12 @@ def board(name, core, npu = None, **kwargs):
         memory = kwargs.get("memory"),
         visibility = ["//visibility:public"],
     )
-    native.filegroup(
-        name = name + ".proofs",
-        srcs = native.glob(["proofs/*.json"], allow_empty = True),
-        visibility = ["//visibility:public"],
-    )
+    for part, files in {"document": "README.md", "proofs": "proofs/*.json"}.items():
+        native.filegroup(
+            name = name + "." + part,
+            srcs = native.glob([files], allow_empty = True),
+            visibility = ["//visibility:public"],
+        )
     board_rule(
         name = name,
         core = core,

@@ -1,13 +1,32 @@
 """The `firmware_test` macro: an image on emulated and simulated boards, compared with PyTorch."""
 
+load("@bazel_skylib//rules:common_settings.bzl", "BuildSettingInfo")
 load("//rules/private:emulator.bzl", "EMULATOR_ATTRS", "emulator_arguments", "environment_arguments")
+load(":firmware_flash.bzl", "flash_arguments")
 load(":firmware_image.bzl", "firmware_image")
 load(":launcher.bzl", "create_launcher")
 load(":providers.bzl", "FirmwareInfo")
 
+def _probes_of(ctx, board):
+    """Returns what --//firmware:probes has for a board, as arguments of //tools/commands/on_board."""
+    arguments = []
+    if not ctx.attr.on_board:
+        return arguments
+    for entry in ctx.attr._probes[BuildSettingInfo].value:
+        name, _, probe = entry.partition("=")
+        if not name or not probe.partition("@")[0]:
+            fail("--//firmware:probes: \"%s\" is no BOARD=PROBE or BOARD=PROBE@PORT, such as nucleo_wb55rg=066DFF49" % entry)
+        if name == board.name:
+            arguments += ["--probe", probe]
+    return arguments
+
 def _firmware_test_impl(ctx):
-    board = ctx.attr.firmware[FirmwareInfo].board
-    if board.emulated:
+    firmware = ctx.attr.firmware[FirmwareInfo]
+    board = firmware.board
+    probes = _probes_of(ctx, board)
+    if probes:
+        tool, arguments = ctx.attr.on_board, environment_arguments(ctx) + probes + flash_arguments(firmware)
+    elif board.emulated:
         tool, arguments = ctx.attr._emulate, emulator_arguments(ctx)
     elif board.simulated:
         tool, arguments = ctx.attr._simulate, environment_arguments(ctx)
@@ -20,15 +39,21 @@ def _firmware_test_impl(ctx):
         arguments += ["--min-accuracy", ctx.attr.min_accuracy]
     if ctx.attr.max_accuracy_drop:
         arguments += ["--max-accuracy-drop", ctx.attr.max_accuracy_drop]
-    return [create_launcher(ctx, tool, arguments, [])]
+    launcher = create_launcher(ctx, tool, arguments, [])
+
+    # A board is on this machine, and its result is not of files alone.
+    return [launcher, testing.ExecutionInfo({"local": "", "no-cache": "", "external": ""})] if probes else [launcher]
 
 firmware_image_test = rule(
     implementation = _firmware_test_impl,
     doc = """Runs one image and compares its outputs with the eager module's: in QEMU on all golden inputs, or, on a board
-that //boardsim simulates, the very image that gets flashed on some of them; accuracies are then those of the samples.""",
+that //boardsim simulates, the very image that gets flashed on some of them; accuracies are then those of the samples.
+With --//firmware:environment=board the boards that --//firmware:probes names run it themselves.""",
     attrs = EMULATOR_ATTRS | {
         "atol": attr.string(default = "1e-5", doc = "Absolute tolerance of an output element."),
         "rtol": attr.string(default = "1e-5", doc = "Relative tolerance of an output element."),
+        "on_board": attr.label(executable = True, cfg = "exec", doc = "What runs the image on a real board, where --//firmware:environment=board."),
+        "_probes": attr.label(default = "//firmware:probes"),
         "_simulate": attr.label(default = "//boardsim:simulate", executable = True, cfg = "exec"),
         "min_accuracy": attr.string(doc = "Least share of evaluation samples classified right, 0 to 1; needs a model with evaluation_set()."),
         "max_accuracy_drop": attr.string(doc = "The largest permitted loss of accuracy of a quantized program against the floating-point module, 0 to 1."),
@@ -42,6 +67,8 @@ def firmware_test(name, model = None, boards = [], nightly_boards = [], models =
     Creates `<name>_<board>` per board, from the image `<name>_<board>.image`, and the suite `<name>`. A crash, a hang, a
     wrong output, an arena that isn't used to the planned byte or a missing PASS fails the test, with the console shown.
     On a simulated board a mistake that the hardware notices fails it, too, such as a clock that is set up in the wrong order.
+    With `--@torch_fusion//firmware:environment=board` and `--@torch_fusion//firmware:probes=BOARD=PROBE` the tests of that
+    board program it, run on it, one at a time for each probe, and compare more samples.
 
     Args:
       name: name of the test suite.
@@ -77,7 +104,18 @@ def firmware_test(name, model = None, boards = [], nightly_boards = [], models =
             tags = ["manual"],
             **(({"models": models} if models else {"model": model}) | ({"srcs": srcs} if srcs else {}))
         )
-        firmware_image_test(name = test, firmware = test + ".image", size = size, tags = test_tags, **kwargs)
+        firmware_image_test(
+            name = test,
+            size = size,
+            firmware = test + ".image",
+            # Only then is pyOCD fetched.
+            on_board = select({
+                Label("//firmware:on_boards"): Label("//tools/commands/on_board"),
+                "//conditions:default": None,
+            }),
+            tags = test_tags,
+            **kwargs
+        )
         tests[suite].append(test)
     native.test_suite(name = name, tags = tags, tests = tests[""])
     if nightly_boards:

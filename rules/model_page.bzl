@@ -14,7 +14,12 @@ def _model_page_impl(ctx):
         folder = "%s.data/%s" % (ctx.label.name, firmware.name)
         files = [firmware.report_json, firmware.board.description, describe_graph(ctx, firmware, folder)]
         profile = [profile_image(ctx, profiled[FirmwareInfo], folder)] if firmware.board.emulated and not firmware.board.npu else []
-        optional = [[firmware.program.report] if firmware.program.report else [], profile]
+        program = firmware.program
+        optional = [
+            [program.report] if program.report else [],
+            profile,
+            [program.npu_report] if program.npu_report else [],
+        ]
         arguments.add("--image")
         arguments.add_all(files + [file[0] if file else "" for file in optional])
         inputs += files + [file for found in optional for file in found]

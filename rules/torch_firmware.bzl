@@ -6,12 +6,12 @@ load(":firmware_image.bzl", "firmware_image")
 def torch_firmware(name, tags = [], visibility = None, **kwargs):
     """Makes an image, and commands on it.
 
-    Besides the image, `<name>`, there are these targets for `bazel run`: `<name>.copy -- FOLDER` copies it with its map
-    and reports to a folder, `<name>.flash` programs a board, `<name>.gdb` debugs on one. On a board, in the emulator or
-    on the simulator, `<name>.monitor` shows the console, `<name>.infer` runs the program on your inputs, and
-    `<name>.plot` plots its outputs. `<name>.simulate` runs it on the board simulator. `<name>.verify -- IMAGE` checks
-    whether a file has the bytes that this tree builds, and `<name>.prove` runs an image with one model on a board,
-    compares it with PyTorch and writes a report.
+    Besides the image, `<name>`, there are these targets for `bazel run`: `<name>.copy -- FOLDER` copies it with its
+    map and reports to a folder, `<name>.flash` programs a board, `<name>.gdb` debugs on one. On a board, in the
+    emulator or on the simulator, `<name>.monitor` shows the console, `<name>.infer` runs the program on your
+    inputs, and `<name>.plot` plots its outputs, `<name>.live` in a window of the browser. `<name>.simulate` runs it
+    on the board simulator. `<name>.verify -- IMAGE` checks whether a file has the bytes that this tree builds, and
+    `<name>.prove` runs an image with one model on a board, compares it with PyTorch and writes a report.
 
     Args:
       name: the image.

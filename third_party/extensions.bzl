@@ -24,13 +24,15 @@ PYPI_SETS = {
     "networks": ["tools", "torch", "export"],
     "trained": ["tools", "torch", "export"],
     "board": ["tools"],
+    "docs": ["tools"],
     "test": ["tools"],
 }
 
 # Nothing here needs these parts of the packages. They are a fifth of torch's size: files to build C++ against it, and
 # programs. Importing it looks for torch_shm_manager. And a quarter of the packages for exports: programs and static
-# libraries of tosa-tools, and GPU kernels.
+# libraries of tosa-tools, and GPU kernels. And other languages than the documents' own.
 _EXCLUDE = {
+    "docs": ["babel/locale-data/[!er]*", "sphinx/locale/[a-z]*/LC_MESSAGES"],
     "torch": [
         "torch/bin/[!t]*",
         "torch/bin/test*",

@@ -20,12 +20,14 @@ import math
 import statistics
 import sys
 import tempfile
+import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy
+from tqdm import tqdm
 
 from conformance.networks import networks
 from tools.artifacts.board.board import read_board
@@ -208,8 +210,10 @@ def _print_table(names: Sequence[str], board: str, results: Results) -> bool:
     print(f"| network | float32 | int8 | default | {' | '.join(_COLUMNS)} |")
     print("| --- |" + " ---: |" * (3 + len(_COLUMNS)))
     rows, has_problem = [], False
-    for index, name in enumerate(names, 1):
-        print(f"{board}: {index} of {len(names)}: {name}", file=sys.stderr, flush=True)
+    begin = time.monotonic()
+    for index, name in enumerate(names):
+        progress = tqdm.format_meter(index, len(names), time.monotonic() - begin, ncols=0, unit="network")
+        print(f"{board}: {name}: {progress}", file=sys.stderr, flush=True)
         found = results.all_forms(name, board)
         for form, outcome in zip(FORMS, found.all, strict=True):
             if outcome.problem is not None:

@@ -11,8 +11,9 @@ _COMMANDS = {
     "copy": (Label("//tools/commands/copy"), ["files"]),
     "gdb": (Label("//tools/commands/gdb"), ["algorithm"]),
     "infer": (Label("//tools/commands/infer"), ["qemu"]),
+    "live": (Label("//tools/commands/plot:live"), ["qemu", "report"]),
     "monitor": (Label("//tools/commands/monitor"), ["addr2line", "qemu"]),
-    "plot": (Label("//tools/commands/plot"), ["qemu"]),
+    "plot": (Label("//tools/commands/plot"), ["qemu", "report"]),
     "simulate": (Label("//boardsim:simulate"), []),
     "verify": (Label("//tools/commands/verify"), ["files"]),
 }

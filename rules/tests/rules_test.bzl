@@ -29,6 +29,16 @@ _refusal_on_cortex_m4_test = analysistest.make(
     expect_failure = True,
 )
 
+_refusal_on_probes_test = analysistest.make(
+    _refusal_test_impl,
+    attrs = {"messages": attr.string_list()},
+    config_settings = {
+        str(Label("//firmware:environment")): "board",
+        str(Label("//firmware:probes")): ["nucleo_wb55rg"],
+    },
+    expect_failure = True,
+)
+
 def _command_test_impl(ctx):
     env = analysistest.begin(ctx)
     asserts.true(env, analysistest.target_under_test(env)[DefaultInfo].files_to_run.executable != None, "nothing to run")
@@ -603,11 +613,17 @@ def rules_test_suite(name):
         _refusal_test(name = target + "_test", messages = messages, target_under_test = target)
     for target, messages in refusals_on_cortex_m4.items():
         _refusal_on_cortex_m4_test(name = target + "_test", messages = messages, target_under_test = target)
+    _refusal_on_probes_test(
+        name = "probe_without_board_test",
+        messages = ["//firmware:probes: \"nucleo_wb55rg\" is no BOARD=PROBE or BOARD=PROBE@PORT"],
+        target_under_test = "//models/softmax:softmax_test_nucleo_wb55rg",
+    )
     native.test_suite(
         name = name,
         tests = _npu_device_tests() + [
             ":board_test",
             ":no_board_test",
+            ":probe_without_board_test",
             ":npu_error_test",
             ":float_abi_test",
             ":copy_for_tests_test",

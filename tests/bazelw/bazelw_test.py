@@ -339,3 +339,41 @@ def test_a_second_bazelw_waits_for_the_first_and_finds_its_work_done(machine: Pa
         result = bazelw(machine, "build")
     assert "waiting for another bazelw" in result.stderr
     assert result.stdout == "started\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "completed"),
+    [
+        ("./bazelw ru", ["run"]),
+        ("./bazelw run //fir", ["//firmware:", "//firmware/"]),
+        ("./bazelw run //firmware/bo", ["//firmware/boards:"]),
+        ("./bazelw run //no", []),
+        # A word begins behind a colon.
+        ("./bazelw run //firmware:fl", ["flash", "flash_all"]),
+        ("./bazelw run //firmware:x", ["x$(touch a)"]),
+    ],
+)
+def test_labels_are_completed(tmp_path: Path, line: str, completed: list[str]) -> None:
+    (tmp_path / "firmware/boards").mkdir(parents=True)
+    (tmp_path / "notes").mkdir()
+    for package in ("firmware", "firmware/boards"):
+        (tmp_path / package / "BUILD.bazel").touch()
+    bazelw = tmp_path / "bazelw"
+    bazelw.write_text(
+        """#!/bin/sh
+[ "$4" = //firmware:all ] && printf '//firmware:%s\\n' flash flash_all emulate 'x$(touch a)'
+"""
+    )
+    bazelw.chmod(0o755)
+    script = """
+source "$1"
+COMP_LINE=$2 COMP_POINT=${#2}
+words=($2)
+COMP_CWORD=$((${#words[@]} - 1))
+_bazelw ./bazelw
+printf '%s\\n' "${COMPREPLY[@]}"
+"""
+    command = ["bash", "-c", script, "bash", str(Path(os.environ["COMPLETION"]).absolute()), line]
+    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert [name for name in result.stdout.splitlines() if name] == completed
+    assert not (tmp_path / "a").exists()

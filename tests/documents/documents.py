@@ -1,4 +1,5 @@
-"""Finds names in documents that the tree does not have: files, folders, labels, and headings that links point to.
+"""Finds names in documents that the tree does not have: files, folders, labels, headings that links point to, and
+options of its commands.
 
 A name counts if its first folder is one of the repository's: `kernels/util` and `//models/sine` do; `model.pte`, and
 `//:blink` of a reader's workspace don't. `*` and `<name>` stand for anything. A name with a part that begins with `my_`
@@ -11,7 +12,7 @@ import argparse
 import posixpath
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
@@ -21,6 +22,8 @@ from tools.quiet.tool import run_tool
 
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
 _HEADING = re.compile(r"^#+ +(.+?) *$", re.MULTILINE)
+_COMMAND = re.compile(r"bazelw run (?!//third_party)\S*//?\S+(?: --\S+)* -- ([^#`\n]*)")
+_OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
 _FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 
 
@@ -32,16 +35,19 @@ class Tree:
         files: paths from the root.
         folders: those that hold them, the root as ".".
         targets: labels, without the repository.
+        options: of the tree's commands.
     """
 
     files: frozenset[str]
     folders: frozenset[str]
     targets: frozenset[str]
+    options: frozenset[str]
 
     @classmethod
-    def of(cls, files: Sequence[str], targets: Sequence[str]) -> Tree:
+    def of(cls, files: Sequence[str], targets: Sequence[str], sources: Iterable[str]) -> Tree:
         folders = {str(folder) for file in files for folder in PurePosixPath(file).parents}
-        return cls(frozenset(files), frozenset(folders), frozenset(targets))
+        options = {option for source in sources for option in re.findall(r'"(--[a-z][a-z-]*)"', source)}
+        return cls(frozenset(files), frozenset(folders), frozenset(targets), frozenset(options))
 
     @property
     def tops(self) -> list[str]:
@@ -92,6 +98,8 @@ def missing(document: str, texts: dict[str, str], tree: Tree) -> Iterator[str]:
         if not tree.has_path(file) or anchor and file in texts and anchor not in anchors(texts[file]):
             yield target
 
+    for arguments in _COMMAND.findall(text):
+        yield from (option for option in _OPTION.findall(arguments) if option not in tree.options)
     text = _LINK.sub("]", text)
     tops = "|".join(map(re.escape, tree.tops))
     for path in re.findall(rf"(?<![\w@/.:*<>$-])(?:\./)?((?:{tops})/[\w./*<>+-]*[\w*>])", text):
@@ -118,7 +126,8 @@ def _read(path: Path) -> str:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    tree = Tree.of(arguments.files, _read(arguments.targets).split())
+    sources = (_read(arguments.root / file) for file in arguments.files if file.endswith(".py"))
+    tree = Tree.of(arguments.files, _read(arguments.targets).split(), sources)
     texts = {file: _read(arguments.root / file) for file in arguments.files if file.endswith(".md")}
     found = [f"{document}: {name}" for document in texts for name in missing(document, texts, tree)]
     for line in found:

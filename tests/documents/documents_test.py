@@ -4,15 +4,17 @@ import pytest
 
 from tests.documents.documents import main
 
-_FILES = ("README.md", "docs/build.md", "docs/images/a.png", "kernels/add.cpp", "kernels/old/1.pte", "tools/defs.bzl")
+_FILES = ("README.md", "docs/build.md", "docs/images/a.png", "kernels/add.cpp", "kernels/old/1.pte")
+_FILES += ("tools/defs.bzl", "tools/flash.py")
 _TARGETS = ("//kernels:kernels", "//kernels:add_test", "//tools:flash")
+_FLASH = 'parser.add_argument("--fast")\n'
 _BUILD = "# The build\n\n## What `x` fetches\n\n```sh\n# no heading\n```\n"
 
 
 def run(folder: Path, text: str) -> int:
     for name in _FILES:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text({"README.md": text, "docs/build.md": _BUILD}.get(name, ""))
+        (folder / name).write_text({"README.md": text, "docs/build.md": _BUILD, "tools/flash.py": _FLASH}.get(name, ""))
     targets = folder / "targets"
     targets.write_text("\n".join(_TARGETS))
     return main(["--root", str(folder), "--targets", str(targets), *_FILES])
@@ -31,6 +33,7 @@ def run(folder: Path, text: str) -> int:
         ("    ./bazelw test //kernels/new/...", "//kernels/new/..."),
         ("    ./bazelw test //docs:all //tools:all --//tools:sleep=on", "//tools:sleep"),
         ("`//docs/images:b` and `//docs/images`", "//docs/images:b"),
+        ("    ./bazelw run //tools:flash -- --fast --slow 3 # --never", "--slow"),
         ('`load("@torch_fusion//tools:rules.bzl", "x")`', "@torch_fusion//tools:rules.bzl"),
     ],
 )
@@ -45,6 +48,7 @@ def test_what_is_not_there_is_named(tmp_path: Path, capsys: pytest.CaptureFixtur
         "# Top\n[a](docs/build.md), [b](docs/build.md#what-x-fetches), [c](#top), [d](https://example.org/docs/x)",
         "`kernels/add.cpp`, `./kernels/old/`, `kernels/old/<number>.pte`, `kernels/*.cpp`, ends in kernels/add.cpp.",
         "`//kernels`, `//kernels/...`, `//kernels:add_test`, `//tools:flash`, `//docs/images:a.png`, `//...`",
+        "    ./bazelw run //tools:flash --//tools:flash=1 -- --fast x # or --slow",
         # These are names of others, and of the reader.
         "`program.pte`, `//:blink`, `//blink:x`, `@rules_cc//tools:x`, `kernels/my_x.cpp`, `//kernels/my_x:x`",
         "`https://example.org/kernels/x.cpp` and `/home/me/kernels/x.cpp`",

@@ -18,8 +18,10 @@ _COMMANDS = (
     "gdb",
     "infer",
     "monitor",
+    "netron",
     "new_board",
     "new_model",
+    "on_board",
     "plot",
     "profile",
     "prove",
@@ -28,6 +30,7 @@ _COMMANDS = (
 _MODULES = [f"tools.commands.{command}" for command in _COMMANDS] + [
     "boardsim",
     "docs.rules_page",
+    "docs.site.serve",
     "runtime.fuzz",
     "third_party.python.update_lock",
     "tools.artifacts.board.table",

@@ -21,6 +21,7 @@ from tools.verify.run_pte.run_pte import Runners
 _MISTAKES = {
     "boardsim.boardsim": "--board BAD --elf BAD",
     "docs.rules_page": "BAD --output page.md",
+    "docs.site.serve": "BAD",
     "runtime.fuzz.__main__": "--replay BAD",
     "third_party.python.update_lock": "--directory BAD",
     "tools.artifacts.board.table": "BAD --brief README.md",
@@ -30,9 +31,11 @@ _MISTAKES = {
     "tools.commands.gdb.gdb": "--elf BAD --board BAD --simulate",
     "tools.commands.infer.infer": "--elf BAD --board BAD --simulate --dataset BAD",
     "tools.commands.monitor.monitor": "--elf BAD --board BAD --simulate",
+    "tools.commands.netron.netron": "BAD",
     "tools.commands.new_board.new_board": "--name my_board --core cortex-m4 --clock-hz 1 --flash-length 1M "
     "--ram-length 8K --output BAD",
     "tools.commands.new_model.new_model": "BAD --checkout BAD --output x",
+    "tools.commands.on_board.on_board": "--elf BAD --hex BAD --board BAD --golden BAD --probe simulated",
     "tools.commands.packages.audit": "--lock BAD --npm {}",
     "tools.commands.packages.packages": "--lock BAD --npm {}",
     "tools.commands.plot.plot": "--elf BAD --board BAD --simulate",

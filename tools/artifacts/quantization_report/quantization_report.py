@@ -63,11 +63,21 @@ class Layer:
 
 @dataclass(frozen=True)
 class Accuracy:
-    """Shares of an evaluation set's samples whose largest output is at the label's index."""
+    """Shares of an evaluation set's samples whose largest output is at the label's index.
+
+    Attributes:
+      samples: how many there are.
+      float32, int8: the shares in floating point, and quantized.
+      classes: the names of `labels()`, or indices; empty where they are too many to be told apart.
+      float32_confusion, int8_confusion: counts of samples by label and, in it, by the index of the largest output.
+    """
 
     samples: int
     float32: float
     int8: float
+    classes: tuple[str, ...] = ()
+    float32_confusion: tuple[tuple[int, ...], ...] = ()
+    int8_confusion: tuple[tuple[int, ...], ...] = ()
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,10 @@ _LAYERS = (
 )
 
 
-@pytest.mark.parametrize("accuracy", [None, Accuracy(360, 0.975, 0.9722)])
+_CLASSES = (("no", "yes"), ((1, 0), (0, 2)), ((1, 0), (1, 1)))
+
+
+@pytest.mark.parametrize("accuracy", [None, Accuracy(360, 0.975, 0.9722), Accuracy(3, 1.0, 0.67, *_CLASSES)])
 def test_what_is_written_is_read(tmp_path: Path, accuracy: Accuracy | None) -> None:
     report = QuantizationReport("net", "cortex-m4", 8, _LAYERS, accuracy)
     path = tmp_path / "net.json"

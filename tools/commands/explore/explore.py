@@ -132,7 +132,7 @@ def _image(built: Built | None) -> Image | str:
     if not built.files:
         return built.reason or "it was not built"
     files = {_kind(file): path_of(file) for file in built.files}
-    return read_image([files.get(name, "") for name in ("report", "board", "graph", "quantization", "profile")])
+    return read_image([files.get(name, "") for name in ("report", "board", "graph", "quantization", "profile", "npu")])
 
 
 def _kind(file: str) -> str:

@@ -20,7 +20,7 @@ from cobs import cobs
 
 from tools.commands.console.channel import Channel
 from tools.quiet.console import UserError
-from tools.verify.environment.hosted import error_name
+from tools.verify.environment.hosted import error_name, more_about
 
 _VERSION = 1
 _ANSWER = 0x80
@@ -193,7 +193,8 @@ class Client:
         self._expect(len(result) >= 8, "the answer to an execution is too short")
         error, ticks = struct.unpack_from("<II", result)
         if error:
-            raise UserError(f"{device.name} could not execute: {error_name(error)}")
+            name = error_name(error)
+            raise UserError(f"{device.name} could not execute: {name}{more_about(name)}")
         data = bytearray(result[8:])
         while len(data) < total:
             offset = len(data)

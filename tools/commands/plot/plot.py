@@ -2,8 +2,9 @@
 simulator.
 
 A program with one number as input is run over a range of it; others on the samples of --dataset. For the model `sine`,
-sin(x) is drawn beside the outputs. --window draws in a window of the browser, with the time of each inference. --save
-writes the finished plot as a picture, --record inputs and outputs as a data set, which --dataset and .infer take again.
+sin(x) is drawn beside the outputs. --window, which is what .live does, draws in a window of the browser: the input, the
+outputs, the time of each inference, and the memory that the image takes. --save writes the finished plot as a picture,
+--record inputs and outputs as a data set, which --dataset and .infer take again.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tools.artifacts.board.board import read_board
+from tools.artifacts.size_report.size_report import read_size_report
 from tools.commands.console.options import add_arguments, add_model, open_channel
 from tools.commands.infer.infer import fit, load_samples
 from tools.commands.infer.protocol import Client, Device
@@ -31,6 +33,7 @@ from tools.quiet.files import replacing
 from tools.quiet.tool import run_tool
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 # Curves that a plot shows at most, and points between two updates of the terminal.
@@ -51,6 +54,8 @@ class Curves:
         outputs: the first output's elements for each point.
         milliseconds: the time of each point on the device.
         reference: name and values of the expected output; None if it is unknown.
+        inputs: the inputs of the last point.
+        memory: the bytes that the image takes.
     """
 
     title: str
@@ -59,6 +64,8 @@ class Curves:
     outputs: list[np.ndarray] = field(default_factory=list)
     milliseconds: list[float] = field(default_factory=list)
     reference: tuple[str, np.ndarray] | None = None
+    inputs: Sequence[np.ndarray] = ()
+    memory: str = ""
 
     def lines(self) -> Iterator[tuple[str, list[float]]]:
         """Yields name and values of each curve of outputs."""
@@ -93,30 +100,42 @@ def text_plot(curves: Curves, width: int, height: int) -> str:
     return f"{figure.build()}{note}"
 
 
-def _figure(curves: Curves, with_times: bool = False) -> Figure:
-    """Returns the plot as matplotlib has it; with_times: above a plot of the time of each point."""
+def _draw_input(axes: Axes, values: np.ndarray) -> None:
+    """Draws an input: a picture if its last two dimensions are those of one, else its elements in order."""
+    if values.ndim > 1 and min(values.shape[-2:]) > 1:
+        axes.imshow(values.reshape(-1, values.shape[-1]).astype(np.float64), cmap="cividis")
+    else:
+        axes.plot(values.reshape(-1).astype(np.float64), linewidth=1.2, marker="." if values.size < 50 else "")
+    axes.set_title(f"input {values.dtype} {'×'.join(map(str, values.shape))}", fontsize="medium")
+
+
+def _figure(curves: Curves, live: bool = False) -> Figure:
+    """Returns the plot as matplotlib has it; live: below the inputs of the last point, above the time of each point."""
     import matplotlib
     from matplotlib.figure import Figure
 
     # The same curves give the same bytes.
     matplotlib.rcParams["svg.hashsalt"] = "torch_fusion"
-    figure = Figure(figsize=(7, 4), dpi=120)
-    axes, *below = figure.subplots(1 + with_times, sharex=True, squeeze=False, height_ratios=[4, 1][: 1 + with_times])[
-        :, 0
-    ]
-    for times in below:
+    figure = Figure(figsize=(10, 6.5) if live else (7, 4), dpi=120, layout="constrained" if live else "tight")
+    if live:
+        rows = figure.subfigures(2, height_ratios=[1, 2])
+        for place, values in zip(rows[0].subplots(1, len(curves.inputs), squeeze=False)[0], curves.inputs, strict=True):
+            _draw_input(place, values)
+        figure.suptitle(f"{curves.title}\n{curves.memory}".strip(), fontsize="medium")
+        axes, times = rows[1].subplots(2, sharex=True, height_ratios=[3, 1])
         times.plot(curves.x, curves.milliseconds, linewidth=1.2)
-        times.set(ylabel="ms", ylim=(0, None))
+        times.set(ylabel="ms", ylim=(0, None), xlabel=curves.label)
+    else:
+        axes = figure.subplots()
+        axes.set(title=curves.title, xlabel=curves.label)
     if curves.reference:
         name, values = curves.reference
         axes.plot(curves.x, values[: len(curves.x)], label=name, color="0.6", linewidth=3)
     for name, values in curves.lines():
         axes.plot(curves.x, values, label=name, linewidth=1.2)
-    axes.set_title(curves.title)
-    (below or [axes])[-1].set_xlabel(curves.label)
     axes.grid(alpha=0.3)
-    axes.legend()
-    figure.tight_layout()
+    # Beside the curves, which change places while they grow.
+    axes.legend(**({"loc": "center left", "bbox_to_anchor": (1, 0.5)} if live else {}))
     return figure
 
 
@@ -138,7 +157,7 @@ def save_plot(curves: Curves, path: Path) -> None:
 def svg_plot(curves: Curves) -> bytes:
     """Returns the plot as SVG."""
     with io.BytesIO() as file:
-        _figure(curves, with_times=True).savefig(file, format="svg", metadata={"Date": None})
+        _figure(curves, live=True).savefig(file, format="svg", metadata={"Date": None})
         return file.getvalue()
 
 
@@ -181,10 +200,20 @@ def save_record(path: Path, inputs: Sequence[Sequence[np.ndarray]], outputs: Seq
         np.savez(file, **arrays)
 
 
+def _memory(report: Path | None) -> str:
+    """Returns what an image takes of each memory, and of it the arenas, in bytes."""
+    if report is None:
+        return ""
+    sizes = read_size_report(report)
+    arenas = sum(count for part, count in sizes.ram.parts.items() if part.startswith("arena"))
+    taken = [f"{name} {memory.used:,} of {memory.limit:,} B" for name, memory in sizes.memories.items()]
+    return ", ".join([*taken, f"arena {arenas:,} B"])
+
+
 def run(client: Client, arguments: argparse.Namespace, where: str, window: Window | None = None) -> Curves:
     """Runs all points, drawing progress if there is a terminal or a window."""
     label, x, samples = points(client.device, arguments)
-    curves = Curves(f"{client.device.name}: {where}", label)
+    curves = Curves(f"{client.device.name}: {where}", label, memory=_memory(arguments.report))
     if label == "x" and client.device.name in _REFERENCES:
         name, function = _REFERENCES[client.device.name]
         curves.reference = (name, function(np.array(x)))
@@ -196,6 +225,7 @@ def run(client: Client, arguments: argparse.Namespace, where: str, window: Windo
         curves.outputs.append(result.outputs[0].reshape(-1).astype(np.float64))
         curves.milliseconds.append(1e3 * result.seconds)
         curves.x.append(x[i])
+        curves.inputs = inputs
         if i % _UPDATE != _UPDATE - 1:
             continue
         if window is not None:
@@ -222,6 +252,7 @@ def run(client: Client, arguments: argparse.Namespace, where: str, window: Windo
 def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="plot", description=__doc__)
     add_arguments(parser)
+    parser.add_argument("--report", type=Path, help=argparse.SUPPRESS)
     add_model(parser)
     parser.add_argument("--start", type=float, default=0.0, help="first x; default 0")
     parser.add_argument("--stop", type=float, default=2 * math.pi, help="last x; default 2 pi")

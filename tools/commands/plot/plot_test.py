@@ -93,12 +93,15 @@ def test_the_plot_grows_in_a_window(
     monkeypatch.setattr("webbrowser.open", browser.open)
     monkeypatch.setenv("DISPLAY", ":0")
     saved = tmp_path / "sine.png"
-    assert main([*_RUN, "--points", "24", "--window", "--save", str(saved)]) == 0
+    report = str(_file("IMAGE", ".report.json"))
+    assert main([*_RUN, "--points", "24", "--window", "--report", report, "--save", str(saved)]) == 0
     browser.close()
     out = capsys.readouterr().out
     assert "the plot is at http://127.0.0.1:" in out and "mean |prediction" in out and "\x1b" not in out
     assert "fetch(`picture?after=" in browser.page
-    assert all(b"<svg" in picture for picture in browser.pictures)
+    # Letters are outlines, with the text beside them.
+    for text in ("<svg", "input float32 1×1 -->", "B, arena ", "<!-- prediction -->", "<!-- ms -->"):
+        assert all(text in picture.decode() for picture in browser.pictures), text
     assert saved.read_bytes().startswith(b"\x89PNG")
 
 
@@ -140,6 +143,8 @@ def test_only_who_has_the_address_sees_the_window() -> None:
             f"{root}/": 404,
             f"{root}/picture?after=0": 404,
             Request(window.url, headers={"Host": "evil.example"}): 403,
+            Request(window.url, headers={"Origin": "http://evil.example"}): 403,
+            Request(window.url, headers={"Origin": root}): 200,
         }
         for request, status in requests.items():
             try:

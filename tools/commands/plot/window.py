@@ -1,22 +1,20 @@
-"""A window with a changing picture: a page in the browser, served on this machine only.
+"""A window with a changing picture: a page in the browser, served to this machine alone.
 
-The address has a token, so that another user of the machine finds nothing; requests for another host's name, which a
-foreign page can point at this machine (DNS rebinding), are refused.
+The picture is shown as an image, in which a browser runs nothing.
 """
 
 from __future__ import annotations
 
 import os
-import secrets
 import sys
 import threading
 import webbrowser
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from types import TracebackType
 from urllib.parse import parse_qs, urlsplit
 
-from tools.quiet.console import UserError
+from tools.quiet.local_pages import LocalServer
 
 # Asks for the next picture until the last one is there, and says so if the program is gone before.
 _PAGE = """\
@@ -24,14 +22,16 @@ _PAGE = """\
 <meta charset="utf-8">
 <title>Plot</title>
 <style>body { margin: 0; display: grid; place-items: center; min-height: 100vh; background: white }
-svg { width: 96vw; height: 94vh }</style>
-<div id="plot"></div>
+img { max-width: 96vw; height: 94vh }</style>
+<img id="plot" alt="">
 <script>
 (async () => {
   for (let number = 0, last = false; !last;) {
     try {
       const answer = await fetch(`picture?after=${number}`);
-      document.getElementById("plot").innerHTML = await answer.text();
+      const plot = document.getElementById("plot");
+      URL.revokeObjectURL(plot.src);
+      plot.src = URL.createObjectURL(await answer.blob());
       number = answer.headers.get("X-Number");
       last = answer.headers.get("X-Last") === "1";
     } catch {
@@ -78,14 +78,8 @@ class Window:
             def log_message(self, *_: object) -> None:
                 """Writes nothing: the terminal is the program's."""
 
-        try:
-            self._server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
-        except OSError as error:
-            raise UserError(f"the window's page cannot be served on port {port}: {error.strerror}") from error
-        self._server.daemon_threads = True
-        self._host = f"127.0.0.1:{self._server.server_port}"
-        self._path = f"/{secrets.token_urlsafe(16)}/"
-        self.url = f"http://{self._host}{self._path}"
+        self._server = LocalServer("the window's page", Handler, port)
+        self.url = self._server.url
 
     def __enter__(self) -> Window:
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
@@ -121,12 +115,13 @@ class Window:
         self._server.server_close()
 
     def _answer(self, request: BaseHTTPRequestHandler) -> None:
-        place = urlsplit(request.path)
-        if request.headers.get("Host") not in (self._host, self._host.replace("127.0.0.1", "localhost")):
-            request.send_error(HTTPStatus.FORBIDDEN)
-        elif place.path == self._path:
+        asked = self._server.place_of(request)
+        if asked is None:
+            return
+        place = urlsplit(asked)
+        if not place.path:
             self._send(request, "text/html; charset=utf-8", _PAGE.encode(), {})
-        elif place.path == f"{self._path}picture":
+        elif place.path == "picture":
             after = int((parse_qs(place.query).get("after") or ["0"])[0])
             with self._changed:
                 self._changed.wait_for(lambda: self._number > after)

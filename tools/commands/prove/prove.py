@@ -10,7 +10,6 @@ import hashlib
 import importlib.metadata
 import json
 import re
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import asdict, replace
@@ -26,9 +25,10 @@ from tools.artifacts.board_report.board_report import BoardReport, Item, Layer, 
 from tools.artifacts.elf_image.elf_image import ElfImage
 from tools.artifacts.golden.golden import Golden, read_golden
 from tools.artifacts.manifest.manifest import read_manifest
-from tools.commands.console.channel import Channel, MachineChannel
+from tools.commands.console.channel import MachineChannel
 from tools.commands.flash.flash import add_arguments, program_with_console, refuse_when_simulated
 from tools.commands.infer.protocol import Client
+from tools.commands.on_board.on_board import VERDICT, read_start, run_samples
 from tools.commands.profile.profile import parse
 from tools.pipeline.page.page import page_data, read_image, write_page
 from tools.quiet.console import UserError, user_path
@@ -40,8 +40,6 @@ from tools.verify.cycles.timing import timing_of
 from tools.verify.environment.comparison import compare, differences
 from tools.verify.environment.environment import spread
 
-_BANNER = "Torch Fusion: "
-_VERDICT = re.compile(r"^(PASS|FAIL.*)$", re.MULTILINE)
 _INFERENCE = re.compile(r"^execute: (\d+) (\w+),", re.MULTILINE)
 _STACK = re.compile(r"^stack: (\d+) of (\d+)$", re.MULTILINE)
 # The tolerance of firmware_test, for programs that compute in floating point.
@@ -50,61 +48,6 @@ _TOLERANCE = 1e-5
 _TOLERATED_INSTRUCTIONS = 1
 # firmware/application.h reads at most so much from the console (kMaxConsoleInput).
 _MOST_INPUT = 32768
-
-
-def read_start(channel: Channel, patience: float) -> str:
-    """Reads what an image prints from its start until it asks for input.
-
-    Args:
-        channel: the board's console.
-        patience: seconds without a byte until the image counts as stuck.
-
-    Raises:
-        UserError: it doesn't get that far.
-    """
-    text, last = "", time.monotonic()
-    while True:
-        try:
-            data = channel.read(min(0.5, patience))
-        except UserError as error:
-            raise UserError(f"the board was lost before its image asked for input: {error}") from error
-        text += data.decode("utf-8", "replace").replace("\r", "")
-        # An older image may have printed something before.
-        start = text[max(0, text.rfind(_BANNER)) :]
-        if _VERDICT.search(start) and start.endswith("> "):
-            return start
-        if data:
-            last = time.monotonic()
-        elif time.monotonic() - last > patience:
-            said = text.strip().splitlines()
-            raise UserError(
-                f"the image on {channel.name} printed nothing for {patience:g} s and doesn't ask for input; "
-                + (f"its last line is: {said[-1]}" if said else "is this port its console (--port)?")
-            )
-
-
-def run_samples(client: Client, golden: Golden) -> list[np.ndarray]:
-    """Runs the device's program on all samples; returns an array per output, as Golden.outputs_in_memory().
-
-    Raises:
-        UserError: the device stops answering.
-    """
-    inputs = golden.inputs_in_memory()
-    results = []
-    for sample in range(golden.samples):
-        arrays = [
-            array[sample].astype(spec.dtype, copy=False).reshape(spec.shape)
-            for array, spec in zip(inputs, client.device.inputs, strict=True)
-        ]
-        try:
-            results.append(client.infer(arrays).outputs)
-        except UserError as error:
-            reason = str(error).splitlines()[0]
-            raise UserError(f"the board was lost at sample {sample + 1} of {golden.samples}: {reason}") from error
-    return [
-        np.stack([result[i] for result in results]).reshape(expected.shape)
-        for i, expected in enumerate(golden.outputs_in_memory())
-    ]
 
 
 def compare_samples(outputs: Sequence[np.ndarray], golden: Golden) -> Item:
@@ -202,7 +145,7 @@ def prove(arguments: argparse.Namespace, board: Board) -> BoardReport:
     items = [Item("flash", True, programmed.summary)]
     with closing(channel):
         start = read_start(channel, arguments.patience)
-        verdict = _find(_VERDICT, start)[1]
+        verdict = _find(VERDICT, start)[1]
         items.append(Item("example", verdict == "PASS", verdict))
         client = Client(channel, arguments.patience)
         _check_program(client, arguments.program)
@@ -276,7 +219,7 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.simulate:
         refuse_when_simulated(arguments, "probe", "tool", "pack", "port")
     report = prove(arguments, read_board(arguments.board))
-    files = [arguments.sizes, str(arguments.board), arguments.graph, arguments.quantization, ""]
+    files = [arguments.sizes, str(arguments.board), arguments.graph, arguments.quantization, "", ""]
     page = arguments.report.with_suffix(".html")
     with replacing(arguments.report) as written, replacing(page) as html:
         written.write_text(board_report_json(report), encoding="utf-8")

@@ -586,6 +586,10 @@ function drawCards() {
     const cycles = sum(state.image.rows.map(([, count]) => count));
     cards.push(card("An inference, estimated", `${ms.toFixed(2)} ms`, `${number(cycles)} cycles at ${state.image.clock_hz / 1e6} MHz`));
   }
+  if (program.npu) {
+    const cycles = sum(program.npu.layers.map((layer) => layer.cycles));
+    cards.push(card("On the NPU, estimated", `${((1e3 * cycles) / program.npu.clock_hz).toFixed(2)} ms`, `${number(cycles)} cycles at ${program.npu.clock_hz / 1e6} MHz`));
+  }
   if (data.proof) {
     const { inference, unit, clock_hz: hertz, place } = data.proof;
     cards.push(card(`An inference on the ${place}`, `${((1e3 * inference) / hertz).toFixed(2)} ms`, `${number(inference)} ${unit} at ${hertz / 1e6} MHz`));
@@ -596,7 +600,8 @@ function drawCards() {
   const worst = d3.min(program.layers.filter((layer) => typeof layer.snr === "number"), (layer) => layer.snr);
   if (program.accuracy) {
     const { int8, float32, samples } = program.accuracy;
-    cards.push(card("Accuracy in int8", percent(int8), `${percent(float32)} in float32, ${samples} samples`));
+    const exact = (share) => `${(100 * share).toFixed(1)} %`;
+    cards.push(card("Accuracy in int8", exact(int8), `${exact(float32)} in float32, ${samples} samples`));
   } else if (worst !== undefined) cards.push(card("Lowest signal-to-noise", ratio(worst), "of a layer, int8 against float"));
   byId("cards").replaceChildren(...cards);
 }
@@ -619,6 +624,50 @@ function drawProof() {
     element("tr", {}, element("td", { class: passed ? "" : "failed" }, passed ? "pass" : "FAIL"), element("td", {}, name), element("td", { class: "name" }, found)))));
 }
 
+/** How often each class was taken for each other one, in int8 and in float32. */
+function confusionPlots({ classes, int8_confusion: int8, float32_confusion: float32 }) {
+  const isLong = classes.some((name) => name.length > 3);
+  const plotOf = (title, counts) => {
+    const cells = counts.flatMap((row, label) => row.map((count, found) => ({ label: classes[label], found: classes[found], count, shade: 0.2 + (0.35 * count) / Math.max(1, sum(row)) })));
+    const side = Math.min(620, byId("quantization").clientWidth - 32, 150 + 34 * classes.length);
+    const made = Plot.plot({
+      width: side, height: side - 40, marginLeft: isLong ? 100 : 40, marginBottom: isLong ? 80 : 40, padding: 0.04,
+      style: { background: "transparent", fontFamily: "inherit", fontSize: "11px" },
+      x: { domain: classes, label: "taken for", tickRotate: isLong ? -40 : 0 },
+      y: { domain: classes, label: "is", labelAnchor: "top", labelArrow: "none" },
+      marks: [
+        Plot.cell(cells.filter((cell) => cell.count), { x: "found", y: "label", fill: (cell) => (cell.label === cell.found ? "var(--int8)" : "var(--mark)"), fillOpacity: "shade", title: (cell) => `${cell.count} of ${cell.label} taken for ${cell.found}` }),
+        Plot.text(cells.filter((cell) => cell.count), { x: "found", y: "label", text: "count", fill: "var(--fg)" }),
+      ],
+    });
+    return element("figure", {}, element("figcaption", {}, title), made);
+  };
+  return element("div", { class: "side" }, plotOf("int8: classes of the evaluation set", int8), plotOf("float32", float32));
+}
+
+/** What the NPU's compiler estimates of each layer, and what stays on the core. */
+function drawNpu() {
+  const npu = program.npu;
+  byId("npu").hidden = !npu;
+  if (!npu) return;
+  const total = sum(npu.layers.map((layer) => layer.cycles));
+  const ms = (cycles) => ((1e3 * cycles) / npu.clock_hz).toFixed(3);
+  const head = ["Layer", "Operator", "ms", "Cycles", "Multiply-accumulates", "SRAM"];
+  const rows = npu.layers.map((layer) => {
+    const texts = [layer.name, layer.operator, ms(layer.cycles), number(layer.cycles), number(layer.macs), bytes(layer.sram_bytes)];
+    const row = element("tr", {}, ...texts.map((text, place) => element("td", { class: place > 1 ? "number" : "name" }, text)));
+    row.cells[2].append(element("span", { class: "share", style: `width:${total ? (100 * layer.cycles) / total : 0}%` }));
+    return row;
+  });
+  byId("npu-view").replaceChildren(
+    element("p", { class: "note" }, `${ms(total)} ms, ${number(total)} cycles of ${npu.accelerator} at ${npu.clock_hz / 1e6} MHz, as its compiler, Vela, estimates them.`),
+    element("table", {},
+      element("thead", {}, element("tr", {}, ...head.map((text, place) => element("th", { scope: "col", class: place > 1 ? "number" : "" }, text)))),
+      element("tbody", {}, ...rows)),
+    ...npu.core.map((text) => element("p", { class: "note" }, `On the core: ${text}`)),
+  );
+}
+
 function drawQuantization() {
   byId("quantization").hidden = !program.is_quantized;
   if (!program.is_quantized) return;
@@ -633,6 +682,7 @@ function drawQuantization() {
   const table = element("table", {},
     element("thead", {}, element("tr", {}, ...head.map((text, place) => element("th", { scope: "col", class: place === 4 ? "number" : "" }, text)))), element("tbody", {}, ...rows));
   byId("quantization-view").replaceChildren(
+    ...(program.accuracy?.classes.length ? [confusionPlots(program.accuracy)] : []),
     ...program.notes.map((note) => element("p", {}, note)),
     element("p", { class: "note" }, floats.length ? `${floats.length} of ${layers.length} layers stayed in float32.` : `None of ${layers.length} layers stayed in float32.`),
     element("details", {}, element("summary", {}, "Every layer"), element("div", { class: "scroll" }, table)),
@@ -665,6 +715,7 @@ function show(image) {
   drawCards();
   redraw();
   drawTable();
+  drawNpu();
   drawQuantization();
   drawProof();
   select([]);

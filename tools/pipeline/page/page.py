@@ -11,6 +11,7 @@ from typing import Any
 
 from tools.artifacts.board.board import Board, read_board
 from tools.artifacts.graph.graph import Graph, read_graph
+from tools.artifacts.npu_report.npu_report import NpuReport, layer_name, read_npu_report
 from tools.artifacts.profile.profile import Row, read_profile
 from tools.artifacts.quantization_report.quantization_report import QuantizationReport, read_quantization_report
 from tools.artifacts.size_report.size_report import SizeReport, read_size_report
@@ -35,6 +36,7 @@ class Image:
     graph: Graph
     quantization: QuantizationReport | None = None
     profile: tuple[Row, ...] = ()
+    npu: NpuReport | None = None
 
 
 def page_data(title: str, images: Sequence[Image]) -> dict[str, Any]:
@@ -45,7 +47,7 @@ def page_data(title: str, images: Sequence[Image]) -> dict[str, Any]:
     programs: list[dict[str, Any]] = []
     shown = []
     for image in images:
-        program = _program(image.graph, image.quantization)
+        program = _program(image.graph, image.quantization) | {"npu": _npu(image.npu) if image.npu else None}
         if program not in programs:
             programs.append(program)
         shown.append((programs.index(program), image))
@@ -83,6 +85,21 @@ def _image(number: int, image: Image, images: Sequence[tuple[int, Image]]) -> di
         "memories": {name: asdict(memory) for name, memory in image.sizes.memories.items()},
         "measured_on": measured.board.name if measured.profile else None,
         "rows": [[row.instructions, row.cycles] for row in measured.profile],
+    }
+
+
+def _npu(report: NpuReport) -> dict[str, Any]:
+    """What an NPU's compiler estimates of each layer, and what stays on the core."""
+    layers = [layer for delegate in report.delegates for layer in delegate.layers]
+    return {
+        "accelerator": report.accelerator,
+        "clock_hz": report.clock_hz,
+        "layers": [
+            {"name": layer_name(layer), "operator": str(layer["operator"])}
+            | {key: int(layer[key]) for key in ("cycles", "macs", "sram_bytes")}
+            for layer in layers
+        ],
+        "core": [str(part) for part in report.core],
     }
 
 
@@ -216,11 +233,11 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--title", required=True, help="the page's title")
     parser.add_argument(
         "--image",
-        nargs=5,
+        nargs=6,
         action="append",
         required=True,
-        metavar=("REPORT", "BOARD", "GRAPH", "QUANTIZATION", "PROFILE"),
-        help="JSON reports of an image; the last two are empty where there is none; repeatable",
+        metavar=("REPORT", "BOARD", "GRAPH", "QUANTIZATION", "PROFILE", "NPU"),
+        help="JSON reports of an image; the last three are empty where there is none; repeatable",
     )
     parser.add_argument("--library", type=Path, action="append", default=[], help="a script to include; repeatable")
     parser.add_argument("--licence", type=Path, action="append", default=[], help="a library's licence; repeatable")
@@ -230,18 +247,21 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
 
 
 def read_image(files: Sequence[str]) -> Image:
-    """Reads the reports of an image: size report, board, graph, quantization and profile; the last two may be empty.
+    """Reads the reports of an image: size report, board, graph, quantization, profile and NPU.
+
+    The last three may be empty.
 
     Raises:
         UserError: one of them is missing or something else.
     """
-    report, board, graph, quantization, profile = files
+    report, board, graph, quantization, profile, npu = files
     return Image(
         read_size_report(Path(report)),
         read_board(Path(board)),
         read_graph(Path(graph)),
         read_quantization_report(Path(quantization)) if quantization else None,
         read_profile(Path(profile)) if profile else (),
+        read_npu_report(Path(npu)) if npu else None,
     )
 
 

@@ -5,8 +5,9 @@ from dataclasses import replace
 
 from tools.artifacts.board.board import Board, Region
 from tools.artifacts.graph.graph import Graph, Step, Value
+from tools.artifacts.npu_report.npu_report import Delegate, NpuReport, OnCore
 from tools.artifacts.profile.profile import Row
-from tools.artifacts.quantization_report.quantization_report import Layer, QuantizationReport
+from tools.artifacts.quantization_report.quantization_report import Accuracy, Layer, QuantizationReport
 from tools.artifacts.size_report.size_report import Memory, SizeReport
 from tools.pipeline.page.memory import Span, peak_of, results_of, sources_of, spans_of
 from tools.pipeline.page.page import Image, page_data, page_html
@@ -36,6 +37,16 @@ _GRAPH = Graph(
         Step("aten::relu_", "act (ReLU) at net.py:6", 0, 1, (3,), (3,)),
         Step("aten::linear", "fc (Linear)", 32, 2, (4, 1), (5,)),
     ),
+)
+
+_LAYER = {"name": "conv", "operator": "Conv2D", "cycles": 40, "macs": 320, "sram_bytes": 64, "sram_cycles": 9}
+_NPU = NpuReport(
+    "net",
+    "ethos-u55-128",
+    "Shared_Sram",
+    1_000_000,
+    (Delegate(90, 50, 40, 64, {"cycles_total": 40}, (_LAYER,)),),
+    (OnCore("softmax", "net.py:7", "no form", "floating point"),),
 )
 
 
@@ -118,12 +129,25 @@ def test_board_without_emulator_shows_times_of_its_core() -> None:
     assert (second["measured_on"], third["measured_on"], third["rows"]) == ("emulated", None, [])
 
 
+def test_layers_of_an_npu_have_its_compilers_estimates() -> None:
+    (program,) = _data(Image(_SIZES, _BOARD, _GRAPH, npu=_NPU))["programs"]  # type: ignore[misc]
+    assert program["npu"] == {
+        "accelerator": "ethos-u55-128",
+        "clock_hz": 1_000_000,
+        "layers": [{"name": "conv", "operator": "Conv2D", "cycles": 40, "macs": 320, "sram_bytes": 64}],
+        "core": ["softmax in floating point: net.py:7: no form"],
+    }
+
+
 def test_hostile_text_is_text() -> None:
     hostile = "</script><script>alert(1)</script><!--<script> & \u2028 {{data}} </SCRIPT>"
     step = replace(_GRAPH.steps[0], place=f"a.{hostile}".replace(" ", "") + " (Conv2d)", operator=hostile)
     graph = replace(_GRAPH, name=hostile, steps=(step, *_GRAPH.steps[1:]))
     board = replace(_BOARD, description=hostile)
-    data = page_data(hostile, [Image(_SIZES, board, graph)])
+    accuracy = Accuracy(1, 1.0, 1.0, (hostile,), ((1,),), ((1,),))
+    report = QuantizationReport("net", "cortex-m4", 8, (), accuracy, (hostile,))
+    npu = replace(_NPU, accelerator=hostile)
+    data = page_data(hostile, [Image(_SIZES, board, graph, report, npu=npu)])
     text = page_html(data, ["const end = '</script>';"], ["Copyright </script> & others"])
     # The page has as many elements as without the hostile text, and its script reads the data that was given.
     plain = page_html(_data(Image(_SIZES, _BOARD, _GRAPH)), ["const end = '';"], ["Copyright"])

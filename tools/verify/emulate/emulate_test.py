@@ -13,7 +13,7 @@ from tools.artifacts.golden.golden import Golden
 from tools.artifacts.memory_plan.memory_plan import MemoryPlan, memory_plan_json, read_memory_plan
 from tools.verify.emulate.emulate import check_arenas, main
 from tools.verify.environment.comparison import accuracy, compare, differences
-from tools.verify.environment.hosted import Report, Result, join_inputs, split_outputs
+from tools.verify.environment.hosted import EXPLAINED, Report, Result, join_inputs, split_outputs
 
 # An emulator of an emulator: echoes the inputs as outputs, as the options in the environment say.
 _FAKE_QEMU = """\
@@ -159,6 +159,14 @@ def test_how_an_image_can_end(setup: Setup, capsys: pytest.CaptureFixture[str], 
     assert f"emulate: error: {message}" in error
     # The console is shown, whatever happened.
     assert "  | hello" in error or "  | FAULT" in error
+
+
+def test_an_error_names_where_the_documents_explain_it(setup: Setup, capsys: pytest.CaptureFixture[str]) -> None:
+    setup.behave("status = 2; report['passed'] = 0; report['error'] = 0x14")
+    assert setup.run("--test") == 1
+    assert "(docs/troubleshooting.md#operatormissing)" in capsys.readouterr().err
+    page = Path("docs/troubleshooting.md").read_text()
+    assert set(re.findall('<a id="(.*?)">', page)) == {name.lower() for name in EXPLAINED}
 
 
 def test_a_hang_shows_what_was_printed(setup: Setup, capsys: pytest.CaptureFixture[str]) -> None:

@@ -84,10 +84,37 @@ class EmulationError(UserError):
 
     def __init__(self, name: str, reason: str, console: str) -> None:
         shown = "\n".join(f"  | {line}" for line in console.rstrip().splitlines()) or "  | (nothing)"
-        super().__init__(f"{name}: {reason}\nconsole:\n{shown}")
+        super().__init__(f"{name}: {reason}{more_about(name)}\nconsole:\n{shown}")
         self.name = name
         self.reason = reason
         self.console = console
+
+
+# The names that docs/troubleshooting.md has an anchor for.
+EXPLAINED = frozenset(
+    {
+        "Abort",
+        "AccessFailed",
+        "DelegateInvalidCompatibility",
+        "Fault",
+        "InvalidArgument",
+        "InvalidProgram",
+        "InvalidState",
+        "InvalidType",
+        "MemoryAllocationFailed",
+        "MissingPass",
+        "NotFound",
+        "NotSupported",
+        "OperatorMissing",
+        "StackOverflow",
+        "Timeout",
+    }
+)
+
+
+def more_about(name: str) -> str:
+    """Returns where the documents say what to do about an error, as the end of a message; empty if they don't."""
+    return f" (docs/troubleshooting.md#{name.lower()})" if name in EXPLAINED else ""
 
 
 def error_name(code: int) -> str:

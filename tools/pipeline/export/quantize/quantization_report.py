@@ -28,7 +28,7 @@ def quantization_report(
       parameters: the quantization parameters of outputs.
     """
 
-    accuracy = report.accuracy(asked.eager.outputs, outputs, asked.eager.labels)
+    accuracy = report.accuracy(asked.eager.outputs, outputs, asked.eager.labels, asked.file.labels())
     jumps = report.jumps_before(quantized.module, len(parameters), asked.file.path)
     notes = report.far_outputs(asked.eager.outputs, outputs, parameters, asked.eager.names[1], jumps)
     if quantized.start and quantized.floating is not None:

@@ -2,6 +2,7 @@
 
 import operator
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -99,18 +100,42 @@ def make_float_report(
     return QuantizationReport(name, core, 0, tuple(layers), accuracy, (note,))
 
 
+# More classes make a table that nobody reads.
+_MOST_CLASSES = 40
+
+
 def accuracy(
-    eager: list[list[torch.Tensor]], quantized: list[list[torch.Tensor]], labels: torch.Tensor | None
+    eager: list[list[torch.Tensor]],
+    quantized: list[list[torch.Tensor]],
+    labels: torch.Tensor | None,
+    names: Sequence[str] = (),
 ) -> Accuracy | None:
     """Shares of evaluation samples whose largest output is at the label's index, in floating point and quantized.
 
     Args:
       eager, quantized: outputs of each sample.
       labels: None without an evaluation set.
+      names: of the classes; their indices by default.
     """
     if labels is None:
         return None
-    return Accuracy(len(labels), share_right(eager, labels), share_right(quantized, labels))
+    made = Accuracy(len(labels), share_right(eager, labels), share_right(quantized, labels))
+    count = eager[0][0].numel()
+    if count > _MOST_CLASSES or not 0 <= int(labels.min()) <= int(labels.max()) < count:
+        return made
+    classes = tuple(names) if len(set(names)) == count else tuple(map(str, range(count)))
+    return replace(
+        made,
+        classes=classes,
+        float32_confusion=_confusion(eager, labels, count),
+        int8_confusion=_confusion(quantized, labels, count),
+    )
+
+
+def _confusion(outputs: list[list[torch.Tensor]], labels: torch.Tensor, count: int) -> tuple[tuple[int, ...], ...]:
+    found = torch.tensor([int(each[0].reshape(-1).argmax()) for each in outputs])
+    counts = torch.bincount(labels.reshape(-1).long() * count + found, minlength=count * count)
+    return tuple(map(tuple, counts.reshape(count, count).tolist()))
 
 
 def far_outputs(

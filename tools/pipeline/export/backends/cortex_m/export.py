@@ -187,7 +187,7 @@ def _without_int8(
         note = "everything stays in floating point: no operator has an int8 form that takes fewer instructions."
     asked.console.say(f"export: note: {path}: {note}")
     outputs = asked.eager.outputs
-    accuracy = report.accuracy(outputs, outputs, asked.eager.labels)
+    accuracy = report.accuracy(outputs, outputs, asked.eager.labels, asked.file.labels())
     made = report.make_float_report(asked.name, asked.options.core, quantized.floating, accuracy, note, path)
     inputs, results = asked.eager.names
     quantization = Quantization(asked.options.io, [None for _ in inputs], [None for _ in results])

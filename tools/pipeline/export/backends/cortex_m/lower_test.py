@@ -641,6 +641,9 @@ def test_the_report_measures_layers_and_names_what_stays_in_float(tmp_path: Path
 def evaluation_set():
     torch.manual_seed(2)
     return [(torch.randn(1, 2, 5, 5),) for _ in range(20)], torch.arange(20) % 3
+
+def labels():
+    return ["left", "right", "none"]
 """
     forward = "return self.head(self.norm(self.conv(x).relu().flatten(1)))"
     result = exported(tmp_path, forward, "(torch.randn(1, 2, 5, 5),)", init, more=more)
@@ -653,7 +656,13 @@ def evaluation_set():
     assert 25 < layers["head"]["snr_db"] < 60
     outputs, eager = (result.golden[name].reshape(20, 3).argmax(axis=1) for name in ("output_0", "eager_0"))
     labels = numpy.arange(20) % 3
+    confusions = numpy.zeros((2, 3, 3), int)
+    numpy.add.at(confusions[0], (labels, eager), 1)
+    numpy.add.at(confusions[1], (labels, outputs), 1)
     assert report["accuracy"] == {
+        "classes": ["left", "right", "none"],
+        "float32_confusion": confusions[0].tolist(),
+        "int8_confusion": confusions[1].tolist(),
         "samples": 20,
         "float32": float((eager == labels).mean()),
         "int8": float((outputs == labels).mean()),

@@ -1,0 +1,22 @@
+"""The `pages` rule: the documents as a site."""
+
+def _pages_impl(ctx):
+    folder = ctx.actions.declare_directory(ctx.label.name)
+    ctx.actions.run(
+        executable = ctx.executable._site,
+        arguments = ["--output", folder.path] + [file.path for file in ctx.files.srcs],
+        inputs = ctx.files.srcs,
+        outputs = [folder],
+        mnemonic = "Site",
+        progress_message = "Writing the site of %{label}",
+    )
+    return [DefaultInfo(files = depset([folder]))]
+
+pages = rule(
+    implementation = _pages_impl,
+    doc = "Makes a folder of HTML pages of documents; index.html is that of README.md.",
+    attrs = {
+        "srcs": attr.label_list(mandatory = True, allow_files = True, doc = "Documents and their pictures."),
+        "_site": attr.label(default = ":site", executable = True, cfg = "exec"),
+    },
+)

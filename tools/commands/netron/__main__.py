@@ -1,0 +1,5 @@
+import sys
+
+from tools.commands.netron.netron import main
+
+sys.exit(main())

@@ -1,0 +1,32 @@
+import json
+import os
+import threading
+from pathlib import Path
+from urllib.parse import quote
+from urllib.request import urlopen
+
+from tools.artifacts.program.program import operator_name, read
+from tools.commands.netron.netron import server
+
+(_PROGRAM,) = (Path(name) for name in os.environ["PROGRAM"].split() if name.endswith(".pte"))
+
+
+def test_a_program_is_served_with_netrons_page(tmp_path: Path) -> None:
+    name = 'a"><script>alert(1)<script>.pte'
+    file = tmp_path / name
+    file.write_bytes(_PROGRAM.read_bytes())
+    with server(file) as made:
+        threading.Thread(target=made.serve_forever, daemon=True).start()
+        with urlopen(made.url) as answer:
+            page = answer.read().decode()
+            assert "default-src 'self'" in answer.headers["Content-Security-Policy"]
+        assert "<script>alert" not in page and f'content="data/{quote(name)}"' in page
+        with urlopen(f"{made.url}data/{quote(name)}") as answer:
+            assert answer.read() == _PROGRAM.read_bytes()
+        with urlopen(f"{made.url}executorch.js") as answer:
+            assert b"ModelFactory" in answer.read()
+        # It shows nothing of a program with an operator that it doesn't know.
+        with urlopen(f"{made.url}pytorch-metadata.json") as answer:
+            names = {entry["name"].partition("(")[0] for entry in json.load(answer)}
+        called = {operator_name(each.name, each.overload) for each in read(_PROGRAM).execution_plan[0].operators}
+        assert called <= names and any(name.startswith("torch_fusion::") for name in called)
