@@ -637,7 +637,7 @@ def steps_of_inputs(functions: Iterable[Function]) -> list[Node]:
 def comparisons_of_inputs(graph: Graph) -> list[Node]:
     """Lists the comparisons of the model's inputs with each other or with constants."""
     compared = [node for node in graph.nodes if node.target in _COMPARISONS]
-    return [node for node in compared if all(_is_of_input(each) or _is_parameter(each) for each in node.all_input_nodes)]
+    return [node for node in compared if all(_is_of_input(of) or _is_parameter(of) for of in node.all_input_nodes)]
 
 
 def leave_steps(graph: Graph, steps: Collection[Node]) -> None:

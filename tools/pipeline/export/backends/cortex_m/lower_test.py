@@ -1050,7 +1050,8 @@ def test_functions_with_steps_are_named_where_int8_moves_values_across_a_step(tm
 def test_functions_with_steps_read_the_inputs_as_they_are(tmp_path: Path) -> None:
     functions = (
         "torch.remainder(x, 0.7) * 2", "(x * 20).to(torch.int64)", "(x[:, 1:3] * 3).round()", "x % 1",
-        "torch.bucketize(x, torch.tensor([-0.5, 0.0, 0.5]))", "x.flatten().sign()", "torch.div(x, 0.3, rounding_mode='floor')",
+        "torch.bucketize(x, torch.tensor([-0.5, 0.0, 0.5]))", "x.flatten().sign()",
+        "torch.div(x, 0.3, rounding_mode='floor')",
     )  # fmt: skip
     forward = f"return self.one(x) + self.two(x) + x.floor(), {', '.join(functions)}"
     init = "self.one, self.two = nn.Linear(8, 8), nn.Linear(8, 8)"
