@@ -488,7 +488,7 @@ class _Whole(Quantizer):
 
 
 class _OwnLayers(Quantizer):
-    """Annotates layers that have operators of our own: normalization, PReLU, and recurrent ones.
+    """Annotates layers that have operators of our own: normalization, PReLU, recurrent ones, and differences.
 
     Args:
       has_float_border: whether states that the model takes and returns stay in floating point, bit for bit.
@@ -499,7 +499,13 @@ class _OwnLayers(Quantizer):
 
     def annotate(self, model: GraphModule) -> GraphModule:
         for node in model.graph.nodes:
-            if node.op != "call_function" or Q_ANNOTATION_KEY in node.meta or not _is_layer_of_our_own(node):
+            if node.op != "call_function" or Q_ANNOTATION_KEY in node.meta:
+                continue
+            if _is_int8_difference(node):
+                operands = dict.fromkeys(node.all_input_nodes, INT8_ACTIVATION_PER_TENSOR_QSPEC)
+                _mark_node_as_quantized(node, operands, INT8_ACTIVATION_PER_TENSOR_QSPEC, True)
+                continue
+            if not _is_layer_of_our_own(node):
                 continue
             is_recurrent = node.target in RECURRENT
             result = None if is_recurrent else INT8_ACTIVATION_PER_TENSOR_QSPEC
@@ -518,6 +524,25 @@ class _OwnLayers(Quantizer):
     def get_quantizer_info(self) -> QuantizerInfo:
         """Describes the quantizer for ExecuTorch's report."""
         return QuantizerInfo("Own layers", "normalization, PReLU, LSTM and GRU", "int8", __name__)
+
+
+def _is_int8_difference(node: Node) -> bool:
+    """Whether both operands of a difference are int8 anyway: it quantizes nothing that is in floating point."""
+    if node.target != _aten.sub.Tensor or node.kwargs or PatternMatcher.Q_PATTERN_MATCHED_KEY in node.meta:
+        return False
+    return _is_float(node) and all(isinstance(operand, Node) and _is_int8(operand, node) for operand in node.args)
+
+
+def _is_int8(node: Node, reader: Node) -> bool:
+    """Whether a tensor is int8 whatever a reader of it is."""
+    annotation = node.meta.get(Q_ANNOTATION_KEY)
+    if annotation is not None and annotation.output_qspec is not None:
+        return True
+    others = [user.meta.get(Q_ANNOTATION_KEY) for user in node.users if user is not reader]
+    if any(other is not None and other.input_qspec_map.get(node) is not None for other in others):
+        return True
+    moves = _is_view(node) or node.target == operator.getitem
+    return moves and all(_is_int8(source, node) for source in node.all_input_nodes)
 
 
 def _leave_states(layer: Node) -> None:

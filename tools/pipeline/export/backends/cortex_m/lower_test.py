@@ -305,7 +305,6 @@ return torch.cat([self.second(part) if part.shape[1] == 4 else part for part in 
         "c = lambda i, o: nn.Sequential(nn.Conv1d(i, o, 3, padding=1), nn.GroupNorm(2, o), nn.LeakyReLU(0.1))\n"
         "self.a, self.b, self.c, self.out = c(1, 8), c(8, 16), c(24, 8), nn.Conv1d(8, 1, 1)\n"
         "self.up = nn.ConvTranspose1d(16, 16, 2, 2)",
-        said="instructions",
         options={"float_growth": 16384} | _FASTER,
     ),
     "groups between int8 convolutions": _Network(
@@ -465,6 +464,30 @@ return h
         "torch.randn(1, 4, 8, 8)",
         _THREE,
         {"aten::clamp": 0},
+        25,
+        options=_PACKED,
+    ),
+    "differences of layers": _Network(
+        "y = self.a(x)\nreturn y - self.b(y) - y.mean((2, 3), keepdim=True)",
+        "torch.randn(1, 4, 8, 8)",
+        _THREE,
+        {"aten::sub": 0, "cortex_m::quantized_add": 2},
+        25,
+        options=_PACKED,
+    ),
+    "an input read in both forms": _Network(
+        "return self.linear(torch.cat([x.amax(-1), x.std(-1)], 1))",
+        "torch.randn(1, 3, 8)",
+        "self.linear = nn.Linear(6, 4)",
+        {"cortex_m::quantize_per_tensor": 2, "cortex_m::dequantize_per_tensor": 1},
+        25,
+        options=_PACKED,
+    ),
+    "a clamp behind a transposed product": _Network(
+        "return nn.functional.relu(self.matrix @ self.linear(x)) @ self.matrix",
+        "torch.randn(1, 8, 6)",
+        "self.linear = nn.Linear(6, 8)\nself.register_buffer('matrix', torch.rand(8, 8))",
+        {"aten::clamp": 0, "torch_fusion::linear_rows": 3},
         25,
         options=_PACKED,
     ),
