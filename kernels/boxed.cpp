@@ -37,6 +37,18 @@ ET_INLINE bool is_static(const Tensor& tensor) {
       executorch::aten::TensorShapeDynamism::STATIC;
 }
 
+/// Fails the context and returns false; not inline, as it would take the registers of its caller.
+__attribute__((noinline, cold)) bool fail_argument(
+    KernelRuntimeContext& ctx,
+    Error error,
+    ptrdiff_t index,
+    [[maybe_unused]] const char* problem) {
+  ET_LOG(Error, "Argument %d %s", static_cast<int>(index), problem);
+  static_cast<void>(index);
+  ctx.fail(error);
+  return false;
+}
+
 /// Returns whether an argument is a tensor, or a list that holds it.
 bool refers_to(const EValue& value, const TensorImpl* tensor) {
   if (value.tag == Tag::Tensor) {
@@ -103,35 +115,31 @@ bool check_arguments(
     return false;
   }
   bool may_set = false;
-  for (size_t i = 0; i < count; ++i) {
-    const EValue& value = *stack[i];
-    const uint32_t allowed = expected[i];
-    const uint32_t tag = static_cast<uint32_t>(value.tag);
-    if (((allowed >> tag) & 1u) == 0) {
-      ET_LOG(
-          Error,
-          "Argument %zu has type tag %u, which the operator does not take",
-          i,
-          static_cast<unsigned>(tag));
-      ctx.fail(Error::InvalidType);
-      return false;
+  EValue* const* place = stack.data();
+  const TagSet* const end = expected + count;
+  for (const TagSet* each = expected; each != end; ++each, ++place) {
+    const EValue& value = **place;
+    const uint32_t allowed = *each;
+    if (((allowed >> static_cast<uint32_t>(value.tag)) & 1u) == 0) {
+      return fail_argument(
+          ctx, Error::InvalidType, each - expected, "is of a type that the operator does not take");
     }
     if (value.tag != Tag::Tensor) {
       continue;
     }
     if (!has_memory(value.payload.as_tensor)) {
-      ET_LOG(Error, "Argument %zu is a tensor without memory", i);
-      ctx.fail(Error::InvalidState);
-      return false;
+      return fail_argument(ctx, Error::InvalidState, each - expected, "is a tensor without memory");
     }
     if ((allowed & kWritten) == 0) {
       continue;
     }
     const Tensor& out = value.payload.as_tensor;
     if (executorch::runtime::internal::is_constant_data(out.const_data_ptr())) {
-      ET_LOG(Error, "Argument %zu is a constant, and the operator writes to it", i);
-      ctx.fail(Error::InvalidProgram);
-      return false;
+      return fail_argument(
+          ctx,
+          Error::InvalidProgram,
+          each - expected,
+          "is a constant, and the operator writes to it");
     }
     may_set |= !is_static(out);
   }

@@ -36,25 +36,24 @@ float float_of(double value) {
   const uint32_t low = static_cast<uint32_t>(bits);
   const int32_t exponent = exponent_of(bits) - kBias + 127;
   uint32_t result = 0;
-  if (exponent >= 255) {
+  if (exponent > 0 && exponent < 255) {
+    // A carry out of the digits counts up the exponent. A half counts as more if the number is odd.
+    result = static_cast<uint32_t>(exponent) << 23 | (high & 0xfffff) << 3 | low >> 29;
+    const uint32_t rest = low << 3 | (result & 1);
+    result += rest > 0x80000000u ? 1 : 0;
+  } else if (exponent >= 255) {
     const bool is_nan = (high << 1 | (low != 0 ? 1 : 0)) > 0xffe00000u;
     result = is_nan ? 0x7fc00000 : 0x7f800000;
   } else if (exponent > -24) {
     // The implicit one and thirty digits, the last of which represents all following ones.
+    // Subnormal numbers have one digit less with each exponent below 1.
     const uint32_t digits =
         1u << 30 | (high & 0xfffff) << 10 | low >> 22 | ((low << 10) != 0 ? 1 : 0);
-    // Subnormal numbers have one digit less with each exponent below 1.
-    int32_t shift = 7;
-    if (exponent > 0) {
-      // The implicit one counts up the exponent, as does a carry.
-      result = static_cast<uint32_t>(exponent - 1) << 23;
-    } else {
-      shift = 8 - exponent;
-    }
+    const int32_t shift = 8 - exponent;
     const uint32_t quotient = digits >> shift;
     // A half counts as more if the quotient is odd.
     const uint32_t rest = digits << (32 - shift) | (quotient & 1);
-    result += quotient + (rest > 0x80000000u ? 1 : 0);
+    result = quotient + (rest > 0x80000000u ? 1 : 0);
   }
   result |= high & 0x80000000u;
   float nearest;

@@ -360,6 +360,16 @@ ET_INLINE void add_rows(
 
 } // namespace
 
+bool take_sign(AddParameters& parameters) {
+  int32_t& multiplier = parameters.factors[1].multiplier;
+  if (multiplier >= 0) {
+    return false;
+  }
+  multiplier = wrapping_mul(-1, multiplier);
+  parameters.zero_points[1] = ~parameters.zero_points[1];
+  return true;
+}
+
 void add(
     const AddParameters& parameters,
     const Rows& rows,
@@ -377,6 +387,43 @@ void add_broadcast(
     int8_t* out) {
   add_rows<true>(parameters, rows, a, b, out);
 }
+
+template <AddRows kAdd>
+void subtract(
+    const AddParameters& parameters,
+    const Rows& rows,
+    const int8_t* a,
+    const int8_t* b,
+    int8_t* out) {
+  // The output may replace the first input.
+  int8_t complements[64];
+  for (size_t row = 0; row < rows.rows; ++row) {
+    const auto index = static_cast<int32_t>(row);
+    const int8_t* from = b + rows.offsets[1] + index * rows.row_steps[1];
+    Rows part = {
+        {rows.offsets[0] + index * rows.row_steps[0], 0},
+        {rows.steps[0], 1},
+        {0, 0},
+        rows.out_offset + row * rows.count,
+        0,
+        1};
+    for (size_t left = rows.count; left > 0; left -= part.count) {
+      part.count = left < sizeof(complements) ? left : sizeof(complements);
+      for (size_t i = 0; i < part.count; ++i) {
+        complements[i] = static_cast<int8_t>(~*from);
+        from += rows.steps[1];
+      }
+      kAdd(parameters, part, a, complements, out);
+      part.offsets[0] += static_cast<int32_t>(part.count) * rows.steps[0];
+      part.out_offset += part.count;
+    }
+  }
+}
+
+template void
+subtract<add>(const AddParameters&, const Rows&, const int8_t*, const int8_t*, int8_t*);
+template void
+subtract<add_broadcast>(const AddParameters&, const Rows&, const int8_t*, const int8_t*, int8_t*);
 
 void mul(
     const MulParameters& parameters,

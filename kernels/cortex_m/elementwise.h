@@ -22,6 +22,11 @@ struct MulParameters {
   Factor factor;
 };
 
+/// Makes a difference a sum: takes the sign off the factor of the second input, whose complement
+/// replaces it, -1 - value, and whose zero point becomes -1 - zero point. Returns whether the
+/// factor was negative.
+bool take_sign(AddParameters& parameters);
+
 /// Sums.
 void add(
     const AddParameters& parameters,
@@ -32,6 +37,22 @@ void add(
 
 /// The same, quick where a row has one element of an input, too.
 void add_broadcast(
+    const AddParameters& parameters,
+    const Rows& rows,
+    const int8_t* a,
+    const int8_t* b,
+    int8_t* out);
+
+using AddRows = void(
+    const AddParameters& parameters,
+    const Rows& rows,
+    const int8_t* a,
+    const int8_t* b,
+    int8_t* out);
+
+/// Sums by add() or add_broadcast(), with the complements of the second input.
+template <AddRows kAdd>
+void subtract(
     const AddParameters& parameters,
     const Rows& rows,
     const int8_t* a,

@@ -22,7 +22,8 @@ void each_binary_rows(
   });
 }
 
-/// cortex_m::quantized_add.out, any dim order; inputs broadcast.
+/// cortex_m::quantized_add.out, any dim order; inputs broadcast. A negative multiplier of `other`
+/// subtracts it.
 template <class S>
 Tensor& quantized_add_out(
     KernelRuntimeContext& ctx,
@@ -49,9 +50,14 @@ Tensor& quantized_add_out(
       check_factor(ctx, other_multiplier, other_shift, parameters.factors[1]) &&
       check_factor(ctx, output_multiplier, output_shift, parameters.factors[2]) &&
       check_range(ctx, activation_min, activation_max, parameters.range)) {
+    const bool subtracts = take_sign(parameters);
     each_binary_rows<S>(ctx, self, other, out, [&](auto... rows) {
       constexpr auto kAdd = S::has(Variant::Broadcast) ? &add_broadcast : &add;
-      kAdd(parameters, rows...);
+      if (subtracts) {
+        subtract<kAdd>(parameters, rows...);
+      } else {
+        kAdd(parameters, rows...);
+      }
     });
   }
   return out;

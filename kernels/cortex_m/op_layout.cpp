@@ -6,31 +6,6 @@
 
 namespace torch::executor::native::cortex_m {
 
-bool permute(
-    KernelRuntimeContext& ctx,
-    const Tensor& input,
-    const ArrayRef<int64_t>& perm,
-    View& view) {
-  const int32_t dims = static_cast<int32_t>(input.dim());
-  if (!in_range(ctx, perm, 0, dims - 1)) {
-    return false;
-  }
-  const View from(input);
-  view.data = from.data;
-  view.element_size = from.element_size;
-  view.shape = Shape();
-  uint32_t seen = 0;
-  for (const int64_t dim : perm) {
-    seen |= 1u << dim;
-    view.append(from.shape.sizes[dim], from.strides[dim]);
-  }
-  CHECK_ARGUMENT(
-      ctx,
-      perm.size() == static_cast<size_t>(dims) && seen == (1u << dims) - 1,
-      "perm is not a permutation of the dims");
-  return true;
-}
-
 bool check_pad(
     KernelRuntimeContext& ctx,
     const Tensor& input,

@@ -6,20 +6,12 @@
 
 namespace torch::executor::native::cortex_m {
 
-/// The input seen with its dims permuted. Fails the context and returns false if `perm` is no
-/// permutation.
-bool permute(
-    KernelRuntimeContext& ctx,
-    const Tensor& input,
-    const ArrayRef<int64_t>& perm,
-    View& view);
-
 /// cortex_m::transpose.out: any dtype and dim order.
 template <class S>
 Tensor&
 transpose_out(KernelRuntimeContext& ctx, const Tensor& input, ArrayRef<int64_t> perm, Tensor& out) {
   View view;
-  return permute(ctx, input, perm, view)
+  return permute(ctx, View(input), perm, view)
       ? write_view<S>(ctx, input, view, out, CopyOrder::LongestFirst)
       : out;
 }

@@ -83,7 +83,8 @@ ET_INLINE void store_group(
 }
 
 /// Narrows outputs, which are saturated to int8, to their layer's range.
-inline void clamp_outputs(const PackedLayer& layer, int8_t* out, int32_t count) {
+__attribute__((noinline)) inline void
+clamp_outputs(const PackedLayer& layer, int8_t* out, int32_t count) {
   const Range range = {layer.min, layer.max};
   if (range.min <= -128 && range.max >= 127) {
     return;
@@ -97,6 +98,15 @@ inline void clamp_outputs(const PackedLayer& layer, int8_t* out, int32_t count) 
     out += 16;
   }
 #else
+#ifdef __ARM_FEATURE_DSP
+  constexpr uint32_t kEach = 0x01010101;
+  const uint32_t min = static_cast<uint8_t>(range.min) * kEach;
+  const uint32_t max = static_cast<uint8_t>(range.max) * kEach;
+  for (; count >= 4; count -= 4, out += 4) {
+    const uint32_t word = choose_bytes<false>(choose_bytes<true>(load_word(out), min), max);
+    std::memcpy(out, &word, sizeof(word));
+  }
+#endif
   for (int32_t i = 0; i < count; ++i) {
     out[i] = range.clamp(out[i]);
   }

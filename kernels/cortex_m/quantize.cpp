@@ -65,19 +65,16 @@ ET_INLINE void quantize_fours(
     int32_t step,
     int8_t*& out,
     size_t& count) {
-  const float* next = in;
+  const float* next;
   uint32_t a, b, c, d;
   __asm__ volatile(
       "1:\n"
       "subs %[count], #4\n"
       "blo 2f\n"
-      "vldr s0, [%[next]]\n"
-      "add %[next], %[step]\n"
-      "vldr s1, [%[next]]\n"
-      "add %[next], %[step]\n"
-      "vldr s2, [%[next]]\n"
-      "add %[next], %[step]\n"
-      "vldr s3, [%[next]]\n"
+      "cmp %[step], #4\n"
+      "bne 3f\n"
+      "vldmia %[in], {s0-s3}\n"
+      "4:\n"
       "vmul.f32 s0, s0, %[inverse]\n"
       "vmul.f32 s1, s1, %[inverse]\n"
       "vmul.f32 s2, s2, %[inverse]\n"
@@ -95,8 +92,7 @@ ET_INLINE void quantize_fours(
       "vcvtr.s32.f32 s3, s3\n"
       "vmov %[a], %[b], s0, s1\n"
       "vmov %[c], %[d], s2, s3\n"
-      "add %[next], %[step]\n"
-      "mov %[in], %[next]\n"
+      "add %[in], %[in], %[step], lsl #2\n"
       "qadd %[a], %[a], %[zero_point]\n"
       "qadd %[b], %[b], %[zero_point]\n"
       "qadd %[c], %[c], %[zero_point]\n"
@@ -110,9 +106,19 @@ ET_INLINE void quantize_fours(
       "strb %[c], [%[out]], #1\n"
       "strb %[d], [%[out]], #1\n"
       "b 1b\n"
+      "3:\n"
+      "mov %[next], %[in]\n"
+      "vldr s0, [%[next]]\n"
+      "add %[next], %[step]\n"
+      "vldr s1, [%[next]]\n"
+      "add %[next], %[step]\n"
+      "vldr s2, [%[next]]\n"
+      "add %[next], %[step]\n"
+      "vldr s3, [%[next]]\n"
+      "b 4b\n"
       "2:\n"
       "add %[count], #4\n"
-      : [next] "+&r"(next),
+      : [next] "=&r"(next),
         [in] "+&r"(in),
         [out] "+&r"(out),
         [count] "+&r"(count),

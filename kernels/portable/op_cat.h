@@ -86,14 +86,33 @@ Tensor& cat_out(KernelRuntimeContext& ctx, ArrayRef<Tensor> tensors, int64_t dim
     return out;
   }
   const size_t axis = static_cast<size_t>(index);
+  const Split split = split_tensor<S>(out, axis);
+  const int32_t step = static_cast<int32_t>(split.inner) * static_cast<int32_t>(out.element_size());
+  char* to = static_cast<char*>(out.mutable_data_ptr());
   int32_t start = 0;
   for (const Tensor& tensor : tensors) {
-    const bool is_empty = tensor.numel() == 0;
-    const int32_t count = is_empty ? 0 : tensor.sizes()[axis];
-    View part(out);
-    part.slice(axis, start, 1, count);
-    if (!is_empty && !write_part<S>(ctx, tensor, part, out)) {
-      return out;
+    if (tensor.numel() == 0) {
+      continue;
+    }
+    const int32_t count = tensor.sizes()[axis];
+    const bool is_same = tensor.scalar_type() == out.scalar_type() &&
+        (!S::has(Variant::DimOrder) || same_dim_order(tensor, out));
+    if (is_same) {
+      const char* const from = static_cast<const char*>(tensor.const_data_ptr());
+      const int32_t bytes = count * step;
+      copy_dense_rows(
+          from,
+          bytes,
+          to + start * step,
+          static_cast<int32_t>(split.size) * step,
+          static_cast<size_t>(bytes),
+          split.outer);
+    } else {
+      View part(out);
+      part.slice(axis, start, 1, count);
+      if (!write_part<S>(ctx, tensor, part, out)) {
+        return out;
+      }
     }
     start += count;
   }

@@ -31,28 +31,6 @@ void copy_in_order(KernelRuntimeContext& ctx, const Tensor& self, Tensor& out) {
   copy_view(from, to);
 }
 
-bool permute(KernelRuntimeContext& ctx, View& view, const ArrayRef<int64_t>& dims) {
-  const View from = view;
-  CHECK_ARGUMENT(
-      ctx,
-      dims.size() == from.shape.dims,
-      "dims has %zu elements, self %zu dims",
-      dims.size(),
-      from.shape.dims);
-  uint32_t seen = 0;
-  for (size_t i = 0; i < dims.size(); ++i) {
-    const int32_t dim = normalize_dim(ctx, dims[i], static_cast<int32_t>(dims.size()));
-    if (dim < 0) {
-      return false;
-    }
-    CHECK_ARGUMENT(ctx, ((seen >> dim) & 1u) == 0, "dims has %d twice", static_cast<int>(dim));
-    seen |= 1u << dim;
-    view.shape.sizes[i] = from.shape.sizes[dim];
-    view.strides[i] = from.strides[dim];
-  }
-  return true;
-}
-
 bool expand(KernelRuntimeContext& ctx, View& view, const ArrayRef<int64_t>& size) {
   Shape sizes;
   for (size_t i = 0; i < size.size() && i < kMaxDims; ++i) {

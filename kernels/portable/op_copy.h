@@ -31,18 +31,14 @@ void copy_reshaped(KernelRuntimeContext& ctx, const Tensor& self, Tensor& out) {
   }
 }
 
-/// Puts the dims of a view of self in the order `dims`. Fails the context
-/// (InvalidArgument) and returns false if that is no permutation.
-bool permute(KernelRuntimeContext& ctx, View& view, const ArrayRef<int64_t>& dims);
-
 template <class S>
 Tensor& permute_copy_out(
     KernelRuntimeContext& ctx,
     const Tensor& self,
     ArrayRef<int64_t> dims,
     Tensor& out) {
-  View view(self);
-  return permute(ctx, view, dims) ? write_view<S>(ctx, self, view, out) : out;
+  View view;
+  return permute(ctx, View(self), dims, view) ? write_view<S>(ctx, self, view, out) : out;
 }
 
 template <class S>

@@ -29,6 +29,37 @@ bool select(KernelRuntimeContext& ctx, View& view, int64_t dim, int64_t index);
 /// context (InvalidArgument) and returns false if they are not there.
 bool narrow(KernelRuntimeContext& ctx, View& view, int64_t dim, int64_t start, int64_t length);
 
+/// Writes a slice of self, a view along a dim that exists, to out; fails the context as
+/// write_view() does.
+template <class S>
+Tensor& write_slice(
+    KernelRuntimeContext& ctx,
+    const Tensor& self,
+    const View& view,
+    int64_t dim,
+    int64_t step,
+    Tensor& out) {
+  if (!same_dtype_or_fail(ctx, self, out) || !shape_out<S>(ctx, out, view.shape)) {
+    return out;
+  }
+  if (step != 1 || (S::has(Variant::DimOrder) && !same_dim_order(self, out))) {
+    copy_view(view, View(out));
+    return out;
+  }
+  const size_t axis = static_cast<size_t>(dim < 0 ? dim + self.dim() : dim);
+  const Split split = split_tensor<S>(out, axis);
+  const int32_t inner = static_cast<int32_t>(split.inner) * view.element_size;
+  const int32_t bytes = view.shape.sizes[axis] * inner;
+  copy_dense_rows(
+      view.data,
+      self.sizes()[axis] * inner,
+      static_cast<char*>(out.mutable_data_ptr()),
+      bytes,
+      static_cast<size_t>(bytes),
+      split.outer);
+  return out;
+}
+
 /// aten::slice_copy.Tensor_out
 template <class S>
 Tensor& slice_copy_out(
@@ -40,7 +71,8 @@ Tensor& slice_copy_out(
     int64_t step,
     Tensor& out) {
   View view(self);
-  return slice(ctx, view, dim, start, end, step) ? write_view<S>(ctx, self, view, out) : out;
+  return slice(ctx, view, dim, start, end, step) ? write_slice<S>(ctx, self, view, dim, step, out)
+                                                 : out;
 }
 
 /// aten::select_copy.int_out
@@ -65,7 +97,7 @@ Tensor& narrow_copy_out(
     int64_t length,
     Tensor& out) {
   View view(self);
-  return narrow(ctx, view, dim, start, length) ? write_view<S>(ctx, self, view, out) : out;
+  return narrow(ctx, view, dim, start, length) ? write_slice<S>(ctx, self, view, dim, 1, out) : out;
 }
 
 /// Copies self to out, and src over the part of it that `cut` selects from a view of out.

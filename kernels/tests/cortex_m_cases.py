@@ -122,6 +122,8 @@ def elementwise_cases(count: int) -> Iterator[Case]:
         half = (2**30, 0)
         less = factor(0.01, 0.5)
         first, second = random.choice([(less, half), (half, less), (half, half), (less, factor(0.01, 0.5))])
+        # A difference is a sum with a negative factor.
+        second = random.choice([1, -1]) * second[0], second[1]
         output = passes_utils.quantize_multiplier_aot(2.0 ** random.uniform(-3, 3) / 2**20)
         yield case(
             "quantized_add", a, zero_point(), *first, b, zero_point(), *second, zero_point(), *output, *activation()

@@ -48,6 +48,23 @@ bool same_dim_order(const Tensor& a, const Tensor& b) {
   return true;
 }
 
+bool same_layout(const Tensor& a, const Tensor& b) {
+  const size_t dims = a.dim_order().size();
+  if (b.dim_order().size() != dims) {
+    return false;
+  }
+  const SizesType* const a_sizes = a.sizes().data();
+  const SizesType* const b_sizes = b.sizes().data();
+  const auto* const a_order = a.dim_order().data();
+  const auto* const b_order = b.dim_order().data();
+  for (size_t i = 0; i < dims; ++i) {
+    if (a_sizes[i] != b_sizes[i] || a_order[i] != b_order[i]) {
+      return false;
+    }
+  }
+  return true;
+}
+
 int32_t normalize_dim(KernelRuntimeContext& ctx, int64_t dim, ssize_t dims) {
   const int32_t range = dims == 0 ? 1 : static_cast<int32_t>(dims);
   KERNEL_CHECK(

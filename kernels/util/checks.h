@@ -49,6 +49,9 @@ bool is_contiguous(const Tensor& tensor);
 /// Returns whether the elements of two tensors of one shape have the same order.
 bool same_dim_order(const Tensor& a, const Tensor& b);
 
+/// Returns whether two tensors have one shape and dim order.
+bool same_layout(const Tensor& a, const Tensor& b);
+
 /**
  * Turns a dim that may be negative into an index. A zero-dim tensor has one
  * dim, 0 or -1, as in PyTorch.

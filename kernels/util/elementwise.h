@@ -154,18 +154,20 @@ namespace internal {
 /// others and they have as many elements.
 template <class S>
 bool flat(const Tensor& out, const Tensor* const* inputs, size_t count) {
+  constexpr bool kHasShapes = S::has(Variant::Broadcast) || S::has(Variant::DynamicShape);
   for (size_t i = 0; i < count; ++i) {
-    if constexpr (S::has(Variant::Broadcast) || S::has(Variant::DynamicShape)) {
-      if (!same_sizes(inputs[i]->sizes(), out.sizes())) {
+    const Tensor& input = *inputs[i];
+    if constexpr (kHasShapes && S::has(Variant::DimOrder)) {
+      if (!same_layout(input, out)) {
         return false;
       }
-    }
-    if constexpr (S::has(Variant::DimOrder)) {
-      if (!same_dim_order(*inputs[i], out)) {
+    } else if constexpr (kHasShapes) {
+      if (!same_sizes(input.sizes(), out.sizes())) {
         return false;
       }
-    }
-    if (inputs[i]->numel() != out.numel()) {
+    } else if (
+        input.numel() != out.numel() ||
+        (S::has(Variant::DimOrder) && !same_dim_order(input, out))) {
       return false;
     }
   }
@@ -449,6 +451,10 @@ bool shape_broadcast(
     const Tensor& first,
     const Others&... others) {
   if constexpr (S::has(Variant::DynamicShape)) {
+    const Tensor* const inputs[] = {&first, &others...};
+    if (internal::flat<S>(out, inputs, 1 + sizeof...(others))) {
+      return true;
+    }
     Shape shape(first.sizes());
     return (broadcast_sizes(ctx, others.sizes(), shape, shape) && ...) &&
         resize_out(ctx, out, shape);

@@ -177,18 +177,6 @@ ET_INLINE void copy_short(const char* from, char* to, size_t bytes) {
   }
 }
 
-/// Copies rows of one word, as pixels of four channels are.
-__attribute__((noinline)) void
-copy_words(const char* from, int32_t from_row, char* to, int32_t to_row, size_t rows) {
-  for (; rows > 0; --rows) {
-    uint32_t word;
-    std::memcpy(&word, from, sizeof(word));
-    std::memcpy(to, &word, sizeof(word));
-    from += from_row;
-    to += to_row;
-  }
-}
-
 } // namespace
 
 void copy_bytes(const char* from, char* to, size_t bytes) {
@@ -196,6 +184,45 @@ void copy_bytes(const char* from, char* to, size_t bytes) {
     copy_short(from, to, bytes);
   } else {
     std::memmove(to, from, bytes);
+  }
+}
+
+void copy_dense_rows(
+    const char* from,
+    int32_t from_row,
+    char* to,
+    int32_t to_row,
+    size_t bytes,
+    size_t rows) {
+  if (bytes > kShortBytes) {
+    for (; rows > 0; --rows, from += from_row, to += to_row) {
+      std::memmove(to, from, bytes);
+    }
+    return;
+  }
+  if (bytes == sizeof(uint32_t)) {
+    // Pixels of four channels are words.
+    for (; rows > 0; --rows, from += from_row, to += to_row) {
+      uint32_t word;
+      std::memcpy(&word, from, sizeof(word));
+      std::memcpy(to, &word, sizeof(word));
+    }
+    return;
+  }
+  const size_t words = bytes / sizeof(uint32_t);
+  for (; rows > 0; --rows, from += from_row, to += to_row) {
+    const char* source = from;
+    char* target = to;
+    for (size_t i = words; i > 0; --i) {
+      uint32_t word;
+      std::memcpy(&word, source, sizeof(word));
+      std::memcpy(target, &word, sizeof(word));
+      source += sizeof(word);
+      target += sizeof(word);
+    }
+    for (size_t i = bytes % sizeof(uint32_t); i > 0; --i) {
+      *target++ = *source++;
+    }
   }
 }
 
@@ -219,9 +246,14 @@ void copy_view(const View& from, const View& to, CopyOrder order) {
   SizesType sizes[kMaxDims];
   int32_t from_strides[kMaxDims];
   int32_t to_strides[kMaxDims];
+  size_t dims = 0;
   for (size_t dim = 0; dim < to.shape.dims; ++dim) {
+    // The strides of a single index don't matter.
+    if (to.shape.sizes[dim] == 1) {
+      continue;
+    }
     const int32_t distance = std::abs(to.strides[dim]);
-    size_t place = dim;
+    size_t place = dims++;
     for (; place > 0 && std::abs(to_strides[place - 1]) < distance; --place) {
       sizes[place] = sizes[place - 1];
       from_strides[place] = from_strides[place - 1];
@@ -233,7 +265,7 @@ void copy_view(const View& from, const View& to, CopyOrder order) {
   }
   const int32_t* const strides[] = {from_strides, to_strides};
   LoopNest nest;
-  nest.init(sizes, strides, 2, to.shape.dims);
+  nest.init(sizes, strides, 2, dims);
   if (nest.size() == 0) {
     return;
   }
@@ -249,20 +281,10 @@ void copy_view(const View& from, const View& to, CopyOrder order) {
   do {
     const char* first = from.data + nest.offset(0) * size;
     char* out = to.data + nest.offset(1) * size;
-    if (!is_dense) {
+    if (is_dense) {
+      copy_dense_rows(first, source.row, out, target.row, bytes, nest.rows());
+    } else {
       copy_rows(first, source, out, target, nest.size(), nest.rows(), size);
-      continue;
-    }
-    if (bytes == sizeof(uint32_t)) {
-      copy_words(first, source.row, out, target.row, nest.rows());
-      continue;
-    }
-    for (size_t row = nest.rows(); row > 0; --row, first += source.row, out += target.row) {
-      if (bytes <= kShortBytes) {
-        copy_short(first, out, bytes);
-      } else {
-        std::memmove(out, first, bytes);
-      }
     }
   } while (nest.next_rows());
 }
@@ -286,6 +308,33 @@ bool broadcast_view(KernelRuntimeContext& ctx, View& view, ArrayRef<SizesType> s
         static_cast<int>(own),
         static_cast<int>(sizes[i]));
     view.append(sizes[i], own == 1 ? 0 : from.strides[i - added]);
+  }
+  return true;
+}
+
+bool permute(
+    KernelRuntimeContext& ctx,
+    const View& from,
+    const ArrayRef<int64_t>& dims,
+    View& view) {
+  CHECK_ARGUMENT(
+      ctx,
+      dims.size() == from.shape.dims,
+      "dims has %zu elements, self %zu dims",
+      dims.size(),
+      from.shape.dims);
+  view.data = from.data;
+  view.element_size = from.element_size;
+  view.shape.dims = 0;
+  uint32_t seen = 0;
+  for (const int64_t given : dims) {
+    const int32_t dim = normalize_dim(ctx, given, static_cast<int32_t>(dims.size()));
+    if (dim < 0) {
+      return false;
+    }
+    CHECK_ARGUMENT(ctx, ((seen >> dim) & 1u) == 0, "dims has %d twice", static_cast<int>(dim));
+    seen |= 1u << dim;
+    view.append(from.shape.sizes[dim], from.strides[dim]);
   }
   return true;
 }

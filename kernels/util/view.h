@@ -61,6 +61,15 @@ void copy_view(const View& from, const View& to, CopyOrder order = CopyOrder::Me
 /// Copies bytes that don't overlap; few of them without a call.
 void copy_bytes(const char* from, char* to, size_t bytes);
 
+/// Copies rows of `bytes` bytes each, which don't overlap; distances between rows are in bytes.
+void copy_dense_rows(
+    const char* from,
+    int32_t from_row,
+    char* to,
+    int32_t to_row,
+    size_t bytes,
+    size_t rows);
+
 /// Copies `count` elements of 1, 2, 4 or 8 bytes, with strides in elements.
 void copy_strided(
     const char* from,
@@ -74,6 +83,14 @@ void copy_strided(
 /// shape. Fails the context (InvalidArgument) and returns false if that does not
 /// fit.
 bool broadcast_view(KernelRuntimeContext& ctx, View& view, ArrayRef<SizesType> sizes);
+
+/// Sets `view` to `from` with its dims in the order `dims`. Fails the context (InvalidArgument) and
+/// returns false if that is no permutation.
+bool permute(
+    KernelRuntimeContext& ctx,
+    const View& from,
+    const ArrayRef<int64_t>& dims,
+    View& view);
 
 /// Returns the offset of the next element of a view in the order of its indices, where `position`
 /// has the indices of the one at `offset`. The first follows the last.

@@ -549,11 +549,12 @@ class Builder final {
 
 /// The arguments of a call, in the room that its chain has for them.
 Span<EValue*> gather_arguments(const Chain& chain, const Indices& indices, EValue* values) {
-  const uint32_t count = indices.size();
-  for (uint32_t i = 0; i < count; ++i) {
-    chain.arguments[i] = &values[indices[i]];
+  const int32_t* index = indices.data();
+  EValue** const end = chain.arguments + indices.size();
+  for (EValue** argument = chain.arguments; argument != end; ++argument) {
+    *argument = &values[*index++];
   }
-  return {chain.arguments, count};
+  return {chain.arguments, end};
 }
 
 /**

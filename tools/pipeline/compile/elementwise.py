@@ -258,17 +258,22 @@ def _quantized_add(method: Method, arguments: Sequence[int]) -> Call | None:
     if numbers is None:
         return None
     triples = [numbers[0:3], numbers[3:6], numbers[6:9]]
+    zero, factor, shift = triples[1]
+    if factor < 0:
+        # The device does the same in take_sign().
+        triples[1] = [~zero, -factor, shift]
     least, greatest = numbers[9:11]
-    if not all(-256 <= zero < 256 and is_factor(factor, shift) for zero, factor, shift in triples):
+    if not all(-256 <= zero < 256 and is_factor(each, shift) for zero, each, shift in triples):
         return None
     if not -128 <= least <= greatest <= 127:
         return None
     zeros = ", ".join(str(triple[0]) for triple in triples)
-    factors = ", ".join(f"{{{factor}, {shift}}}" for _, factor, shift in triples)
+    factors = ", ".join(f"{{{each}, {shift}}}" for _, each, shift in triples)
     name = f"k{method.layer}"
     text = f"constexpr cortex_m::AddParameters {name} = {{{{{zeros}}}, {{{factors}}}, {{{least}, {greatest}}}}};"
     dims = _binary_walk(method, "CHAR", a, b, out) or []
     function = "add_broadcast" if any(0 in dim.strides for dim in dims[:1]) else "add"
+    function = f"subtract<cortex_m::{function}>" if factor < 0 else function
     return _int8_call(method, function, (name, text), a, b, out)
 
 

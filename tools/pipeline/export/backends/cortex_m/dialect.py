@@ -9,21 +9,23 @@ PyTorch cannot do with dilation, or float32 ones, which rounds sums over 2**24; 
 same goes for its pooling of int8 images, in which PyTorch allows at most 127 pixels. The results of its table lookups
 get the memory order of the indices, because operators derive an image's order of dimensions from its strides.
 
-Eight gaps of the quantizer and the passes are filled. A hardswish that is marked as int8 but can't be fused into the
-layer before it becomes a lookup table. A relu or clamp of a convolution or linear layer with other readers gets int8
-bounds: the pass checks the dtype of the layer's result, which is not known yet. Results of `maximum` and `minimum` have
-the memory order of their operands. A product of two matrices becomes int8 before the next pass infers its dtype.
-Transposed convolutions may have an output_padding. The operands of sums and products may have any two shapes that
-broadcast, whereas CMSIS-NN supports one value per channel only. In graphs with padding, convolutions and poolings are
-lowered before the readers of their results, which are channels-last: PyTorch gives an image of one channel another
-order, and the padding pass pads by the order that it finds. And a maximum with a used index stays in floating point by
-itself, whereas the pass that drops unused indices refuses the whole program for it.
+Nine gaps of the quantizer and the passes are filled. A difference becomes a sum with a negative factor. A hardswish
+that is marked as int8 but can't be fused into the layer before it becomes a lookup table. A relu or clamp of a
+convolution or linear layer with other readers gets int8 bounds: the pass checks the dtype of the layer's result, which
+is not known yet. Results of `maximum` and `minimum` have the memory order of their operands. A product of two matrices
+becomes int8 before the next pass infers its dtype. Transposed convolutions may have an output_padding. The operands of
+sums and products may have any two shapes that broadcast, whereas CMSIS-NN supports one value per channel only. In
+graphs with padding, convolutions and poolings are lowered before the readers of their results, which are channels-last:
+PyTorch gives an image of one channel another order, and the padding pass pads by the order that it finds. And a maximum
+with a used index stays in floating point by itself, whereas the pass that drops unused indices refuses the whole
+program for it.
 """
 
 import importlib
 import importlib.util
 import sys
 from collections.abc import Callable
+from dataclasses import replace as replace_fields
 from types import ModuleType
 from typing import Any
 
@@ -38,6 +40,8 @@ from tools.pipeline.export.upstream.replaced import replace
 
 _BACKEND = "executorch.backends.cortex_m"
 _PASSES = f"{_BACKEND}.passes"
+# The index of an argument of cortex_m::quantized_add.
+_SECOND_MULTIPLIER = 6
 
 
 def _import_backend() -> None:
@@ -95,6 +99,21 @@ def _accept_output_padding() -> None:
         return groups == 1 and dilation in (1, [1], [1, 1])
 
     replace(checkers.CortexMConvTranspose2DCheck, "_check_node", classmethod(check))
+
+
+def _add_differences() -> None:
+    """Makes a quantized difference a sum, with the negated factor of the second operand."""
+    lowering = importlib.import_module(f"{_PASSES}.aten_to_cortex_m_pass")
+
+    def difference(node: torch.fx.Node, dialect_pass: Any) -> Any:
+        found = None if node.kwargs else lowering._get_add_replacement(node, dialect_pass)
+        if found is None:
+            return None
+        args = list(found.args)
+        args[_SECOND_MULTIPLIER] = -args[_SECOND_MULTIPLIER]
+        return replace_fields(found, args=tuple(args))
+
+    lowering.AtenToCortexMPass.register_dialect_substitution(exir_ops.edge.aten.sub.Tensor)(difference)
 
 
 def _accept_broadcasts(operators: ModuleType) -> None:
@@ -189,6 +208,7 @@ _operators = sys.modules[f"{_BACKEND}.ops.operators"]
 _operators.__dict__["F"] = _ExactFunctional()
 _operators.__dict__["lib"].impl("quantized_activation", _look_up, "CompositeExplicitAutograd", allow_override=True)
 _add_hardswish()
+_add_differences()
 _accept_output_padding()
 _accept_broadcasts(_operators)
 _clamps = importlib.import_module(f"{_PASSES}.quantized_clamp_activation_pass").QuantizedClampActivationPass

@@ -80,6 +80,7 @@ def lower_model(asked: LoweringRequest) -> LoweredModel:
     if options.io == "int8":
         lower.BORDER.remove(edge, path)
         samples = [lower.BORDER.quantize_sample(sample, border.inputs) for sample in samples]
+    lower.read_unquantized(edge)
     outputs = lower.run(edge, samples)
     if options.packed:
         edge = lower.pack(edge, target)

@@ -114,7 +114,7 @@ def substitute_operators(program: ExportedProgram, target: CortexMTargetConfig) 
 
 
 def fuse_clamps(program: ExportedProgram) -> None:
-    """Fuses clamps into the layers before them.
+    """Fuses clamps into the layers before them, also before a transposition of their results.
 
     The passes leave both where the layer shares its range with another tensor, as before a concatenation.
     """
@@ -122,6 +122,9 @@ def fuse_clamps(program: ExportedProgram) -> None:
         if node.target != exir_ops.edge.aten.clamp.default or node.meta["val"].dtype != torch.int8:
             continue
         layer = node.args[0]
+        # Moving elements before or after a clamp is the same.
+        while layer.target in _TRANSPOSITIONS and len(layer.users) == 1:
+            layer = layer.args[0]
         if layer.target not in _CLAMPING_LAYERS or len(layer.users) > 1:
             continue
         arguments, bounds = named_arguments(layer), named_arguments(node)
@@ -130,7 +133,7 @@ def fuse_clamps(program: ExportedProgram) -> None:
         if bounds["max"] is not None:
             arguments["activation_max"] = min(arguments["activation_max"], int(bounds["max"]))
         layer.args, layer.kwargs = tuple(arguments.values()), {}
-        replace_node(program, node, layer)
+        replace_node(program, node, node.args[0])
         program.graph.erase_node(node)
     program.graph_module.recompile()
 
@@ -419,6 +422,22 @@ def let_quantization_overlap(program: ExportedProgram) -> None:
         # The kernel works in the memory order of the result.
         if source.dim_order() == result.dim_order():
             node.meta[LEAD] = Lead(max(result.numel() * (result.element_size() - source.element_size()), 0))
+
+
+def read_unquantized(program: ExportedProgram) -> None:
+    """Makes operators in floating point read what was quantized instead of dequantizing its integers, in place."""
+    for node in list(program.graph.nodes):
+        if node.target != _DEQUANTIZE or any(user.op == "output" for user in node.users):
+            continue
+        quantized = node.args[0]
+        if quantized.target != _QUANTIZE or quantized.args[1:] != node.args[1:]:
+            continue
+        source = quantized.args[0]
+        if source.meta["val"].dim_order() == node.meta["val"].dim_order():
+            replace_node(program, node, source)
+            program.graph.erase_node(node)
+    program.graph.eliminate_dead_code()
+    program.graph_module.recompile()
 
 
 def run(program: ExportedProgram, samples: list[tuple[torch.Tensor, ...]]) -> list[list[torch.Tensor]]:
