@@ -6,10 +6,8 @@ _BUILD = """package(default_visibility = ["//visibility:public"])
 def _operator_list_impl(rctx):
     names = []
     for catalog in rctx.attr.catalogs:
-        for line in rctx.read(catalog).split("\n"):
-            # The entries of `kernels`, which alone are indented so far.
-            if line.startswith("    "):
-                names.append(line.strip().partition(": ")[0])
+        for entry in rctx.read(catalog).split("kernels: {")[1:]:
+            names += [kernel.strip().partition(": ")[0] for kernel in entry.partition("}")[0].split(",")]
     rctx.file("BUILD.bazel", _BUILD)
     rctx.file("operators.bzl", '"""Made of kernels/*/operators.yaml."""\n\nOPERATORS = %s\n' % repr(sorted(names)))
 

@@ -44,7 +44,7 @@ def _torch_operator_impl(ctx):
     # An entry of kernels/*/operators.yaml: JSON is valid YAML.
     description = ctx.actions.declare_file(ctx.label.name + ".operators.yaml")
     ctx.actions.write(description, json.encode_indent([{
-        "kernels": {ctx.attr.operator + ".out": ctx.attr.kernel},
+        "kernels": {ctx.attr.operator + ".out": ctx.attr.kernel if "::" in ctx.attr.kernel else "::" + ctx.attr.kernel},
         "header": repository_path(ctx.file.header),
         "dtypes": [_DTYPES[dtype] for dtype in ctx.attr.dtypes],
         "variants": ["mixed_dtypes"],

@@ -18,7 +18,7 @@ _BEGIN = "<!-- Begin of the table that `bazel run //firmware/boards:update_readm
 _END = "<!-- End of the table. -->\n"
 
 
-def _size(length: int) -> str:
+def size_text(length: int) -> str:
     for unit, factor in (("MB", 1 << 20), ("KB", 1 << 10)):
         if length % factor == 0:
             return f"{length // factor} {unit}"
@@ -26,7 +26,7 @@ def _size(length: int) -> str:
 
 
 def _memory(region: Region) -> str:
-    return f"{_size(region.length)} at {region.origin:#010x}"
+    return f"{size_text(region.length)} at {region.origin:#010x}"
 
 
 def _emulators(board: Board) -> str:

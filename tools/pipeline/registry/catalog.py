@@ -1,7 +1,6 @@
 """Reads the catalog of kernels: kernels/*/operators.yaml."""
 
 import functools
-import itertools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -119,8 +118,24 @@ def _dtypes(given: str | list[str]) -> tuple[str, ...]:
     return DTYPE_SETS[given] if isinstance(given, str) else tuple(given)
 
 
+def _function(operator: str, given: str | None, header: str) -> str:
+    """Returns the C++ name of an operator's kernel.
+
+    Args:
+      given: the name in the table, without its namespace if that is the one of this library's kernels; None for the
+        operator's name and overload, of which the overload's Tensor, int and self are no part.
+    """
+    if given and "::" in given:
+        return given
+    name, _, overload = operator.partition("::")[2].partition(".")
+    words = [word for word in overload.lower().split("_") if word not in ("", "tensor", "int", "self")]
+    namespace = "cortex_m::" if header.startswith("kernels/cortex_m/") else ""
+    return f"torch::executor::native::{namespace}{given or '_'.join([name.lstrip('_'), *words])}"
+
+
 def _kernels(entry: dict[str, Any]) -> list[Kernel]:
-    for text in (entry["header"], *itertools.chain.from_iterable(entry["kernels"].items())):
+    functions = [name for name in entry["kernels"].values() if name is not None]
+    for text in (entry["header"], *entry["kernels"], *functions):
         if not isinstance(text, str):
             raise TypeError(f"a kernel's operator, function and header are texts, and not {text!r}")
     is_limited = not entry.get("boxed", False) or "dtypes" in entry or "variants" in entry
@@ -145,4 +160,7 @@ def _kernels(entry: dict[str, Any]) -> list[Kernel]:
         masks=tuple(entry.get("masks", ())),
         modes={index: tuple(modes) for index, modes in entry.get("modes", {}).items()},
     )
-    return [make(operator=operator, function=function) for operator, function in entry["kernels"].items()]
+    return [
+        make(operator=operator, function=_function(operator, function, entry["header"]))
+        for operator, function in entry["kernels"].items()
+    ]

@@ -18,6 +18,7 @@ from tools.pipeline.export.capture.diagnosis import (
     some_of,
 )
 from tools.pipeline.export.capture.eager import Eager
+from tools.pipeline.export.capture.tensor_indices import AssignmentsKept
 from tools.pipeline.export.ir import rewriting
 from tools.pipeline.export.ir.operators import EMPTY
 from tools.pipeline.export.pipelines import CAPTURE, STRAIGHT
@@ -68,7 +69,11 @@ def capture(model: torch.nn.Module, inputs: tuple[torch.Tensor, ...], dynamic_sh
       dynamic_shapes: which sizes of the inputs vary, as torch.export takes it.
     """
     do_once()
-    with torch.no_grad(), _functions_compiled(), _distributions_unchecked(), _masks_unread():
+    # Kernels, and ExecuTorch's passes, expect weights in the default order; a transposed weight may be returned, too.
+    for tensor in (*model.parameters(), *model.buffers()):
+        if tensor.layout == torch.strided and not tensor.is_contiguous():
+            tensor.data = tensor.data.contiguous()
+    with torch.no_grad(), _functions_compiled(), _distributions_unchecked(), _masks_unread(), AssignmentsKept():
         captured = torch.export.export(model, inputs, dynamic_shapes=dynamic_shapes, strict=False)
     return CAPTURE.run(captured)
 

@@ -133,8 +133,8 @@ _LINES = {
         "  torch.erfinv from my_model.py:12 (`return torch.erfinv(y / 9)`)\n",
     ),
     "one_of_several_operators": (
-        "y = x.clone(); y.fill_diagonal_(7.0); return y * 2",
-        "  Tensor.fill_diagonal_ from my_model.py:11 (`y = x.clone(); y.fill_diagonal_(7.0); return y * 2`)\n",
+        "y = x + 1; y = torch.erfinv(y / 9); return y * 2",
+        "  torch.erfinv from my_model.py:11 (`y = x + 1; y = torch.erfinv(y / 9); return y * 2`)\n",
     ),
     "dtype_inside": (
         "return x.to(torch.float8_e4m3fn).float()",

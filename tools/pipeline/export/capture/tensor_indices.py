@@ -4,8 +4,11 @@ PyTorch turns an index tensor without dimensions into a number, which no later s
 operator accepts it.
 """
 
+from typing import Any
+
 import torch
 from torch.export import ExportedProgram
+from torch.overrides import TorchFunctionMode
 
 from tools.pipeline.export.ir.rewriting import replace_node
 
@@ -30,3 +33,31 @@ def keep_tensor_indices(program: ExportedProgram) -> ExportedProgram:
             graph.erase_node(number)
     program.graph_module.recompile()
     return program
+
+
+class AssignmentsKept(TorchFunctionMode):
+    """Gives an index tensor without dimensions one in assignments, such as to a slot of a ring buffer: `ring[i] = x`.
+    """
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        if func is torch.Tensor.__setitem__:
+            args = _with_dimension(*args)
+        return func(*args, **(kwargs or {}))
+
+
+def _with_dimension(target: torch.Tensor, index: Any, value: Any) -> tuple[Any, ...]:
+    indices = list(index) if isinstance(index, tuple) else [index]
+    places = [place for place, each in enumerate(indices) if isinstance(each, torch.Tensor)]
+    plain = all(isinstance(each, int | slice | torch.Tensor) for each in indices)
+    if not plain or len(places) != 1 or any(isinstance(each, int) for each in indices):
+        return target, index, value
+    (place,) = places
+    if indices[place].dim() or indices[place].dtype not in (torch.int32, torch.int64):
+        return target, index, value
+    indices[place] = indices[place].reshape(1)
+    behind = target.dim() - place - 1
+    if isinstance(value, torch.Tensor) and value.dim() > behind:
+        value = value.unsqueeze(value.dim() - behind)
+    return target, tuple(indices), value

@@ -78,6 +78,32 @@ def test_an_operator_that_takes_contiguous_tensors_gets_them(name: str) -> None:
     assert not constant_only_instructions(plan)
 
 
+class Shared(nn.Conv2d):
+    """A layer whose weight another operator and the caller read, too."""
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        return super().forward(x), x[:, :, :3, :3] * self.weight, self.weight
+
+
+class Returned(nn.Linear):
+    """A layer whose weight is an output, too."""
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return super().forward(x), self.weight
+
+
+@pytest.mark.parametrize(
+    "model", [Shared(6, 2, 3).to(memory_format=torch.channels_last), transposed(Returned(5, 3))]
+)  # fmt: skip
+def test_a_weight_with_other_readers_is_stored_in_the_default_order(model: nn.Module) -> None:
+    # ExecuTorch's kernel of a multiplication refuses operands in different orders.
+    x = torch.randn(2, 6, 4, 5)
+    program = to_edge(capture(model.eval(), (x,)))
+    assert all(has_default_order(node.meta["val"]) for node in program.graph.nodes if node.op == "placeholder")
+    torch.testing.assert_close(program.module()(x), model(x))
+    assert not constant_only_instructions(emit(program).program.execution_plan[0])
+
+
 class Viewed(nn.Module):
     """A view of what lies in the order of its input."""
 

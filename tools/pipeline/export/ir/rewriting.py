@@ -18,6 +18,12 @@ _UNTAGGED = frozenset((
     torch.ops.aten.where.ScalarOther,
 ))  # fmt: skip
 
+# Functions with steps, by the names of their operators; a division may have steps, too.
+_STEPS = frozenset((
+    "bucketize", "ceil", "floor", "floor_divide", "fmod", "frac", "heaviside", "remainder", "round", "searchsorted",
+    "sgn", "sign", "trunc",
+))  # fmt: skip
+
 
 def run_decompositions(program: ExportedProgram, table: dict[OpOverload, Callable[..., Any]]) -> ExportedProgram:
     """Calls program.run_decompositions(table) without checks of the inputs.
@@ -48,6 +54,20 @@ def is_elementwise(operator: Any) -> bool:
         return True
     is_pointwise = isinstance(operator, OpOverload) and torch.Tag.pointwise in operator.tags
     return is_pointwise and operator != torch.ops.aten.clone.default
+
+
+def has_steps(node: Node) -> bool:
+    """Whether a call computes a function with steps, such as `round`, `remainder` or a conversion to integers, where a
+    small change of an operand may change the result by a whole step. Comparisons are none of these.
+    """
+    if node.op != "call_function" or not isinstance(node.target, OpOverload):
+        return False
+    name = node.target._schema.name.split("::")[1]
+    if name in ("to", "_to_copy"):
+        before, after = (each.meta.get("val") for each in (node.all_input_nodes[0], node))
+        # A quantizer's own operators have no value, and are of floating point.
+        return after is not None and not after.is_floating_point() and (before is None or before.is_floating_point())
+    return name in _STEPS or node.kwargs.get("rounding_mode") is not None
 
 
 def for_each(argument: int | Sequence[int], dims: int = 2) -> list[int]:

@@ -14,7 +14,7 @@ import dataclasses
 import itertools
 import math
 import operator
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,7 +38,7 @@ from tools.pipeline.export.backends.cortex_m.own_layers import mark
 from tools.pipeline.export.backends.cortex_m.prelu import is_prelu
 from tools.pipeline.export.backends.cortex_m.softmax import Scores, scores_of
 from tools.pipeline.export.ir.operators import CLAMPS, SOFTMAX
-from tools.pipeline.export.ir.rewriting import is_elementwise
+from tools.pipeline.export.ir.rewriting import has_steps, is_elementwise
 from tools.pipeline.export.rewrite.own_operators import RECURRENT
 from tools.pipeline.export.rewrite.spectra.spectra import SPECTRA
 from tools.pipeline.export.upstream.replaced import replaced
@@ -417,10 +417,13 @@ class _Whole(Quantizer):
         stays: Callable[[Node], bool],
         decide: Callable[[GraphModule], Decided] | None,
         has_own_layers: bool,
+        has_float_border: bool,
     ) -> None:
         self.functions: list[Function] = []
         # Softmax operators, each with the operators before it that one kernel computes with it.
         self.softmaxes: list[list[Node]] = []
+        # Functions with steps of the model's inputs.
+        self.steps: list[Node] = []
         # Inputs of the model that are only used to compute spectra.
         self.signals: list[Node] = []
         self.states = states
@@ -430,6 +433,7 @@ class _Whole(Quantizer):
         self._stays = stays
         self._decide = decide
         self._has_own_layers = has_own_layers
+        self._has_float_border = has_float_border
 
     def annotate(self, model: GraphModule) -> GraphModule:
         softmaxes = _find_scores(model) if self._has_own_layers else {}
@@ -456,12 +460,16 @@ class _Whole(Quantizer):
                 _annotate_softmax(softmax, each)
             elif each.mask is not None:
                 scores += group
+        self.functions = find_functions(model.graph)
+        if self._has_float_border:
+            self.steps = steps_of_inputs(self.functions)
+            scores += self.steps
         for node in scores:
             _mark_node_as_quantized(node, {}, None, False)
             node.meta[PatternMatcher.Q_PATTERN_MATCHED_KEY] = True
         self.signals = _find_signals(model.graph, set(scores))
         done = {*scores, *itertools.chain(*self.softmaxes)}
-        self.functions = [each for each in find_functions(model.graph) if not set(each.nodes) & done]
+        self.functions = [each for each in self.functions if not set(each.nodes) & done]
         within = {node for function in self.functions for node in function.nodes}
         # ExecuTorch's quantizer would compare the integers of a tensor with the number itself.
         compared = [node for node in model.graph.nodes if _compares_number(node) and node not in within]
@@ -526,9 +534,9 @@ def _is_int8_difference(node: Node) -> bool:
 
 
 def _is_int8(node: Node, reader: Node) -> bool:
-    """Whether a tensor is int8 whatever a reader of it is."""
+    """Whether a tensor is int8 whatever a reader of it is; inputs and states may yet stay in floating point."""
     annotation = node.meta.get(Q_ANNOTATION_KEY)
-    if annotation is not None and annotation.output_qspec is not None:
+    if node.op != "placeholder" and annotation is not None and annotation.output_qspec is not None:
         return True
     others = [user.meta.get(Q_ANNOTATION_KEY) for user in node.users if user is not reader]
     if any(other is not None and other.input_qspec_map.get(node) is not None for other in others):
@@ -586,8 +594,11 @@ class _Functions(Quantizer):
             for node in function.nodes:
                 _mark_node_as_quantized(node, {}, None, False)
         if self._has_float_border:
-            self._leave_compared(model.graph)
-        self._leave_inputs(model.graph)
+            leave_steps(model.graph, self._groups.steps)
+        for node in model.graph.nodes:
+            # Several int8 readers would each quantize the input.
+            if sum(map(_is_quantized, node.users)) <= 1:
+                _leave_input(node)
         if self._has_float_border:
             self._leave_outputs(model.graph)
         self._leave_state(model.graph)
@@ -602,32 +613,6 @@ class _Functions(Quantizer):
             return []
         inputs = [node for node in graph.nodes if node.op == "placeholder"]
         return [*inputs[len(self._groups.states) :], graph.output_node()]
-
-    def _leave_compared(self, graph: Graph) -> None:
-        """Makes comparisons read the model's inputs unquantized: rounding could move a value across a limit."""
-        # In reverse order, because views may be read through other views.
-        for node in reversed(graph.nodes):
-            if not _is_view(node) or Q_ANNOTATION_KEY in node.meta or not _is_of_input(node):
-                continue
-            if node.users and all(user.target in _COMPARISONS or _stays_a_view(user) for user in node.users):
-                _mark_node_as_quantized(node, {}, None, False)
-
-    def _leave_inputs(self, graph: Graph) -> None:
-        """Makes operators in floating point read the model's inputs unquantized."""
-        for node in graph.nodes:
-            annotation = node.meta.get(Q_ANNOTATION_KEY) if node.op == "placeholder" else None
-            if annotation is None or annotation.output_qspec is None:
-                continue
-            # The remaining views will be int8 like their source.
-            if any(_is_view(user) and Q_ANNOTATION_KEY not in user.meta for user in node.users):
-                continue
-            int8 = [user for user in node.users if _is_quantized(user)]
-            # Several int8 readers would each quantize the input.
-            if len(int8) > 1 or len(int8) == len(node.users):
-                continue
-            for user in int8:
-                user.meta[Q_ANNOTATION_KEY].input_qspec_map[node] = annotation.output_qspec
-            annotation.output_qspec = None
 
     def _leave_outputs(self, graph: Graph) -> None:
         """Makes the model return floating-point results unquantized."""
@@ -668,8 +653,58 @@ def _is_of_input(view: Node) -> bool:
     return view.op == "placeholder"
 
 
-def _stays_a_view(node: Node) -> bool:
-    return _is_view(node) and Q_ANNOTATION_KEY in node.meta and not _is_quantized(node)
+def steps_of_inputs(functions: Iterable[Function]) -> list[Node]:
+    """Lists the operators of functions with steps that are computed from the model's inputs."""
+    found = [each for each in functions if _is_of_input(each.source) and any(map(has_steps, each.nodes))]
+    return [node for function in found for node in function.nodes]
+
+
+def comparisons_of_inputs(graph: Graph) -> list[Node]:
+    """Lists the comparisons of the model's inputs with each other or with constants."""
+    compared = [node for node in graph.nodes if node.target in _COMPARISONS]
+    return [node for node in compared if all(_is_of_input(of) or _is_parameter(of) for of in node.all_input_nodes)]
+
+
+def leave_steps(graph: Graph, steps: Collection[Node]) -> None:
+    """Makes comparisons and functions with steps read the model's inputs unquantized: rounding could move a value
+    across a limit.
+
+    Args:
+      steps: operators that compute such functions, and stay in floating point.
+    """
+
+    def is_exact(user: Node) -> bool:
+        if _is_quantized(user):
+            return False
+        if _is_view(user):
+            return Q_ANNOTATION_KEY in user.meta
+        return user.target in _COMPARISONS or user in steps or has_steps(user)
+
+    # In reverse order, because views may be read through other views.
+    for node in reversed(graph.nodes):
+        if not node.users:
+            continue
+        if _is_view(node) and Q_ANNOTATION_KEY not in node.meta and _is_of_input(node):
+            if all(map(is_exact, node.users)):
+                _mark_node_as_quantized(node, {}, None, False)
+        elif any(map(is_exact, node.users)):
+            _leave_input(node)
+
+
+def _leave_input(node: Node) -> None:
+    """Makes operators in floating point read an input of the model unquantized."""
+    annotation = node.meta.get(Q_ANNOTATION_KEY) if node.op == "placeholder" else None
+    if annotation is None or annotation.output_qspec is None:
+        return
+    # The remaining views will be int8 like their source.
+    if any(_is_view(user) and Q_ANNOTATION_KEY not in user.meta for user in node.users):
+        return
+    int8 = [user for user in node.users if _is_quantized(user)]
+    if len(int8) == len(node.users):
+        return
+    for user in int8:
+        user.meta[Q_ANNOTATION_KEY].input_qspec_map[node] = annotation.output_qspec
+    annotation.output_qspec = None
 
 
 def annotate_functions(
@@ -801,7 +836,7 @@ class Quantizers(CortexMQuantizer):
         own = [_OwnLayers(has_float_border)] if has_own_layers else []
         self._has_own_layers = has_own_layers
         per_channel, per_tensor, shared = CortexMQuantizer().quantizers
-        self._groups = _Whole(states, stays, decide, has_own_layers)
+        self._groups = _Whole(states, stays, decide, has_own_layers, has_float_border)
         self.quantizers: list[Quantizer] = [
             self._groups, per_channel, per_tensor, *own, _Functions(self._groups, has_float_border), shared,
         ]  # fmt: skip

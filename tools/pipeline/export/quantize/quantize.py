@@ -301,6 +301,12 @@ def _is_within(node: Node, layers: Collection[str]) -> bool:
     return any(module.removeprefix(f"{CALLED}.") in layers for module, _ in stack)
 
 
+# Assign to elements whose indices are computed.
+_ASSIGNMENTS = frozenset((
+    torch.ops.aten.index_copy.default, torch.ops.aten.index_put.default, torch.ops.aten.scatter.src,
+))  # fmt: skip
+
+
 def calibrate(
     prepared: GraphModule, samples: Iterable[Sample], path: Path, state: State = _NO_STATE
 ) -> tuple[list[dict[str, torch.Tensor]], list[Sample], tuple[str, ...]]:
@@ -329,6 +335,10 @@ def calibrate(
             if index in reported:
                 observed.append(run.values)
                 kept.append(sample)
+        # Only the first samples of the stream fill the first slots of a cache, and any others may do so on a device.
+        if kept_state and any(node.target in _ASSIGNMENTS for node in prepared.graph.nodes):
+            for given in samples[1:]:
+                prepared(*channels_last(state.start()), *given)
     return observed, kept, _constant_tensors(prepared, path)
 
 

@@ -12,7 +12,7 @@ from tools.abi.layouts.layouts import INT4_BLOCK
 from tools.artifacts.quantization_report.quantization_report import Accuracy, Layer, QParams, QuantizationReport, Weight
 from tools.pipeline.export.backends.cortex_m.int4 import factors_of, is_int4
 from tools.pipeline.export.ir.operators import DEQUANTIZATIONS, DEQUANTIZE_CHANNELS, QUANTIZE
-from tools.pipeline.export.ir.rewriting import is_elementwise
+from tools.pipeline.export.ir.rewriting import has_steps, is_elementwise
 from tools.pipeline.export.plan.manifest import Parameters, origin
 from tools.pipeline.export.quantize.accuracy import Run, decibels, dequantized, powers, ratio_text, share_right
 from tools.pipeline.export.quantize.quantize import Quantized, Sample
@@ -23,8 +23,6 @@ _FAR = 20
 _SAME = 0.95
 _CLOSER = "more calibration samples, keep_float or min_snr bring it closer"
 _CHOSEN = "numbers that are about equal are told apart by noise"
-# Functions with steps, by the names of their operators; a division may have steps, too.
-_STEPS = frozenset(("remainder", "fmod", "floor", "ceil", "round", "trunc", "frac", "sign", "sgn", "floor_divide"))
 
 
 _NO_FORM = "the Cortex-M quantizer or its operators have no int8 form of it"
@@ -193,15 +191,16 @@ def _jump_before(output: Node, path: Path) -> str:
             continue
         seen.add(node)
         name = node.target._schema.name.split("::")[1]
-        passed = name in ("_to_copy", *_VIEWS) or node.target == QUANTIZE or node.target in DEQUANTIZATIONS
-        if passed or name in _STEPS or is_elementwise(node.target):
+        passed = name in ("to", "_to_copy", *_VIEWS) or node.target == QUANTIZE or node.target in DEQUANTIZATIONS
+        if passed or has_steps(node) or is_elementwise(node.target):
             pending += node.all_input_nodes
-        if name in _STEPS or node.kwargs.get("rounding_mode") is not None:
+        if has_steps(node):
             jump = node
     if jump is None:
         return ""
-    name = jump.target._schema.name.split("::")[1]
-    return f"{name} at {origin(jump, path)} jumps, and a small error of int8 before a jump is a whole step after it"
+    name = jump.target._schema.name.split("::")[1].removeprefix("_").removesuffix("_copy")
+    why = "a small error of int8 before a jump is a whole step after it"
+    return f"{name} at {origin(jump, path)} jumps, and {why}; keep_float of the layers before it helps"
 
 
 def over_stream(

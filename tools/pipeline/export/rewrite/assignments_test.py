@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.export import ExportedProgram
 
+from tools.pipeline.export.capture.capture import capture
 from tools.pipeline.export.rewrite.assignments import assemble
 
 _X = torch.randn(4, 6, 5, generator=torch.Generator().manual_seed(0))
@@ -131,3 +132,28 @@ def test_any_assignments(seed: int) -> None:
         return y.tanh() + y[1:2]
 
     assembled(assign)
+
+
+class _Ring(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.ring, self.keys = nn.Buffer(torch.zeros(4, 3)), nn.Buffer(torch.zeros(2, 4, 3))
+        self.count = nn.Buffer(torch.zeros((), dtype=torch.int64))
+
+    def forward(self, x: Tensor) -> tuple[Tensor, ...]:
+        at = self.count % 4
+        self.ring[at] = x[0]
+        self.keys[:, at] = x
+        number, row, last = self.keys.clone(), self.ring.clone(), self.keys.clone()
+        number[:, at, 1:] = 7.0
+        row[at] = x[:1]
+        last[:, :, at.clamp(max=2)] = x[:, :1]
+        self.count += 1
+        return self.ring.clone(), self.keys.clone(), number, row, last
+
+
+def test_an_index_of_a_ring_buffer_is_a_tensor_without_dimensions() -> None:
+    x = _X[:2, 0, :3]
+    program, eager = capture(_Ring(), (x,)).module(), _Ring()
+    for _ in range(5):
+        torch.testing.assert_close(program(x), eager(x), rtol=0, atol=0)

@@ -475,6 +475,14 @@ return h
         25,
         options=_PACKED,
     ),
+    "a difference of a state, in floating point": _Network(
+        "self.mean.mul_(0.9).add_(0.1 * x)\nreturn self.linear(x - self.mean)",
+        "torch.randn(1, 8)",
+        "self.linear = nn.Linear(8, 4)\nself.register_buffer('mean', torch.zeros(1, 8))",
+        {"aten::sub": 1, "cortex_m::quantized_add": 0, "cortex_m::quantize_per_tensor": 1},
+        25,
+        options=_PACKED,
+    ),
     "an input read in both forms": _Network(
         "return self.linear(torch.cat([x.amax(-1), x.std(-1)], 1))",
         "torch.randn(1, 3, 8)",
@@ -1063,10 +1071,24 @@ def test_outputs_that_are_far_from_those_in_floating_point_are_named() -> None:
 
 
 def test_functions_with_steps_are_named_where_int8_moves_values_across_a_step(tmp_path: Path) -> None:
-    forward = "y = self.head(x)\nreturn (y * 200).round().to(torch.int16), y.argmax(1)"
+    forward = "y = self.head(x)\nreturn (y * 200).round().to(torch.int16), y.argmax(1), (y * 150).to(torch.int64)"
     result = exported(tmp_path, forward, "(torch.randn(4, 20),)", "self.head = nn.Linear(20, 30)")
     said = [text for text in result.said if "are those of floating point" in text]
-    assert len(said) == 1 and "; round at my_model.py:12 jumps, and a small error of int8 before" in said[0]
+    assert len(said) == 2 and "; round at my_model.py:12 jumps, and a small error of int8 before" in said[0]
+    assert "; to at my_model.py:12 jumps" in said[1]
+
+
+def test_functions_with_steps_read_the_inputs_as_they_are(tmp_path: Path) -> None:
+    functions = (
+        "torch.remainder(x, 0.7) * 2", "(x * 20).to(torch.int64)", "(x[:, 1:3] * 3).round()", "x % 1",
+        "torch.bucketize(x, torch.tensor([-0.5, 0.0, 0.5]))", "x.flatten().sign()",
+        "torch.div(x, 0.3, rounding_mode='floor')",
+    )  # fmt: skip
+    forward = f"return self.one(x) + self.two(x) + x.floor(), {', '.join(functions)}"
+    init = "self.one, self.two = nn.Linear(8, 8), nn.Linear(8, 8)"
+    result = exported(tmp_path, forward, "(torch.randn(4, 8),)", init, float_where_faster=False)
+    for index, function in enumerate(functions, 1):
+        assert numpy.array_equal(result.golden[f"output_{index}"], result.golden[f"eager_{index}"]), function
 
 
 def test_linear_layers_read_contiguous_tensors_of_four_dimensions(tmp_path: Path) -> None:

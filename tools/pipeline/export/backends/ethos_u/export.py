@@ -47,7 +47,7 @@ def lower_model(asked: LoweringRequest) -> LoweredModel:
                     "whole; written as a loop over nn.LSTMCell or nn.GRUCell it would be unrolled"
                 )
             console.say(f"export: note: {path}: {origin(node, path)} {text}.")
-        return lower.quantize(folded, given, npu, bits, path, source.state)
+        return lower.quantize(folded, given, npu, bits, path, source.state, options.io == "float32")
 
     prepared = prepare(source, quantized)
     given = [quantize.channels_last(sample) for sample in asked.eager.samples]

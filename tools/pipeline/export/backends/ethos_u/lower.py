@@ -58,9 +58,12 @@ from tools.pipeline.export.pipelines import ETHOS_U_FORMS
 from tools.pipeline.export.quantize.activation_tables import (
     annotate_functions,
     attribute,
+    comparisons_of_inputs,
     find_functions,
     is_annotated,
     leave_state,
+    leave_steps,
+    steps_of_inputs,
 )
 from tools.pipeline.export.quantize.quantize import ALL_BUT_LAYERS, NoInt8Form, Quantized, Sample
 from tools.pipeline.export.quantize.ranges import with_ranges
@@ -94,7 +97,7 @@ class _Quantizer(EthosUQuantizer):
     With 8-bit activations, unsupported functions and functions of several operators become tables.
     """
 
-    def __init__(self, npu: Npu, bits: int, states: int) -> None:
+    def __init__(self, npu: Npu, bits: int, states: int, has_float_border: bool) -> None:
         super().__init__(vela.compile_spec(npu))
         config = get_symmetric_quantization_config() if bits == 8 else get_symmetric_a16w8_quantization_config()
         self.set_global(config)
@@ -102,6 +105,8 @@ class _Quantizer(EthosUQuantizer):
         self._operand, self._result = config.get_input_act_qspec(), config.get_output_act_qspec()
         self._bits = bits
         self._states = states
+        self._has_float_border = has_float_border
+        self._is_u55 = npu.accelerator.startswith("ethos-u55")
 
     def transform_for_annotation(self, model: GraphModule) -> GraphModule:
         transformed = super().transform_for_annotation(model)
@@ -120,7 +125,14 @@ class _Quantizer(EthosUQuantizer):
             return with_ranges(super().annotate(model))
         self._annotate_recurrent(model.graph)
         # Functions of several operators must be annotated before ExecuTorch annotates their operators one by one.
-        functions = [each for each in find_functions(model.graph) if len(each.nodes) > 1 and not is_annotated(each)]
+        found = find_functions(model.graph)
+        steps = steps_of_inputs(found) if self._has_float_border else []
+        # An Ethos-U55 leaves comparisons to the core anyway.
+        steps += comparisons_of_inputs(model.graph) if self._has_float_border and self._is_u55 else []
+        for node in steps:
+            _mark_node_as_quantized(node, {}, None, False)
+            node.meta[PatternMatcher.Q_PATTERN_MATCHED_KEY] = True
+        functions = [each for each in found if len(each.nodes) > 1 and not is_annotated(each)]
         nodes = {node for each in functions for node in each.nodes}
         annotate_functions(functions, (), self._operand, self._result, chosen=nodes)
         for node in nodes:
@@ -129,6 +141,8 @@ class _Quantizer(EthosUQuantizer):
         functions = [each for each in find_functions(annotated.graph) if not is_annotated(each)]
         inputs = {node for node in annotated.graph.nodes if node.op == "placeholder"}
         annotate_functions(functions, inputs, self._operand, self._result)
+        if self._has_float_border:
+            leave_steps(annotated.graph, steps)
         return with_ranges(annotated)
 
     def _annotate_recurrent(self, graph: Graph) -> None:
@@ -174,7 +188,13 @@ def _is_determined(target: OpOverload) -> bool:
 
 
 def quantize(
-    program: ExportedProgram, samples: Iterable[Sample], npu: Npu, bits: int, path: Path, state: State
+    program: ExportedProgram,
+    samples: Iterable[Sample],
+    npu: Npu,
+    bits: int,
+    path: Path,
+    state: State,
+    has_float_border: bool,
 ) -> Quantized:
     """Returns the program after ExecuTorch's Ethos-U quantizer, calibrated on the samples.
 
@@ -182,10 +202,11 @@ def quantize(
       bits: the width of activations, 8 or 16; weights have 8.
       path: the model file, for messages.
       state: the state, which the program's first inputs read and its first outputs update, from one sample to the next.
+      has_float_border: whether the program takes and returns floating point.
 
     Raises UserError as `delegates.quantize` does.
     """
-    quantizer = _Quantizer(npu, bits, len(state.buffers))
+    quantizer = _Quantizer(npu, bits, len(state.buffers), has_float_border)
     if bits == 8:
         keep_recurrent_layers(program, layers_of_many_steps(program))
     samples = list(samples)

@@ -850,9 +850,7 @@ def test_double_precision(tmp_path: Path) -> None:
 
 
 def test_an_operator_that_has_no_kernel(tmp_path: Path) -> None:
-    source = model_source(
-        "return self.layer(x).fill_diagonal_(7.0)", "(torch.rand(1, 4),)", "self.layer = nn.Linear(4, 4)"
-    )
+    source = model_source("return self.layer(x).mode()[0]", "(torch.rand(1, 4),)", "self.layer = nn.Linear(4, 4)")
     with pytest.raises(UserError, match="there is no kernel for what the model does here"):
         _export(tmp_path, source)
 
@@ -1110,3 +1108,31 @@ def test_nothing_between_layers_is_transposed(tmp_path: Path, kind: str, npu: Np
     result = _export(tmp_path, source, npu=npu)
     _check_whole(result)
     assert _transpositions(result) <= most
+
+
+_CALIBRATED = "\n\ndef calibration_inputs():\n    return [(torch.randn(1, 12),) for _ in range(12)]\n"
+_BUCKETS = "self.table, self.head = nn.Embedding(5, 6), nn.Linear(72, 3)"
+_CACHE = """
+self.key, self.head = nn.Linear(12, 6), nn.Linear(6, 6)
+self.register_buffer("keys", torch.zeros(1, 2, 12, 3))
+self.register_buffer("at", torch.zeros(1, dtype=torch.int32))
+"""
+_CACHED = """
+self.keys.index_copy_(2, self.at.long() % 12, self.key(x).view(1, 2, 1, 3))
+self.at.add_(1)
+return self.head(self.keys[:, :, 0].reshape(1, 6))
+"""
+
+
+@pytest.mark.parametrize(
+    ("init", "forward"),
+    {
+        "an input is compared": (_BUCKETS, "b = torch.tensor([-1.0, -0.3, 0.2, 0.9])\nreturn self.head(self.table("
+        "torch.bucketize(x, b)).flatten(1))"),
+        "an input has steps": ("self.head = nn.Linear(12, 12)", "return self.head(x), torch.remainder(x, 0.1)"),
+        "a slot that one sample fills": (_CACHE, _CACHED),
+    }.values(),
+)  # fmt: skip
+def test_values_of_inputs_that_decide_are_exact(tmp_path: Path, init: str, forward: str) -> None:
+    result = _export(tmp_path, model_source(forward, "(torch.randn(1, 12),)", init) + _CALIBRATED, "float32")
+    assert _worst(result) > 25

@@ -21,6 +21,13 @@ from tools.pipeline.export.rewrite.decompositions import small_matrices
 _aten = torch.ops.aten
 _functional = torch.nn.functional
 
+# Views that other operators may write to, and what functionalization makes of such a write.
+_SCATTERED = {
+    _aten.as_strided.default: _aten.as_strided_scatter.default,
+    _aten.diagonal.default: _aten.diagonal_scatter.default,
+    _aten.fill_diagonal_.default: _aten.as_strided_scatter.default,
+}
+
 
 def decompose(program: ExportedProgram) -> ExportedProgram:
     """Decomposes the operators of this module; returns a program without them unchanged."""
@@ -50,7 +57,12 @@ def has_decomposition(node: Node) -> bool:
 
 
 def _functional_form(target: Any) -> Any:
-    """Returns the functional form of an in-place operator: `aten.exp2.default` for `aten.exp2_.default`."""
+    """Returns the functional form of an in-place operator: `aten.exp2.default` for `aten.exp2_.default`.
+
+    Writing to a view becomes an operator that scatters.
+    """
+    if target in _SCATTERED:
+        return _SCATTERED[target]
     name = getattr(target, "_opname", "")
     if not name.endswith("_") or name.startswith("_"):
         return target
@@ -667,6 +679,24 @@ def _rrelu(x: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: bool
 
 
 # Maps operators to equivalent functions. A function returns NotImplemented for cases that it leaves unchanged.
+def _as_strided_scatter(
+    x: Tensor, src: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
+) -> Tensor:
+    if not _is_static(x) or not x.is_contiguous():
+        return NotImplemented
+    indices = torch.full((1,), x.storage_offset() if storage_offset is None else storage_offset)
+    for count, distance in zip(size, stride, strict=True):
+        indices = (indices[:, None] + torch.arange(count) * distance).reshape(-1)
+    return x.reshape(-1).index_put((indices,), src.reshape(-1)).reshape(x.shape)
+
+
+def _diagonal_scatter(x: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
+    if not _is_static(x):
+        return NotImplemented
+    indices = torch.arange(x.numel()).reshape(x.shape).diagonal(offset, dim1, dim2).reshape(-1)
+    return x.reshape(-1).index_put((indices,), src.reshape(-1)).reshape(x.shape)
+
+
 DECOMPOSITIONS: dict[torch._ops.OpOverload, Callable[..., Any]] = {
     _aten.__lshift__.Scalar: torch.bitwise_left_shift,
     _aten.__rshift__.Scalar: torch.bitwise_right_shift,
@@ -680,6 +710,7 @@ DECOMPOSITIONS: dict[torch._ops.OpOverload, Callable[..., Any]] = {
     _aten.adaptive_max_pool3d.default: _adaptive_max_pool,
     _aten.argsort.default: _argsort,
     _aten.argsort.stable: _stable_argsort,
+    _aten.as_strided_scatter.default: _as_strided_scatter,
     _aten.avg_pool3d.default: _avg_pool3d,
     _aten.baddbmm.default: _baddbmm,
     _aten.bilinear.default: _bilinear,
@@ -689,6 +720,7 @@ DECOMPOSITIONS: dict[torch._ops.OpOverload, Callable[..., Any]] = {
     _aten.cummax.default: _cumulative(torch.ge),
     _aten.cummin.default: _cumulative(torch.le),
     _aten.cumprod.default: _cumprod,
+    _aten.diagonal_scatter.default: _diagonal_scatter,
     _aten.embedding_bag.padding_idx: _embedding_bag,
     _aten.exp2.default: lambda operand: torch.pow(2.0, operand),
     _aten.fft_fftfreq.default: _fftfreq,

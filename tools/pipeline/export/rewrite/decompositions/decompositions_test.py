@@ -64,6 +64,12 @@ _CALLS: dict[str, dict[str, tuple[Callable[..., object], Tensor]]] = {
         "cumprod": (lambda x: (torch.cumprod(x, -2), x[0, 0].cumprod(0), (x > 0).cumprod(1)), _TOKENS),
         "baddbmm": (lambda x: torch.baddbmm(_SEEN[:4, :4].float(), x.mT, x, beta=0.5, alpha=2), _TOKENS),
     },
+    "assignments to diagonals": {
+        "filled": (lambda x: x.relu().clone().fill_diagonal_(7.0), _IMAGES[0, 0]),
+        "written": (lambda x: (y := x.clone(), y.diagonal(-1).mul_(2))[0], _IMAGES[0, 0]),
+        "of images": (lambda x: torch.diagonal_scatter(x, x[..., 0], 0, 2, 3), _IMAGES[..., :4, :4]),
+        "strided": (lambda x: torch.as_strided_scatter(x, x[:2, :2], (2, 2), (3, 2), 1), _IMAGES[0, 0]),
+    },
     "attention of queries that may see nothing": {
         "constant": (lambda x: _attention(x, x, x, _BLIND), _TOKENS),
         "computed": (lambda x: _attention(x, x, x, x[:, :, :1] > 0), _TOKENS),
