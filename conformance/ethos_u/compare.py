@@ -44,7 +44,7 @@ def build(network: Network, accelerator: str) -> list[Compiled]:
     inputs = network.inputs()
     path = Path("networks.py")
     captured = fold_batch_norm(capture(network.make().eval(), inputs))
-    quantized = lower.quantize(captured, [inputs], npu(accelerator), network.bits, path, State({}))
+    quantized = lower.quantize(captured, [inputs], npu(accelerator), network.bits, path, State({}), False)
     captured = capture(quantized.module, inputs)
     lowered = lower.delegate(captured, npu(accelerator), path, [inputs], lambda found: found)
     assert not lowered.rejected, lowered.rejected
