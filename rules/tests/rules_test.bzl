@@ -493,7 +493,6 @@ def rules_test_suite(name):
         _engine_test(name = "engine_%s_test" % engine_name, engine = engine, target_under_test = ":engine_" + engine_name)
     for firmware_name, models in {
         "firmware_of_none": [],
-        "several_in_dtcm": ["arena_memory = \"dtcm\": board mps2_an386 has no memory for arenas besides ram"],
         "firmware_of_two_alike": ["//models/sine", ":sine_again"],
     }.items():
         torch_firmware(
@@ -563,6 +562,7 @@ def rules_test_suite(name):
         "firmware_of_none": ["give either model or models"],
         "several_loaded": ["without srcs, several models run compiled only, and engine = \"loaded\" asks for the runtime"],
         "several_with_backends": ["without srcs, several models run compiled only, and it has backends"],
+        "several_in_dtcm": ["arena_memory = \"dtcm\": board mps2_an386 has no memory for arenas besides ram"],
         "firmware_of_two_alike": ["are both called sine; set program_name of one"],
         "quantization_of_a_portable": ["rules/tests:quantization_of_a_portable: quantization is for backend = \"cortex_m\", not 'portable'"],
         "int8_of_a_portable": ["io is for backends that quantize; a portable program takes the dtypes of the model"],
