@@ -86,10 +86,10 @@ class Shared(nn.Conv2d):
 
 
 class Returned(nn.Linear):
-    """A layer whose weight is an output, too."""
+    """A layer whose weight is an output, too, and transposed."""
 
-    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        return super().forward(x), self.weight
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        return super().forward(x), self.weight, self.weight.t()
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from typing import Any
 
 import torch
 from executorch.exir import memory
+from executorch.exir.dialects._ops import ops as exir_ops
 from torch.export import ExportedProgram
 
 from tools.pipeline.export.ir import rewriting
@@ -12,6 +13,7 @@ from tools.pipeline.export.ir.constants import Constants
 from tools.pipeline.export.ir.operators import EMPTY
 from tools.pipeline.export.upstream.replaced import replace
 
+_COPY = exir_ops.edge.dim_order_ops._clone_dim_order.default
 _propagation: Any = importlib.import_module("executorch.exir.passes.constant_prop_pass")
 
 
@@ -35,7 +37,26 @@ def propagate_constants(program: ExportedProgram) -> ExportedProgram:
             or getattr(node.target, "_op", node.target) in EMPTY
         )
     }
-    return _propagation.constant_prop_pass(program, custom_skip_targets=kept, _skip_dim_order=False)
+    propagated: ExportedProgram = _propagation.constant_prop_pass(
+        program, custom_skip_targets=kept, _skip_dim_order=False
+    )
+    _order_returned(propagated)
+    return propagated
+
+
+def _order_returned(program: ExportedProgram) -> None:
+    """Stores returned constants in the default order, in place. The pass copies them to outputs, and ExecuTorch can't
+    copy a transposed tensor.
+    """
+    names = program.graph_signature.inputs_to_lifted_tensor_constants
+    for node in program.graph.output_node().all_input_nodes:
+        name = names.get(node.args[0].name) if node.target == _COPY else None
+        if name is None or program.constants[name].is_contiguous():
+            continue
+        program.constants[name] = program.constants[name].detach().contiguous()
+        node.kwargs = {**node.kwargs, "dim_order": list(range(program.constants[name].dim()))}
+        for ordered in (node.args[0], node):
+            ordered.meta["val"] = ordered.meta["val"].contiguous()
 
 
 def fold_without_kernel(program: ExportedProgram) -> ExportedProgram:
