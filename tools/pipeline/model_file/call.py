@@ -9,7 +9,7 @@ import dataclasses
 import inspect
 import keyword
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -128,12 +128,13 @@ def called(module: torch.nn.Module, call: Call, names: Sequence[str], method: st
 def plain(result: Any) -> Any:
     """Returns a module's result with dicts instead of named tuples, such as that of torch.max(x, 1), and dataclasses.
 
-    Programs only support dicts, lists and tuples. Fields of a dataclass that are None are omitted.
+    Programs only support dicts, lists and tuples. Elements that are None are omitted, as in the `(logits, None)` of a
+    network whose caches are off.
     """
     if isinstance(result, torch.Tensor):
         return result
     if isinstance(result, dict):
-        items = {key: plain(value) for key, value in result.items()}
+        items = {key: plain(value) for key, value in result.items() if value is not None}
         return result if _is_same(items.values(), result.values()) else items
     if dataclasses.is_dataclass(result) and not isinstance(result, type):
         fields = {field.name: getattr(result, field.name) for field in dataclasses.fields(result)}
@@ -141,15 +142,15 @@ def plain(result: Any) -> Any:
     if isinstance(result, tuple) and type(result) is not tuple:
         kind: Any = type(result)
         names = kind._fields if hasattr(kind, "_fields") else kind.__match_args__
-        return {name: plain(value) for name, value in zip(names, result, strict=True)}
+        return {name: plain(value) for name, value in zip(names, result, strict=True) if value is not None}
     if isinstance(result, (list, tuple)):
-        values = type(result)(map(plain, result))
+        values = type(result)(plain(value) for value in result if value is not None)
         return result if _is_same(values, result) else values
     return result
 
 
-def _is_same(one: Iterable[Any], other: Iterable[Any]) -> bool:
-    return all(value is before for value, before in zip(one, other, strict=True))
+def _is_same(one: Collection[Any], other: Collection[Any]) -> bool:
+    return len(one) == len(other) and all(value is before for value, before in zip(one, other, strict=True))
 
 
 def output_names(result: Any) -> list[str]:

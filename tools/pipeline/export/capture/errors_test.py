@@ -141,6 +141,7 @@ _LINES = {
         "my_model.py:11 (`return x.to(torch.float8_e4m3fn).float()`): the model computes in float8_e4m3fn here, which",
     ),
     "dtype_of_output": ("return x.to(torch.complex64)", "my_model.py: the model's output 0 has dtype complex64"),
+    "no_output": ("return None, [None]", "my_model.py: the model returns no tensor: a tuple (None, a list (None))."),
     "output_is_no_tensor": ("return x, 3", "my_model.py: the model's output 1 must be a tensor, not int 3."),
     "not_capturable": (
         "return torch.from_numpy(x.numpy() * 2)",

@@ -33,6 +33,8 @@ def run_eager(model: torch.nn.Module, samples: list[Sample]) -> tuple[list[list[
             result = plain(returned)
             is_plain = is_plain and result is returned
             flat, names = pytree.tree_leaves(result), output_names(result)
+            if not flat:
+                raise UserError(f"the model returns no tensor: {describe(returned)}.")
             for index, output in enumerate(flat):
                 if not isinstance(output, torch.Tensor):
                     raise UserError(f"the model's output {index} must be a tensor, not {describe(output)}.")

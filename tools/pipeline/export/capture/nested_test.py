@@ -228,6 +228,8 @@ def example_inputs():
     ("returned", "names", "options"),
     [
         ("x.max(1)", ["values", "indices"], Options()),
+        ("(x + 1, None)", ["output_0"], Options()),
+        ("dict(a=Pair(None, x + 1), b=None, c=[None, (x * 2, None)])", ["a_hidden", "c_0_0"], _INT8),
         ("(x + 1, x.topk(2))", ["output_0", "output_1_values", "output_1_indices"], Options()),
         ("Result(Pair(x + 1, x * 2), x.sort(0))", ["pair_scores", "pair_hidden", "best_values", "best_indices"], _INT8),
     ],
