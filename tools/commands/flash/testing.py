@@ -1,21 +1,36 @@
 """Simulated boards for tests of the whole flash command, from the files in BOARDS, IMAGES and ALGORITHM."""
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
 from intelhex import IntelHex
 
 from boardsim.boards import simulated
 from boardsim.machine import Machine
 from tools.artifacts.board.board import read_board
 from tools.artifacts.intel_hex.reader import read_intel_hex
+from tools.commands.flash import simulated_probe
 from tools.commands.flash.flash import main
 
 
 def _file(variable: str, suffix: str) -> Path:
     (path,) = [Path(name) for name in os.environ[variable].split() if name.endswith(suffix)]
     return path
+
+
+@contextmanager
+def simulated_probes_alone(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Hides the machine's own probes, which are none of a test's business."""
+    from pyocd.core.helpers import ConnectHelper
+
+    find = simulated_probe.SimulatedProbe.get_all_connected_probes
+    monkeypatch.setattr(ConnectHelper, "get_all_connected_probes", lambda **_: find())
+    yield
+    simulated_probe.disconnect_all()
 
 
 @dataclass(frozen=True)

@@ -70,6 +70,14 @@ def read_start(channel: Channel, patience: float, *, model: str = "") -> str:
             )
 
 
+def inputs_of(client: Client, inputs: Sequence[np.ndarray], sample: int) -> list[np.ndarray]:
+    """Returns the inputs of a sample as the device's program takes them, of Golden.inputs_in_memory()."""
+    return [
+        array[sample].astype(spec.dtype, copy=False).reshape(spec.shape)
+        for array, spec in zip(inputs, client.device.inputs, strict=True)
+    ]
+
+
 def run_samples(client: Client, golden: Golden) -> list[np.ndarray]:
     """Runs the device's program on all samples; returns an array per output, as Golden.outputs_in_memory().
 
@@ -79,10 +87,7 @@ def run_samples(client: Client, golden: Golden) -> list[np.ndarray]:
     inputs = golden.inputs_in_memory()
     results = []
     for sample in range(golden.samples):
-        arrays = [
-            array[sample].astype(spec.dtype, copy=False).reshape(spec.shape)
-            for array, spec in zip(inputs, client.device.inputs, strict=True)
-        ]
+        arrays = inputs_of(client, inputs, sample)
         try:
             results.append(client.infer(arrays).outputs)
         except UserError as error:

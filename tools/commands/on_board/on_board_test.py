@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tools.artifacts.golden.golden import golden_npz, read_golden
-from tools.commands.flash import simulated_probe
+from tools.commands.flash.testing import simulated_probes_alone
 from tools.commands.on_board.on_board import main, reserve
 
 
@@ -20,13 +20,8 @@ def _file(variable: str, suffix: str) -> str:
 
 @pytest.fixture(autouse=True)
 def _own_probes(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Hides the machine's own probes, which are none of a test's business."""
-    from pyocd.core.helpers import ConnectHelper
-
-    find = simulated_probe.SimulatedProbe.get_all_connected_probes
-    monkeypatch.setattr(ConnectHelper, "get_all_connected_probes", lambda **_: find())
-    yield
-    simulated_probe.disconnect_all()
+    with simulated_probes_alone(monkeypatch):
+        yield
 
 
 def _run(golden: Path, *more: str, image: str = "IMAGE") -> int:

@@ -29,7 +29,7 @@ from tools.commands.console.channel import MachineChannel
 from tools.commands.flash.flash import add_arguments, program_with_console, refuse_when_simulated
 from tools.commands.flash.pyocd_tool import Selection, change_bits
 from tools.commands.infer.protocol import Client
-from tools.commands.on_board.on_board import VERDICT, read_start, run_samples
+from tools.commands.on_board.on_board import VERDICT, inputs_of, read_start, run_samples
 from tools.commands.profile.profile import parse
 from tools.pipeline.page.page import page_data, read_image, write_page
 from tools.quiet.console import UserError, user_path
@@ -68,14 +68,10 @@ def compare_samples(outputs: Sequence[np.ndarray], golden: Golden) -> Item:
 
 def _change_flash(client: Client, golden: Golden, board: Board, selection: Selection, unit: str) -> Iterator[Item]:
     """Yields what the first sample takes by each flash setting of the board, and whether its outputs stay."""
-    first = golden.part([0])
+    inputs = inputs_of(client, golden.inputs_in_memory(), 0)
 
     def run() -> tuple[int, list[bytes]]:
-        arrays = [
-            array[0].astype(spec.dtype, copy=False).reshape(spec.shape)
-            for array, spec in zip(first.inputs_in_memory(), client.device.inputs, strict=True)
-        ]
-        result = client.infer(arrays)
+        result = client.infer(inputs)
         return round(result.seconds * client.device.ticks_per_second), [each.tobytes() for each in result.outputs]
 
     usual, expected = run()

@@ -13,7 +13,7 @@ import pytest
 from tools.artifacts.board_report.board_report import read_board_report
 from tools.commands.console.channel import ChannelClosed, MachineChannel
 from tools.commands.flash import simulated_probe
-from tools.commands.flash.testing import BoardUnderTest, discovery, nucleo
+from tools.commands.flash.testing import BoardUnderTest, discovery, nucleo, simulated_probes_alone
 from tools.commands.prove import prove
 
 _PROOFS = {Path(path).name.partition(".")[0]: Path(path).absolute() for path in os.environ["PROOFS"].split()}
@@ -66,13 +66,8 @@ def test_a_simulated_board_is_proven(board: str, tmp_path: Path) -> None:
 
 @pytest.fixture(autouse=True)
 def _own_probes(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Hides the machine's own probes, which are none of a test's business."""
-    from pyocd.core.helpers import ConnectHelper
-
-    find = simulated_probe.SimulatedProbe.get_all_connected_probes
-    monkeypatch.setattr(ConnectHelper, "get_all_connected_probes", lambda **_: find())
-    yield
-    simulated_probe.disconnect_all()
+    with simulated_probes_alone(monkeypatch):
+        yield
 
 
 def _prove(tmp_path: Path, *more: str) -> int:
