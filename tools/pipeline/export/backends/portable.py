@@ -47,7 +47,7 @@ def lower_method(file: ModelFile, eager: Eager, console: Console | None) -> Emit
 def _no_form(file: ModelFile, found: Iterable[str]) -> UserError:
     return UserError(
         f"{file.path}: ExecuTorch has no form of {', '.join(found)}, as it is written; scan a function over a "
-        "fixed number of steps, or write the steps one after another."
+        "fixed number of steps, write the steps one after another, or bound a while_loop by a counter: (i < 5) & ...."
     )
 
 

@@ -172,10 +172,10 @@ def without_branches(program: ExportedProgram, path: Path, backend: str, console
     """
     before = branches(program, path)
     program = STRAIGHT.run(program)
-    for name in branches(program, path):
+    if left := list(branches(program, path)):
         raise UserError(
-            f'{path}: backend "{backend}" takes no {name}; it takes torch.cond(), and loops over a fixed number of '
-            f"steps with at most {MOST_OPERATORS} operators in all of them."
+            f'{path}: backend "{backend}" takes no {left[-1]}; it takes torch.cond(), and loops over a bounded number '
+            f"of steps with at most {MOST_OPERATORS} operators in all of them."
         )
     for name, kind in before.items():
         written = "both branches, and chooses a result" if kind == "cond" else "all steps one after another"

@@ -3,7 +3,7 @@
 import re
 import traceback
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -173,14 +173,33 @@ def check_out_variants(program: ExportedProgram, path: Path) -> None:
         raise _unsupported(missing, path)
 
 
-def _unsupported(nodes: list[Node], path: Path) -> UserError:
+def check_upstream_kernels(program: ExportedProgram, missing: Collection[str], path: Path) -> None:
+    """Raises UserError if the runtime of ExecuTorch's wheel, which programs for this machine run on, lacks kernels.
+
+    Args:
+      program: as it was emitted.
+      missing: the names of the operators that the runtime lacks.
+    """
+    if missing:
+        calls = [node for node in program.graph.nodes if isinstance(node.target, torch._ops.OpOverload)]
+        nodes = [node for node in calls if node.target.name() in missing]
+        raise _unsupported(
+            nodes,
+            path,
+            "ExecuTorch's runtime has no kernel for",
+            'Express it by other functions of torch, or leave it to a core with backend = "portable".',
+        )
+
+
+def _unsupported(
+    nodes: list[Node],
+    path: Path,
+    missing: str = "there is no kernel for",
+    advice: str = "Express it by other functions of torch, or make it an operator of your own with a kernel: "
+    "docs/own_operator.md.",
+) -> UserError:
     found = sorted({f"  {_named(node)}{written(node, path)}" for node in nodes})
-    return UserError(
-        f"{path}: there is no kernel for what the model does here:\n"
-        + "\n".join(found)
-        + "\n  Express it by other functions of torch, or make it an operator of your own with a kernel: "
-        "docs/own_operator.md."
-    )
+    return UserError("\n".join([f"{path}: {missing} what the model does here:", *found, f"  {advice}"]))
 
 
 def written(node: Node, path: Path) -> str:

@@ -341,7 +341,7 @@ def test_branches_that_pytorch_does_not_capture(layer: str, message: str, tmp_pa
 def test_loops_on_a_condition_have_no_form(result: str, tmp_path: Path) -> None:
     forward = (
         "from torch._higher_order_ops.while_loop import while_loop\n"
-        "loop = lambda x: while_loop(lambda i, x: i < 3, lambda i, x: (i + 1, x * 2), (torch.tensor(0), x))[1]\n"
+        "loop = lambda x: while_loop(lambda x: x.sum() < 3, lambda x: (x * 2,), (x,))[0]\n"
         f"return {result}"
     )
     with pytest.raises(UserError, match=r"no form of while_loop\(\) \(my_model.py:1\d\), as it is written; scan"):

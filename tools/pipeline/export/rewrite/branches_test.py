@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch._higher_order_ops.map import map as map_
 from torch._higher_order_ops.scan import scan
+from torch._higher_order_ops.while_loop import while_loop
 
 from tools.pipeline.export.capture.capture import branches, capture
 from tools.pipeline.export.options import Options
@@ -71,6 +72,18 @@ def _scan_with_a_condition(n: _Network, x: Tensor) -> _Result:
     return scan(step, torch.zeros(4), x)
 
 
+def _while(n: _Network, x: Tensor) -> _Result:
+    return while_loop(lambda i, x: i < 3, lambda i, x: (i + 1, n.a(x) + i), (torch.tensor(0), x))
+
+
+def _while_with_an_early_exit(n: _Network, x: Tensor) -> _Result:
+    return while_loop(lambda i, x: (i < 4) & (x.sum() < 20), lambda i, x: (i + 1, x * 2), (torch.zeros(()), x))
+
+
+def _while_without_steps(n: _Network, x: Tensor) -> _Result:
+    return while_loop(lambda i, x: i > 3, lambda i, x: (i + 1, x * 2), (torch.tensor(0), x))
+
+
 def _map(n: _Network, x: Tensor) -> _Result:
     return map_(lambda each: n.a(each).relu(), x)
 
@@ -89,6 +102,9 @@ def _state(n: _Network, x: Tensor) -> _Result:
         _one_after_another,
         _scan,
         _scan_with_a_condition,
+        _while,
+        _while_with_an_early_exit,
+        _while_without_steps,
         _map,
         _state,
     ],
@@ -127,14 +143,21 @@ def test_an_early_exit_in_int8(tmp_path: Path) -> None:
     [
         (
             "from torch._higher_order_ops.while_loop import while_loop\n"
-            "return while_loop(lambda i, x: i < 3, lambda i, x: (i + 1, x * 2), (torch.tensor(0), x))[1]",
-            r"takes no while_loop\(\) \(my_model.py:\d+\); it takes torch.cond\(\), and loops over a fixed number",
+            "return while_loop(lambda x: x.sum() < 3, lambda x: (x * 2,), (x,))[0]",
+            r"takes no while_loop\(\) \(my_model.py:\d+\); it takes torch.cond\(\), and loops over a bounded number",
         ),
         (
             "from torch._higher_order_ops.scan import scan\n"
             "x = x.repeat(300, 1)\n"
             "return scan(lambda s, e: ((s * 2 + e).relu(), s + 1), torch.zeros(4), x)[1]",
             r"takes no scan of a function \(my_model.py:\d+\); .* at most 1000 operators in all of them",
+        ),
+        (
+            "from torch._higher_order_ops.scan import scan\n"
+            "x = x.repeat(300, 1)\n"
+            "step = lambda s, e: (torch.cond(e.sum() > 0, torch.neg, torch.relu, (s + e,)), s + 1)\n"
+            "return scan(step, x[0] * 1, x)[1]",
+            r"takes no scan of a function \(my_model.py:\d+\)",
         ),
     ],
 )

@@ -4,6 +4,7 @@ from tools.pipeline.export.backends.arm import delegates
 from tools.pipeline.export.backends.request import LoweredModel, LoweringRequest
 from tools.pipeline.export.backends.vgf import lower
 from tools.pipeline.export.capture.capture import capture_model, check_no_state, without_branches
+from tools.pipeline.export.capture.diagnosis import check_upstream_kernels
 from tools.pipeline.export.ir.dim_orders import drop_round_trips, order_for_kernels, takes_any_order_upstream
 from tools.pipeline.export.pipelines import VGF, VGF_FLOAT
 from tools.pipeline.export.plan.manifest import Quantization
@@ -48,12 +49,7 @@ def lower_model(asked: LoweringRequest) -> LoweredModel:
         samples = [delegates.CAPTURED_BORDER.quantize_sample(sample, border.inputs) for sample in samples]
         outputs = delegates.run(edge, lowered.compiled, samples)
     emitted = delegates.emit(lowered.manager)
-    missing = without_kernel(emitted.program.execution_plan[0])
-    if missing:
-        console.say(
-            f"export: note: {path}: ExecuTorch's runtime has no kernels of {', '.join(missing)}: vgf_test and run_pte "
-            "can't run this program, and an application needs kernels of its own; write the layers another way."
-        )
+    check_upstream_kernels(edge, without_kernel(emitted.program.execution_plan[0]), path)
     if source is None:
         return LoweredModel(emitted, samples, outputs, vgf=vgf)
     on_core = [(operator, place) for operator, place, _ in lowered.rejected]
