@@ -62,6 +62,7 @@ CAPTURE = Pipeline(
     "capture",
     (
         Pass("capture.capture:rename_inputs"),
+        Pass("capture.capture:rename_constants"),
         Pass("capture.own_memory:copy_changed_inputs"),
         Pass("capture.own_memory:copy_operands_returned"),
         Pass("capture.capture:fill_memory"),

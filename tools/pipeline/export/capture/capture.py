@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 from torch.export import ExportedProgram, _trace
-from torch.fx import Graph
+from torch.fx import Graph, GraphModule
 
 from tools.pipeline.export.capture.diagnosis import (
     check_captured,
@@ -124,6 +124,21 @@ def rename_inputs(program: ExportedProgram) -> ExportedProgram:
         node.target = node.name
         signature.replace_all_uses(before, node.name)
     program.graph_module.recompile()
+    return program
+
+
+def rename_constants(program: ExportedProgram) -> ExportedProgram:
+    """Renames parameters and buffers that a module of the graph can't hold, such as `code` and `graph`, in place."""
+    renamed, module = dict[str, str](), GraphModule({}, Graph())
+    for held in (program.state_dict, program.constants):
+        for name in [name for name in held if hasattr(module, name.partition(".")[0])]:
+            renamed[name] = f"own_{name}"
+            while renamed[name] in {*program.state_dict, *program.constants}:
+                renamed[name] = f"own_{renamed[name]}"
+            held[renamed[name]] = held.pop(name)
+    signature = program.graph_signature
+    for spec in (*signature.input_specs, *signature.output_specs):
+        spec.target = renamed.get(spec.target or "", spec.target)
     return program
 
 

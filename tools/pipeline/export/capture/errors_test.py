@@ -346,3 +346,56 @@ def test_loops_on_a_condition_have_no_form(result: str, tmp_path: Path) -> None:
     )
     with pytest.raises(UserError, match=r"no form of while_loop\(\) \(my_model.py:1\d\), as it is written; scan"):
         export_source(tmp_path, model_source(forward, "(torch.ones(2),)"))
+
+
+_CACHE = """\
+import torch
+
+
+class Cache(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("kept", torch.zeros(4, 3))
+        self.register_buffer("at", torch.zeros(1, dtype=torch.long))
+        self.layer = torch.nn.Linear(3, 3)
+
+    def forward(self, x):
+        self.kept.index_copy_(0, self.at, self.layer(x))
+        self.at.add_(1)
+        return self.kept.sum() > 0, self.kept.mean(0)
+
+
+def model():
+    return Cache().eval()
+
+
+def example_inputs():
+    return (torch.ones(1, 3),)
+
+
+def calibration_inputs():
+    return [(torch.randn(1, 3),) for _ in range(COUNT)]
+
+
+def evaluation_set():
+    return [(torch.randn(1, 3),) for _ in range(3)], torch.zeros(3, dtype=torch.long)
+"""
+
+
+def test_a_stream_that_is_longer_than_a_cache(tmp_path: Path) -> None:
+    """The first output is no classification: it has one element, true or false."""
+    options = Options("cortex-m4", "cortex_m")
+    export_source(tmp_path, _CACHE.replace("COUNT", "4"), options=options)
+    message = r"fails on sample 4 of calibration_inputs\(\), which continues the ones before: IndexError: .*or fewer of"
+    with pytest.raises(UserError, match=message):
+        export_source(tmp_path, _CACHE.replace("COUNT", "5"), options=options)
+
+
+@pytest.mark.parametrize("backend", ["portable", "cortex_m"])
+def test_names_that_a_graph_has_itself(tmp_path: Path, backend: str) -> None:
+    init = (
+        "self.code = nn.Parameter(torch.randn(4, 3))\nself.graph = nn.Linear(3, 3)\n"
+        "self.register_buffer('forward_hooks', torch.zeros(3))\nself.register_buffer('meta', torch.zeros(3))"
+    )
+    forward = "self.meta.add_(x[0])\nreturn self.graph(x) @ self.code.T, self.meta + 1"
+    export_source(tmp_path, model_source(forward, "(torch.randn(2, 3),)", init), options=Options("cortex-m4", backend))

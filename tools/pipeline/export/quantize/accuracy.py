@@ -107,8 +107,13 @@ def share_right(outputs: Sequence[Sequence[torch.Tensor]], labels: torch.Tensor)
     Args:
       outputs: the outputs of each sample.
     """
-    found = (int(each[0].reshape(-1).argmax()) for each in outputs)
+    found = found_classes(outputs)
     return sum(index == int(label) for index, label in zip(found, labels, strict=True)) / len(labels)
+
+
+def found_classes(outputs: Sequence[Sequence[torch.Tensor]]) -> list[int]:
+    """Returns the index of the largest element of each sample's first output; PyTorch finds none among bools."""
+    return [int(each[0].reshape(-1).float().argmax()) for each in outputs]
 
 
 def accuracy_demand(share: float, samples: Sequence[Sample], labels: torch.Tensor) -> Demand:

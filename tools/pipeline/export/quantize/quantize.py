@@ -39,7 +39,7 @@ from tools.pipeline.export.rewrite.views import reshape_views
 from tools.pipeline.export.upstream.retracing import known_results_of
 from tools.pipeline.model_file.call import CALLED
 from tools.pipeline.model_file.deterministic import computing
-from tools.pipeline.model_file.model_file import ModelFile
+from tools.pipeline.model_file.model_file import ModelFile, brief
 from tools.quiet.console import Console, UserError
 
 Sample = tuple[torch.Tensor, ...]
@@ -329,7 +329,14 @@ def calibrate(
         for index, given in enumerate(samples):
             run = _Calibration(prepared, path, index, index in reported)
             sample = (*kept_state, *given)
-            outputs = torch.utils._pytree.tree_leaves(run.run(*sample))
+            try:
+                outputs = torch.utils._pytree.tree_leaves(run.run(*sample))
+            except IndexError as error:
+                continued = ", which continues the ones before" if kept_state else ""
+                raise UserError(
+                    f"{path}: the model fails on sample {index} of calibration_inputs(){continued}: {brief(error)}; "
+                    "give it samples that it takes" + (", or fewer of them." if kept_state else ".")
+                ) from error
             run.check(outputs[len(kept_state) :])
             kept_state = tuple(value.clone() for value in outputs[: len(kept_state)])
             if index in reported:

@@ -14,7 +14,15 @@ from tools.pipeline.export.backends.cortex_m.int4 import factors_of, is_int4
 from tools.pipeline.export.ir.operators import DEQUANTIZATIONS, DEQUANTIZE_CHANNELS, QUANTIZE
 from tools.pipeline.export.ir.rewriting import has_steps, is_elementwise
 from tools.pipeline.export.plan.manifest import Parameters, origin
-from tools.pipeline.export.quantize.accuracy import Run, decibels, dequantized, powers, ratio_text, share_right
+from tools.pipeline.export.quantize.accuracy import (
+    Run,
+    decibels,
+    dequantized,
+    found_classes,
+    powers,
+    ratio_text,
+    share_right,
+)
 from tools.pipeline.export.quantize.quantize import Quantized, Sample
 from tools.pipeline.model_file.deterministic import computing
 
@@ -133,7 +141,7 @@ def accuracy(
 
 
 def _confusion(outputs: list[list[torch.Tensor]], labels: torch.Tensor, count: int) -> tuple[tuple[int, ...], ...]:
-    found = torch.tensor([int(each[0].reshape(-1).argmax()) for each in outputs])
+    found = torch.tensor(found_classes(outputs))
     counts = torch.bincount(labels.reshape(-1).long() * count + found, minlength=count * count)
     return tuple(map(tuple, counts.reshape(count, count).tolist()))
 
