@@ -399,3 +399,14 @@ def test_names_that_a_graph_has_itself(tmp_path: Path, backend: str) -> None:
     )
     forward = "self.meta.add_(x[0])\nreturn self.graph(x) @ self.code.T, self.meta + 1"
     export_source(tmp_path, model_source(forward, "(torch.randn(2, 3),)", init), options=Options("cortex-m4", backend))
+
+
+def test_a_tensor_that_is_quantized_at_two_scales(tmp_path: Path) -> None:
+    """Halves of a layer's result are joined with other numbers, so that they get the scale of these."""
+    forward = (
+        "a, b = self.layer(x).chunk(2, 1)\n"
+        "c = torch.cat([a - b, a + 20 * b.exp()], 1)\n"
+        "return torch.cat([c[:, :2].softmax(1), c[:, 2:] * 9], 1)"
+    )
+    source = model_source(forward, "(torch.randn(2, 6),)", "self.layer = nn.Linear(6, 8)")
+    export_source(tmp_path, source, options=Options("cortex-m4", "cortex_m", min_snr=45))

@@ -344,8 +344,18 @@ def _readers(node: Node, errors: Sequence[Mapping[str, torch.Tensor]], runs: Seq
     return (
         []
         if 2 * rounding < whole
-        else [user for user in after.users if user.op == "call_function" and not activation_tables.is_product(user)]
+        else [user for user in _reading(after) if not activation_tables.is_product(user)]
     )
+
+
+def _reading(dequantize: Node) -> Iterator[Node]:
+    """Yields the operators that read a dequantized tensor, also those that read it at another scale."""
+    for user in dequantize.users:
+        if user.target is QUANTIZE:
+            for again in user.users:
+                yield from _reading(again)
+        elif user.op == "call_function":
+            yield user
 
 
 class OutOfReach(UserError):
