@@ -51,6 +51,7 @@ def _pte_program_impl(ctx):
             method = "forward",
             methods = [],
             data_of = "",
+            memory = "layers",
         ),
     ]
 

@@ -73,6 +73,8 @@ def _check_attributes(ctx, name, npu, quantization):
         fail("%s: quantization: %s" % (ctx.label, error))
     if backend != "ethos_u" and ctx.attr.io == "int16":
         fail("%s: io = \"int16\" is for backend = \"ethos_u\"; backend '%s' has 'float32' and, if it quantizes, 'int8'" % (ctx.label, backend))
+    if backend != "cortex_m" and ctx.attr.memory != "layers":
+        fail("%s: memory = \"smallest\" is for backend = \"cortex_m\", not '%s'; leave it out" % (ctx.label, backend))
     if backend == "ethos_u":
         check_npu(ctx, npu)
     if ctx.attr.weights and not ctx.attr.weights[TorchProgramInfo].weights:
@@ -247,6 +249,7 @@ def _torch_program_impl(ctx):
             method = method,
             methods = [],
             data_of = name,
+            memory = ctx.attr.memory,
             **files
         )
         for method, files in exported.methods.items()
@@ -274,6 +277,7 @@ def _torch_program_impl(ctx):
             method = "forward",
             methods = methods,
             data_of = "",
+            memory = ctx.attr.memory,
         ),
     ]
 
@@ -306,6 +310,14 @@ torch_program_rule = rule(
             values = _IO,
             doc = """Dtype of a quantized program's inputs and outputs. With `int8` and `int16` the caller quantizes, by
 the scales and zero points in header and manifest. `int16` is for `ethos_u`, and makes all activations 16 bits wide.
+""",
+        ),
+        "memory": attr.string(
+            default = "layers",
+            values = ["layers", "smallest"],
+            doc = """What layers pass to each other, with `cortex_m`: `layers`: whole tensors; `smallest`: rows of images
+where that makes the arena smaller, by chains of layers that compute a few rows at a time. The outputs are the same, to the bit, and nothing is computed
+twice. Images with `engine = \"loaded\"` can't have it.
 """,
         ),
         "program_name": attr.string(doc = "Name of the program, a C identifier; the target's name by default."),

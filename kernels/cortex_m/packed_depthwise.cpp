@@ -951,7 +951,7 @@ ET_NOINLINE void three_by_three(
     int8_t* to = out + c;
     for (int32_t n = images.batch; n > 0; --n) {
       uint32_t* columns = next_columns(layer, images.width, begin, nullptr);
-      int32_t top = -layer.padding[0];
+      int32_t top = -images.height.padding;
       bool has_upper = false;
       for (int32_t y = images.height.out; y > 0;) {
         if (has_upper) {
@@ -1010,7 +1010,7 @@ ET_NOINLINE void depthwise_columns(
     for (int32_t n = 0; n < images.batch; ++n) {
       std::fill_n(rows, windows.rows() * columns, padding);
       uint32_t* oldest = rows;
-      int32_t row = -layer.padding[0];
+      int32_t row = -images.height.padding;
       int32_t end = row + windows.rows();
       for (int32_t y = images.height.out; y > 0; --y) {
         for (; row < end; ++row) {
@@ -1122,7 +1122,7 @@ void depthwise_rows(
     int8_t* out) {
   const PackedLayer& layer = *parts.layer;
   const int32_t kernel = layer.kernel[0];
-  const int32_t padding = layer.padding[0];
+  const int32_t padding = images.height.padding;
   const int32_t channels = layer.in_channels;
   const int32_t in_row = images.width.in * channels;
   const bool is_padded = layer.padding[0] != 0 || layer.padding[1] != 0;

@@ -111,6 +111,8 @@ def link_program(ctx, program, directory, example = True, backends = []):
     Returns:
       list of (ProgramDataInfo, MemoryPlanInfo), one for each of methods_of([program])
     """
+    if program.memory != "layers":
+        fail("%s: program %s has memory = \"%s\", which only compiled models have; leave it out, or use engine = \"compiled\"" % (ctx.label, program.name, program.memory))
     core = target_core(ctx)
     methods = methods_of([program])
     data = [
@@ -232,6 +234,7 @@ def compile_program(ctx, program, name, directory, example = True):
     arguments.add("--manifest", program.manifest)
     arguments.add("--core", core)
     arguments.add("--method", program.method)
+    arguments.add("--memory", program.memory)
     arguments.add("--name", name)
     arguments.add_all(descriptions, before_each = "--catalog")
     if example:

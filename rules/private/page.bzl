@@ -32,6 +32,7 @@ def describe_graph(ctx, firmware, folder):
     arguments.add("--program", firmware.program.program)
     arguments.add("--method", firmware.program.method)
     arguments.add("--manifest", firmware.program.manifest)
+    arguments.add("--memory", firmware.program.memory)
     arguments.add("--output", graph)
     ctx.actions.run(
         executable = ctx.executable._graph,

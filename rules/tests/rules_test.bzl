@@ -358,6 +358,7 @@ def rules_test_suite(name):
     _manual_program("bad-name")
     _manual(pte_program, "pte-name", src = "//conformance/old_programs:1.1.0/cnn.pte")
     _manual_program("int8_of_a_portable", io = "int8")
+    _manual_program("smallest_of_a_portable", memory = "smallest")
     _manual_program("quantization_of_a_portable", quantization = quantization())
     for program_name, (io, arguments) in {
         "activation_range_unknown": ("float32", {"activation_range": "widest"}),
@@ -502,6 +503,14 @@ def rules_test_suite(name):
             models = models,
             tags = ["manual"],
         )
+    _manual_program("smallest", backend = "cortex_m", memory = "smallest")
+    torch_firmware(
+        name = "smallest_loaded",
+        board = "//firmware/boards/mps2_an386",
+        engine = "loaded",
+        model = ":smallest",
+        tags = ["manual"],
+    )
     for firmware_name, attributes in {
         "several_loaded": {"engine": "loaded"},
         "several_with_backends": {"backends": ["//firmware/ethos_u:backend"]},
@@ -565,6 +574,8 @@ def rules_test_suite(name):
         "several_in_dtcm": ["arena_memory = \"dtcm\": board mps2_an386 has no memory for arenas besides ram"],
         "firmware_of_two_alike": ["are both called sine; set program_name of one"],
         "quantization_of_a_portable": ["rules/tests:quantization_of_a_portable: quantization is for backend = \"cortex_m\", not 'portable'"],
+        "smallest_of_a_portable": ["memory = \"smallest\" is for backend = \"cortex_m\", not 'portable'; leave it out"],
+        "smallest_loaded": ["has memory = \"smallest\", which only compiled models have; leave it out, or use engine = \"compiled\""],
         "int8_of_a_portable": ["io is for backends that quantize; a portable program takes the dtypes of the model"],
         "kernels_of_one_name": ["operator mine::twice is defined twice, by", "rules/tests:twice and", "rules/tests:twice_again"],
         "firmware_of_no_method": ["models/sine:sine has no method encode; it has [\"forward\"]"],

@@ -134,7 +134,8 @@ static inline float torch_fusion_dequantize(int32_t element, float scale, int32_
 /**
  * With -DTORCH_FUSION_LAYER_HOOK=FUNCTION models call, before each of their layers and after the
  * last one, `void FUNCTION(const void* model, int layer, const char* name)`, name being the
- * module's in PyTorch, null after the last one. Without it there is no code for that.
+ * module's in PyTorch, null after the last one. Layers that are computed alternately, some rows of
+ * each, have their calls before the first of them. Without it there is no code for that.
  */
 #ifdef TORCH_FUSION_LAYER_HOOK
 void TORCH_FUSION_LAYER_HOOK(const void* model, int layer, const char* name);

@@ -22,6 +22,8 @@ class Value:
       data: of a constant the index of its data, which several tensors may share; None of any other.
       stored: of a constant the bytes of that data in the program, alignment included; 0 of any other.
       parameter: of a parameter or buffer of the module its name; else empty.
+      kept: of rows that layers of a chain pass to each other, bytes that stay from one band of rows to the next, where
+        `nbytes` are those of as many rows as there are at a time; None of a whole tensor.
     """
 
     dtype: str
@@ -31,6 +33,7 @@ class Value:
     data: int | None = None
     stored: int = 0
     parameter: str = ""
+    kept: int | None = None
 
 
 @dataclass(frozen=True)
@@ -65,6 +68,7 @@ class Graph:
       inputs, outputs: indices of tensors.
       tensors: by these indices.
       steps: in the order of execution.
+      chains: the first and the last step of steps that run alternately, some rows of each.
     """
 
     name: str
@@ -74,6 +78,7 @@ class Graph:
     outputs: tuple[int, ...]
     tensors: dict[int, Value]
     steps: tuple[Step, ...]
+    chains: tuple[tuple[int, int], ...] = ()
 
 
 def graph_json(graph: Graph) -> str:

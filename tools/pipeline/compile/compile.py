@@ -13,7 +13,9 @@ from pathlib import Path
 from tools.artifacts.core.core import POINTER_SIZES
 from tools.artifacts.memory_plan.memory_plan import MemoryPlan, memory_plan_json
 from tools.artifacts.program.program import load, output_places, unwritten_bytes
+from tools.pipeline.compile.chain import LAYERS, MEMORY, SMALLEST, Fusion
 from tools.pipeline.compile.checks import check_method
+from tools.pipeline.compile.fusion import fuse
 from tools.pipeline.compile.header import c_header, cpp_header
 from tools.pipeline.compile.in_place import use_in_place
 from tools.pipeline.compile.layout import kind_of, method_layout
@@ -42,6 +44,7 @@ def compile_method(
     manifest: Path,
     catalogs: Sequence[Path] = (),
     golden: Path | None = None,
+    memory: str = LAYERS,
 ) -> dict[str, str]:
     """Compiles a method of a program for a core.
 
@@ -53,6 +56,7 @@ def compile_method(
         manifest: the method's manifest.json.
         catalogs: files with kernels of users' own operators.
         golden: the golden file with an example; None for no example.
+        memory: one of MEMORY.
 
     Returns:
         file name -> text.
@@ -73,13 +77,16 @@ def compile_method(
     kernels = {entry.kernel.operator: entry for entry in selected}
     check_method(file, layout, {name: entry.kernel for name, entry in kernels.items()})
     made = make_method(file, layout, read)
-    memory = _memory_plan(core, made)
+    fusion = fuse(made) if memory == SMALLEST else Fusion()
+    if fusion.chains:
+        made = make_method(file, method_layout(plan), read, fusion)
+    arenas = _memory_plan(core, made)
     example = read_example(golden, interface) if golden else None
-    embedded = Embedded(name, method, name, file.data, memory, interface, read, example is not None)
+    embedded = Embedded(name, method, name, file.data, arenas, interface, read, example is not None)
     bounds = [border.bounds for border in read.inputs]
     model = Model(name, core, read.core, read.keeps_state, made, kernels, bounds)
     return {
-        f"{name}.plan.json": memory_plan_json(memory),
+        f"{name}.plan.json": memory_plan_json(arenas),
         f"{name}_pte.h": image_header(embedded),
         f"{name}_pte.S": image_source(name, None, example),
         f"{name}.h": c_header(name, core, made, read, hashlib.sha256(file.data).hexdigest()[:_HASH_DIGITS]),
@@ -120,6 +127,7 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
         "--catalog", type=Path, action="append", default=[], help="kernels of users' own operators (.yaml); repeatable"
     )
     parser.add_argument("--golden", type=Path, help="inputs and eager outputs (.npz): the first sample is the example")
+    parser.add_argument("--memory", choices=MEMORY, default=LAYERS, help="what layers pass to each other")
     parser.add_argument("--output", type=Path, required=True, help="folder of what is written")
     return parser.parse_args(argv)
 
@@ -133,6 +141,7 @@ def _run(arguments: argparse.Namespace) -> None:
         arguments.manifest,
         arguments.catalog,
         arguments.golden,
+        arguments.memory,
     )
     for name, text in texts.items():
         (arguments.output / name).write_text(text, encoding="utf-8")

@@ -12,6 +12,7 @@ import pytest
 
 from tools.artifacts.manifest.manifest import Border, Manifest, manifest_json
 from tools.pipeline.compile.call import Call
+from tools.pipeline.compile.chain import MEMORY
 from tools.pipeline.compile.compile import compile_method, main
 from tools.pipeline.compile.header import _conversions, quantization
 from tools.pipeline.compile.names import Names, camel, module_of, parameter_name, snake
@@ -84,6 +85,33 @@ def test_layers_of_dynamic_shape_have_the_modules_names() -> None:
     assert re.search(r"\*tensors\[kInput0Tensor\],\s+kConvWeight, kConvBias", source)
     assert not re.search(r"\*tensors\[\d", source)
     assert max(map(len, source.splitlines())) <= 120
+
+
+def test_layers_pass_each_other_rows_where_that_makes_the_memory_smaller() -> None:
+    texts = [
+        compile_method(NAMED["resnet8_int8.pte"], "cortex-m4", "forward", "net", manifest, memory=memory)
+        for manifest in [NAMED["resnet8_int8.manifest.json"]]
+        for memory in MEMORY
+    ]
+    planned = [sum(json.loads(text["net.plan.json"])["planned"]) for text in texts]
+    assert planned[1] < 0.6 * planned[0]
+    # Each layer is called once, some of them in a loop.
+    calls = [re.findall(r"^ +cortex_m::(\w+)\(", text["net.cpp"], re.MULTILINE) for text in texts]
+    assert calls[0] == calls[1]
+    assert "for (int32_t band = 0; " not in texts[0]["net.cpp"]
+    source = texts[1]["net.cpp"]
+    run = source[source.index("for (int32_t band = 0; ") :]
+    assert run.index("// entry.0 (Conv2d)") < run.index(".drop(") < run.index("// stages.1.path_a.0 (Conv2d)")
+    assert re.search(r"Offset = \d+; // \d rows of int8 \[1, 16, 32, 32\], \d+ bytes\n", source)
+    assert max(map(len, source.splitlines())) <= 120
+
+
+def test_other_programs_stay_as_they_are() -> None:
+    for name in ("phyto_cnn", "gru", "dynamic", "initial_state"):
+        program, manifest = NAMED[f"{name}.pte"], NAMED[f"{name}.manifest.json"]
+        core = "cortex-m4" if name == "phyto_cnn" else "host"
+        texts = [compile_method(program, core, "forward", name, manifest, memory=memory) for memory in MEMORY]
+        assert texts[0] == texts[1]
 
 
 def test_an_input_of_dynamic_shape_has_its_bounds() -> None:

@@ -20,11 +20,12 @@ from tools.artifacts.packed_layer.packed_layer import (
     WINOGRAD,
 )
 from tools.pipeline.compile.call import Call, are_placed, are_plain, int_list, ints, is_factor, pointer
+from tools.pipeline.compile.chain import Window
 from tools.pipeline.compile.elementwise import ELEMENTWISE_CALLS
 from tools.pipeline.compile.layout import kind_of
 from tools.pipeline.compile.program import Method, Shape
 from tools.pipeline.compile.values import floating
-from tools.pipeline.compile.window import WINDOW_CALLS, Window, windows_name
+from tools.pipeline.compile.window import WINDOW_CALLS, windows_name
 
 # Inputs from which on a linear layer is worth the code of a longer loop.
 _MANY_INPUTS = 128

@@ -154,7 +154,9 @@ class Operands:
         lines = []
         for name, index in self.placed.items():
             shape = self.method.shapes[index]
-            remark = f"{described(shape)}, {shape.nbytes} bytes"
+            nbytes = self.method.nbytes(index)
+            rows = f"{nbytes * shape.sizes[2] // shape.nbytes} rows of " if nbytes < shape.nbytes else ""
+            remark = f"{rows}{described(shape)}, {nbytes} bytes"
             lines.append(f"constexpr size_t {name}Offset = {self.method.offsets[index]}; // {remark}")
         for index, place in self.kept_place.items():
             remark = described(self.method.shapes[index])

@@ -12,6 +12,7 @@ from tools.artifacts.ethos_u.payload import BACKEND, CommandData, Payload, Paylo
 from tools.artifacts.manifest.manifest import Manifest
 from tools.artifacts.packed_layer.packed_layer import Head, problem_of
 from tools.artifacts.program.program import ELEMENT_SIZES, ProgramFile, aligned, operator_name
+from tools.pipeline.compile.chain import Fusion
 from tools.pipeline.compile.in_place import is_in_place
 from tools.pipeline.compile.layout import Instruction, MethodLayout, elements, is_constant, kind_of, tensor_problem
 from tools.pipeline.compile.names import (
@@ -123,6 +124,7 @@ class Method:
         arena_size: the bytes of the arena.
         planned: the bytes of the buffers in the arena, each at the next multiple of PLANNED_ALIGNMENT.
         delegates: the parts that an NPU computes, by their index in the plan.
+        fusion: chains of layers, and tensors of which only some rows have memory.
     """
 
     file: ProgramFile
@@ -146,6 +148,11 @@ class Method:
     arena_size: int = 0
     planned: tuple[int, ...] = ()
     delegates: dict[int, Delegate] = field(default_factory=dict)
+    fusion: Fusion = Fusion()
+
+    def nbytes(self, index: int) -> int:
+        """Returns the bytes of a tensor's memory."""
+        return self.fusion.sizes.get(index, (self.shapes[index].nbytes,))[0]
 
     def named_at(self, place: int) -> Method:
         """Returns the method with the names that values have before and after an instruction."""
@@ -217,13 +224,15 @@ class Method:
         return data
 
 
-def make_method(file: ProgramFile, layout: MethodLayout, manifest: Manifest) -> Method:
+def make_method(
+    file: ProgramFile, layout: MethodLayout, manifest: Manifest, fusion: Fusion | None = None
+) -> Method:
     """Determines the address of each value of a method.
 
     Raises:
         UserError: compiled models don't support a delegate's backend, or a tensor is corrupted.
     """
-    method = Method(file, layout, _origins(layout, manifest))
+    method = Method(file, layout, _origins(layout, manifest), fusion=fusion or Fusion())
     method.parameters = _parameters(method, manifest)
     method.delegates = _delegates(method)
     method.shared = _shared(method)
@@ -264,7 +273,8 @@ def _parameters(method: Method, manifest: Manifest) -> dict[int, str]:
     Raises:
         UserError: the manifest is another program's.
     """
-    tensors = [index for index, value in enumerate(method.plan.values or []) if kind_of(value) == "Tensor"]
+    values = (method.plan.values or [])[: method.fusion.values]
+    tensors = [index for index, value in enumerate(values) if kind_of(value) == "Tensor"]
     if manifest.parameters and len(manifest.parameters) != len(tensors):
         raise UserError(
             f"program {method.file.path} has {len(tensors)} tensors, and its manifest {len(manifest.parameters)}: "
@@ -376,7 +386,7 @@ def _offset(method: Method, index: int, begins: Sequence[int]) -> int:
     offset = int(allocation.memory_offset_low) | int(allocation.memory_offset_high) << 32
     sizes = list(method.plan.non_const_buffer_sizes or [])[1:]
     memory = int(allocation.memory_id)
-    if not 0 < memory <= len(sizes) or offset + method.shapes[index].nbytes > sizes[memory - 1]:
+    if not 0 < memory <= len(sizes) or offset + method.nbytes(index) > sizes[memory - 1]:
         raise UserError(f"program {method.file.path}: tensor {index} lies outside its planned memory")
     return begins[memory - 1] + offset
 
@@ -568,7 +578,7 @@ class _Contents:
 
     def _bytes(self, index: int) -> range:
         start = self._method.offsets[index]
-        return range(start, start + self._method.shapes[index].nbytes)
+        return range(start, start + self._method.nbytes(index))
 
 
 def _recurrent_layers(method: Method, calls: Sequence[tuple[Instruction, str, str]]) -> dict[int, str]:

@@ -1,10 +1,12 @@
 """The function that runs a method: a call for each of its instructions."""
 
 import struct
+from collections.abc import Mapping
 from dataclasses import replace
 
 from tools.abi.layouts.layouts import Variant
 from tools.pipeline.compile.call import Call
+from tools.pipeline.compile.chain import Chain
 from tools.pipeline.compile.constants import WEIGHTS
 from tools.pipeline.compile.inner import inner_call
 from tools.pipeline.compile.layout import Instruction, is_constant
@@ -12,6 +14,7 @@ from tools.pipeline.compile.model import UNLESS_READY, Model
 from tools.pipeline.compile.names import module_of, results_of
 from tools.pipeline.compile.operands import ELEMENTS, Operands
 from tools.pipeline.compile.program import VIEW, Method
+from tools.pipeline.compile.rows import call_of_rows
 from tools.pipeline.compile.text import comment, is_remark, wrapped
 from tools.pipeline.compile.values import data_array, string
 from tools.pipeline.registry.calls import SCALAR_TYPES
@@ -35,7 +38,13 @@ def run(model: Model, operands: Operands) -> list[str]:
     targets = {i.destination for i in code if i.kind == "JumpFalseCall"}
     has_loop = any(i.kind == "JumpFalseCall" and i.destination <= place for place, i in enumerate(code))
     uses_context = False
+    chains = {chain.first: chain for chain in method.fusion.chains}
+    chained = {place for chain in chains.values() for place in range(chain.first, chain.last + 1)}
     for place, (instruction, origin) in enumerate(zip(code, method.origins, strict=True)):
+        if place in chains:
+            body += _chain(operands, chains[place])
+        if place in chained:
+            continue
         if place in targets:
             body.append(f"at_{place}:;")
         lines = _instruction(model, operands.named_at(place), place, instruction, origin)
@@ -87,15 +96,11 @@ def _instruction(model: Model, operands: Operands, place: int, instruction: Inst
         ]
     if instruction.kind == "KernelCall":
         operator = operands.method.operator(instruction)
-        layer = module_of(origin) or operator
-        # Without a module, the operator describes the call better than its name in the graph.
-        at_line = f" at {origin}" if ":" in origin else ""
-        what = origin if module_of(origin) else f"{operator}{at_line}"
-        lines = [
-            *comment(f"{what}{_flow(operands.method, instruction)}"),
-            f"  TORCH_FUSION_LAYER(model, {number}, {string(layer)});",
+        return [
+            *_remark(operands.method, place, origin),
+            _hook(operands.method, place, origin),
+            *_call(model, operands, instruction, operator),
         ]
-        return lines + _call(model, operands, instruction, operator)
     if instruction.kind == "MoveCall":
         to, given = instruction.values
         return [f"  {operands.kept_value(to)} = {operands.moved(given)};"]
@@ -113,6 +118,84 @@ def _instruction(model: Model, operands: Operands, place: int, instruction: Inst
         "  }",
         *_CHECK,
     ]
+
+
+def _chain(operands: Operands, chain: Chain) -> list[str]:
+    """Returns the loop that computes a chain's layers band by band."""
+    method = operands.method
+    operands.headers.add("kernels/util/lines.h")
+    names: dict[int, str] = {}
+    begin: list[str] = []
+
+    def add(index: int, name: str, row_bytes: int, end: int) -> None:
+        names[index] = f"rows{name.removeprefix('k')}"
+        begin.append(f"    Lines {names[index]} = {{at<int8_t>(model, {name}Offset), {row_bytes}, 0, {end}}};")
+
+    loop: list[str] = []
+    for place, layer in enumerate(chain.layers, start=chain.first):
+        instruction, at = method.layout.code[place], operands.named_at(place)
+        for index in layer.inputs:
+            if index not in names:
+                add(index, at.method.names[index], layer.in_bytes, layer.window.size)
+        add(layer.out, at.method.written.get(layer.out, at.method.names[layer.out]), layer.out_bytes, 0)
+        operator = method.operator(instruction)
+        call = inner_call(at.method, operator, instruction.values)
+        assert call is not None
+        lines, call = call_of_rows(_used(at, call), operator, layer, names)
+        first, step, total = chain.steps(place - chain.first)
+        result, rows = names[layer.out], f"std::min<int32_t>({first} + band * {step}, {total})"
+        loop += [
+            *_remark(at.method, place, method.origins[place]),
+            *wrapped(f"if (const int32_t from = {result}.end, to = {rows}; to > from) {{"),
+            *(line for text in lines for line in wrapped(text, "    ")),
+            *wrapped(f"{call.function}({', '.join(call.arguments)});", "    "),
+            f"    {result}.end = to;",
+            "  }",
+        ]
+        for source, of_source in enumerate(chain.lines):
+            if of_source is not None and of_source.last_reader == place - chain.first:
+                loop += _drop(chain, source, names)
+    count = len(chain.layers)
+    return [
+        *comment(f"The next {count} layers compute rows as they are needed, and keep those that are needed again."),
+        "  // The hook gets them at once: all their time is the last one's.",
+        *(_hook(method, place, method.origins[place]) for place in range(chain.first, chain.last + 1)),
+        "  {",
+        *begin,
+        f"    for (int32_t band = 0; band < {len(chain.ends)}; ++band) {{",
+        *(f"    {line}" for line in loop),
+        "    }",
+        "  }",
+    ]
+
+
+def _drop(chain: Chain, source: int, names: Mapping[int, str]) -> list[str]:
+    """Returns the statement that drops rows of a layer's result which no layer reads again."""
+    rows = ""
+    for place, layer in enumerate(chain.layers):
+        if source in chain.sources[place]:
+            window, end = layer.window, f"{names[layer.out]}.end"
+            end += f" * {window.stride}" if window.stride > 1 else ""
+            end += f" - {window.padding}" if window.padding else ""
+            rows = f"std::min<int32_t>({rows}, {end})" if rows else end
+    return wrapped(f"{names[chain.layers[source].out]}.drop({rows});")
+
+
+def _remark(method: Method, place: int, origin: str) -> list[str]:
+    """Returns the comment on a kernel call."""
+    instruction = method.layout.code[place]
+    operator = method.operator(instruction)
+    # Without a module, the operator describes the call better than its name in the graph.
+    at_line = f" at {origin}" if ":" in origin else ""
+    what = origin if module_of(origin) else f"{operator}{at_line}"
+    return comment(f"{what}{_flow(method, instruction)}")
+
+
+def _hook(method: Method, place: int, origin: str) -> str:
+    """Returns the call of the hook before a kernel call."""
+    code = method.layout.code
+    number = sum(i.kind in _LAYERS for i in code[:place])
+    return f"  TORCH_FUSION_LAYER(model, {number}, {string(module_of(origin) or method.operator(code[place]))});"
 
 
 def _flow(method: Method, instruction: Instruction) -> str:
@@ -185,15 +268,7 @@ def _call(model: Model, operands: Operands, instruction: Instruction, operator: 
         return ["  // A view: its elements lie where they are."]
     direct = inner_call(operands.method, operator, arguments)
     if direct is not None:
-        operands.reached.add(ELEMENTS)
-        operands.headers.add(direct.header)
-        direct = take_objects(direct, operands.constants.objects)
-        for index in direct.tensors:
-            if is_constant(operands.method.value(index)):
-                operands.constants.used.setdefault(index, False)
-            else:
-                operands.offset(index)
-                operands.offset(index, is_out=True)
+        direct = _used(operands, direct)
         return wrapped(f"{direct.function}({', '.join(direct.arguments)});")
     operands.headers.add(kernel.header)
     function = kernel.function.removeprefix(_NATIVE)
@@ -212,6 +287,20 @@ def _call(model: Model, operands: Operands, instruction: Instruction, operator: 
     given = ", ".join(passed)
     callee = f"call_boxed({function}, {given})" if kernel.is_boxed else f"call<&{function}>({given})"
     return [*wrapped(f"if (!{callee}) {{"), "    goto failed;", "  }"]
+
+
+def _used(operands: Operands, call: Call) -> Call:
+    """Declares what a call of an inner function refers to, and returns the call with the names of its constants."""
+    operands.reached.add(ELEMENTS)
+    operands.headers.add(call.header)
+    call = take_objects(call, operands.constants.objects)
+    for index in call.tensors:
+        if is_constant(operands.method.value(index)):
+            operands.constants.used.setdefault(index, False)
+        else:
+            operands.offset(index)
+            operands.offset(index, is_out=True)
+    return call
 
 
 def _variants(selected: Selected) -> str:

@@ -2,43 +2,11 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from tools.pipeline.compile.call import Call, are_plain, int_list, ints, pointer
+from tools.pipeline.compile.chain import Window
 from tools.pipeline.compile.layout import kind_of
 from tools.pipeline.compile.program import Method
-
-
-@dataclass(frozen=True)
-class Window:
-    """One dimension of a window that moves over images: Window of kernels/util/window.h."""
-
-    size: int
-    kernel: int
-    stride: int
-    padding: int
-    dilation: int
-    rounds_up: bool = False
-
-    @property
-    def room(self) -> int:
-        """The distance that it can move; negative if it doesn't fit."""
-        return self.size + 2 * self.padding - self.dilation * (self.kernel - 1) - 1
-
-    @property
-    def out(self) -> int:
-        out = (self.room + (self.stride - 1 if self.rounds_up else 0)) // self.stride + 1
-        return out - 1 if self.rounds_up and (out - 1) * self.stride >= self.size + self.padding else out
-
-    @property
-    def is_taken(self) -> bool:
-        """Whether Window::set() accepts it, and there is something to compute."""
-        small = (self.kernel - 1, self.stride - 1, self.padding, self.dilation - 1)
-        return all(0 <= value < 1 << 15 for value in small) and 0 < self.size < 1 << 28 and self.room >= 0
-
-    @property
-    def text(self) -> str:
-        return f"{{{self.size}, {self.kernel}, {self.stride}, {self.padding}, {self.dilation}, {self.out}}}"
 
 
 def windows_name(windows: Sequence[Window]) -> str:

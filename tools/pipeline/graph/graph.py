@@ -11,7 +11,11 @@ from tools.artifacts.graph.graph import Graph, Step, Value, graph_json
 from tools.artifacts.manifest.manifest import Manifest, read_manifest
 from tools.artifacts.program.program import DTYPES, ELEMENT_SIZES, ProgramFile, Tensor, aligned, load
 from tools.artifacts.program.program_schema import DelegateCall, KernelCall, OptionalTensorList, TensorList
+from tools.pipeline.compile.chain import LAYERS, MEMORY, SMALLEST, Fusion
+from tools.pipeline.compile.fusion import fuse
 from tools.pipeline.compile.in_place import use_in_place
+from tools.pipeline.compile.layout import method_layout
+from tools.pipeline.compile.program import make_method
 from tools.pipeline.link.interface import find_method
 from tools.quiet.console import UserError
 from tools.quiet.tool import run_tool
@@ -20,14 +24,18 @@ from tools.quiet.tool import run_tool
 _WITH_SCRATCH = ("cortex_m::", "torch_fusion::")
 
 
-def make_graph(file: ProgramFile, method: str, manifest: Manifest) -> Graph:
+def make_graph(file: ProgramFile, method: str, manifest: Manifest, memory: str = LAYERS) -> Graph:
     """The graph of a method.
+
+    Args:
+        memory: one of MEMORY.
 
     Raises:
         UserError: there is no such method, or the manifest is another program's.
     """
     plan = find_method(file, method)
     use_in_place(file, plan)
+    fusion = fuse(make_method(file, method_layout(plan), manifest)) if memory == SMALLEST else Fusion()
     calls = [
         instruction.instr_args
         for chain in plan.chains or []
@@ -42,7 +50,7 @@ def make_graph(file: ProgramFile, method: str, manifest: Manifest) -> Graph:
         )
     sizes = (plan.non_const_buffer_sizes or [])[1:]
     starts = list(accumulate(map(aligned, sizes), initial=0))
-    tensors = _tensors(file, plan, starts, manifest)
+    tensors = _tensors(file, plan, starts, manifest, fusion)
     written = {*(plan.inputs or [])}
     steps: list[Step] = []
     rows = iter(range(kernel_calls))
@@ -84,6 +92,7 @@ def make_graph(file: ProgramFile, method: str, manifest: Manifest) -> Graph:
         outputs=tuple(index for index in plan.outputs or [] if index in tensors),
         tensors=tensors,
         steps=tuple(steps),
+        chains=tuple((chain.first, chain.last) for chain in fusion.chains),
     )
 
 
@@ -100,7 +109,9 @@ def _indices(plan: Any, value: int) -> list[int]:
     return [value] if isinstance(content, Tensor) else []
 
 
-def _tensors(file: ProgramFile, plan: Any, starts: Sequence[int], manifest: Manifest) -> dict[int, Value]:
+def _tensors(
+    file: ProgramFile, plan: Any, starts: Sequence[int], manifest: Manifest, fusion: Fusion
+) -> dict[int, Value]:
     constants = file.constants()
     found = {}
     indices = [index for index, value in enumerate(plan.values or []) if isinstance(value.val, Tensor)]
@@ -112,14 +123,17 @@ def _tensors(file: ProgramFile, plan: Any, starts: Sequence[int], manifest: Mani
         is_constant = tensor.data_buffer_idx > 0 and place is None
         has_offset = place is not None and 0 < place.memory_id < len(starts)
         shape = tuple(tensor.sizes or ())
+        nbytes = math.prod(shape) * ELEMENT_SIZES.get(dtype, 0)
+        lines = fusion.sizes.get(index)
         found[index] = Value(
             dtype=DTYPES[dtype].pytorch if dtype in DTYPES else dtype.lower(),
             shape=shape,
-            nbytes=math.prod(shape) * ELEMENT_SIZES.get(dtype, 0),
+            nbytes=lines[0] if lines else nbytes,
             offset=starts[place.memory_id - 1] + place.memory_offset_low if has_offset else None,
             data=tensor.data_buffer_idx if is_constant else None,
             stored=len(constants[tensor.data_buffer_idx]) if is_constant else 0,
             parameter=parameters.get(index, ""),
+            kept=lines[1] if lines else None,
         )
     return found
 
@@ -129,12 +143,14 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--program", type=Path, required=True, help="the .pte")
     parser.add_argument("--method", default="forward", help="the method of the program")
     parser.add_argument("--manifest", type=Path, required=True, help="the method's manifest.json")
+    parser.add_argument("--memory", choices=MEMORY, default=LAYERS, help="what layers pass to each other")
     parser.add_argument("--output", type=Path, required=True, help="NAME.graph.json to write")
     return parser.parse_args(argv)
 
 
 def _run(arguments: argparse.Namespace) -> None:
-    graph = make_graph(load(arguments.program), arguments.method, read_manifest(arguments.manifest))
+    manifest = read_manifest(arguments.manifest)
+    graph = make_graph(load(arguments.program), arguments.method, manifest, arguments.memory)
     arguments.output.write_text(graph_json(graph), encoding="utf-8")
 
 

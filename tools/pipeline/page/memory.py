@@ -1,6 +1,6 @@
 """When the tensors of a graph are in planned memory, and which step wrote what another one reads."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tools.artifacts.graph.graph import Graph
 
@@ -119,7 +119,24 @@ def spans_of(graph: Graph) -> list[Span]:
             holding[source] = (holding[source][0], len(graph.steps))
     for index in list(holding):
         end(index)
+    found = [part for span in found for part in _in_chains(graph, span)]
     return sorted(found, key=lambda span: (span.first, span.offset, span.tensor))
+
+
+def _in_chains(graph: Graph, span: Span) -> list[Span]:
+    """Returns what a tensor holds if steps of a chain use it: all of its memory during the chain, if it is whole, and
+    otherwise that of kept rows.
+    """
+    kept = graph.tensors[span.tensor].kept
+    for first, last in graph.chains if span.role != "scratch" else ():
+        if kept is not None and first <= span.first <= last:
+            return [span, replace(span, first=first, last=last, nbytes=kept)] if kept else [span]
+        span = replace(
+            span,
+            first=first if first <= span.first <= last else span.first,
+            last=last if first <= span.last <= last else span.last,
+        )
+    return [span]
 
 
 def peak_of(graph: Graph) -> Peak:

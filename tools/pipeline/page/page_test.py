@@ -68,6 +68,26 @@ def test_memory_over_time() -> None:
     assert results_of(_GRAPH) == [(5, 2)]
 
 
+def test_memory_of_a_chain() -> None:
+    """Layers of a chain run alternately: whole tensors hold their memory during all of it, rows that are kept theirs."""
+    tensors = {
+        0: Value("int8", (16,), 16, offset=0),
+        1: Value("int8", (16,), 8, offset=16, kept=4),
+        2: Value("int8", (16,), 2, offset=24, kept=0),
+        3: Value("int8", (16,), 16, offset=32),
+    }
+    steps = tuple(Step("torch_fusion::convolution", "", 0, step, (step,), (step + 1,)) for step in range(3))
+    graph = Graph("net", "cortex-m4", 48, (0,), (3,), tensors, steps, ((0, 2),))
+    assert spans_of(graph) == [
+        Span(0, "input", -1, 2, 0, 16),
+        Span(1, "activation", 0, 1, 16, 8),
+        Span(1, "activation", 0, 2, 16, 4),
+        Span(3, "output", 0, 3, 32, 16),
+        Span(2, "activation", 1, 2, 24, 2),
+    ]
+    assert peak_of(graph).nbytes == 42
+
+
 def test_memory_written_twice_and_kept() -> None:
     tensors = {
         0: Value("int8", (8,), 8, offset=0),

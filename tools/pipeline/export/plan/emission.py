@@ -19,9 +19,9 @@ from tools.pipeline.export.ir.edge import EDGE
 from tools.pipeline.export.ir.scalar_types import itemsize
 from tools.pipeline.export.options import Options
 from tools.pipeline.export.plan.branches import BranchPlanning, check_plan
-from tools.pipeline.export.plan.memory_plan import MemoryPlan
 from tools.pipeline.export.plan.plan_passes import LEAD, constant_only_instructions, optimize_plan
 from tools.pipeline.export.plan.serialize import CONSTANT_ALIGNMENT, serialize
+from tools.pipeline.placement.placement import MemoryPlan
 
 
 @dataclass

@@ -14,9 +14,9 @@ from torch.fx import Node
 
 from tools.pipeline.export.ir.rewriting import named_arguments
 from tools.pipeline.export.ir.scalar_types import itemsize, type_name
-from tools.pipeline.export.plan.memory_plan import MemoryPlan
 from tools.pipeline.model_file.call import CALLED
 from tools.pipeline.model_file.model_file import innermost_place
+from tools.pipeline.placement.placement import MemoryPlan
 from tools.quiet.console import UserError
 
 # Key in a node's meta: its multiply-accumulates, if they don't follow from the operator's arguments.

@@ -31,7 +31,7 @@ from executorch.exir.schema import (
 
 from tools.pipeline.export.ir.scalar_types import itemsize
 from tools.pipeline.export.plan.manifest import is_constant
-from tools.pipeline.export.plan.memory_plan import Buffer, Lead, MemoryPlan, Overlap, plan_memory
+from tools.pipeline.placement.placement import Buffer, Lead, MemoryPlan, Overlap, plan_memory
 
 # Key in a node's meta: the Lead of its result over its first operand, if the operator allows them to overlap.
 LEAD = "lead"

@@ -13,10 +13,10 @@ from tools.pipeline.export.capture.capture import capture
 from tools.pipeline.export.plan import plan_passes
 from tools.pipeline.export.plan.branches import BranchPlanning, check_plan
 from tools.pipeline.export.plan.emission import emit
-from tools.pipeline.export.plan.memory_plan import Lead
 from tools.pipeline.export.plan.plan_passes import constant_only_instructions, optimize_plan
 from tools.pipeline.export.testing import export_source, model_source
 from tools.pipeline.export.upstream.loaded_program import LoadedProgram
+from tools.pipeline.placement.placement import Lead
 
 _CONVS = "self.a = nn.Conv2d(3, 4, 3, padding=1)\nself.b = nn.Conv2d(7, 4, 3, padding=1)"
 _IMAGE = "torch.randn(1, 3, 4, 5)"

@@ -30,11 +30,11 @@ from tools.pipeline.export.ir.rewriting import named_arguments, replace_node
 from tools.pipeline.export.ir.signature import user_inputs
 from tools.pipeline.export.pipelines import CORTEX_M_EDGE, CORTEX_M_PACKED, CORTEX_M_QUANTIZED
 from tools.pipeline.export.plan.manifest import MACS, origin
-from tools.pipeline.export.plan.memory_plan import Lead
 from tools.pipeline.export.plan.plan_passes import LEAD
 from tools.pipeline.export.quantize.boundary import BorderOperators
 from tools.pipeline.export.upstream.retracing import known_results_of
 from tools.pipeline.model_file.deterministic import computing
+from tools.pipeline.placement.placement import Lead
 
 _BIASED = (
     torch.ops.aten.conv2d.default,

@@ -5,7 +5,6 @@ and the sums of the kernel are folded, multipliers, shifts, and the weights in t
 instructions. kernels/cortex_m/packed.h describes the layout.
 """
 
-import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -41,11 +40,9 @@ from tools.artifacts.packed_layer.packed_layer import round_up as _up
 from tools.pipeline.export.backends.cortex_m.forms import WORD
 from tools.pipeline.export.ir import rewriting
 from tools.pipeline.export.ir.constants import add_constant
-from tools.pipeline.export.plan.memory_plan import Lead
 from tools.pipeline.export.plan.plan_passes import LEAD
+from tools.pipeline.placement.leads import LANES, is_pointwise, lead
 
-# The output pixels that the kernels for DSP compute at a time.
-_LANES = 4
 # The bytes after a window that these kernels copy along with it.
 _COPIED_MORE = 8
 # Equals kPairOutputs in these kernels.
@@ -292,11 +289,6 @@ def unpack(packed: Tensor) -> Layer:
     )
 
 
-def _is_pointwise(head: Head) -> bool:
-    """Whether each output of a convolution depends on one pixel: is_pointwise() of packed_layers.cpp."""
-    return head.kernel == head.stride == (1, 1) and head.padding == (0, 0) and not head.is_depthwise
-
-
 def scratch_size(head: Head, input_width: int) -> int:
     """Returns the exact scratch bytes of a packed layer on images of a width."""
     if head.kind == LINEAR or head.is_channelwise:
@@ -325,12 +317,12 @@ def scratch_size(head: Head, input_width: int) -> int:
                 expanded += 4 * (height % 2) * ((width + 1) // 2 + _up(used, 2 * beside))
             return 4 * (extent * columns + expanded)
         return rows if any(head.padding) else 0
-    is_gathered = not _is_pointwise(head) and (head.arrangement == MVE or head.in_channels % 4 != 0)
+    is_gathered = not is_pointwise(head) and (head.arrangement == MVE or head.in_channels % 4 != 0)
     gathered = _up(head.inner, 4) if is_gathered else 0
     if head.arrangement == MVE:
         return gathered
     # Copying by words may copy some more bytes.
-    return rows_scratch_size(head) + (rows + _LANES * (gathered + _COPIED_MORE) if is_gathered else 0)
+    return rows_scratch_size(head) + (rows + LANES * (gathered + _COPIED_MORE) if is_gathered else 0)
 
 
 def rows_scratch_size(head: Head) -> int:
@@ -338,57 +330,7 @@ def rows_scratch_size(head: Head) -> int:
 
     The same goes for four windows of a group's channels.
     """
-    return 2 * _LANES * _up(head.inner, 4)
-
-
-def lead(head: Head, image: Sequence[int], out: Sequence[int], together: int = 1) -> Lead:
-    """Returns the lead of a packed layer, from the order in which its kernel reads and writes.
-
-    Kernels write their outputs in order; packed_layers.h documents what they read before the next outputs.
-
-    Args:
-      image, out: shapes, [batch, channels, height, width]; of a linear layer [..., features].
-      together: the number of rows of a linear layer that are computed at a time.
-    """
-    # (bytes written after a step, first byte of the operand that is read after some of them are written)
-    steps: list[tuple[int, int]] = []
-    if head.kind == LINEAR:
-        rows = math.prod(image[:-1])
-        for row in range(0, rows, together):
-            end = min(row + together, rows)
-            # Up to two rows are computed without a copy.
-            steps.append((end * out[-1], (end if end - row > _LANES // 2 else row) * image[-1]))
-        return Lead(max((written - unread for written, unread in steps), default=0))
-    (batch, channels, height, width), (_, _, out_height, out_width) = image, out
-    if head.is_depthwise and head.channels != channels:
-        # Inputs are read again for further outputs.
-        return Lead(math.prod(out))
-    if _is_pointwise(head) and head.kind != GROUPED:
-        # The pixels of all images form one row.
-        batch, height, out_height, width, out_width = 1, 1, 1, batch * height * width, batch * out_height * out_width
-    for n in range(batch):
-        written, first = n * out_height * out_width * head.channels, n * height * width * channels
-        if head.is_depthwise and any(head.padding) or head.is_by_columns or head.is_channelwise:
-            # The rows that a row of outputs needs are copied before, or each output replaces its input.
-            for y in range(out_height):
-                extent = (head.kernel[0] - 1) * head.dilation[0] + 1
-                unread = min(max(y * head.stride[0] - head.padding[0] + extent, 0), height)
-                steps.append((written + (y + 1) * out_width * head.channels, first + unread * width * channels))
-            continue
-        tops = [max(y * head.stride[0] - head.padding[0], 0) for y in range(out_height)]
-        lefts = [max(x * head.stride[1] - head.padding[1], 0) for x in range(out_width)]
-        windows = [first + (top * width + left) * channels for top in tops for left in lefts]
-        # Includes the pixels that follow.
-        unread_from = [*itertools.accumulate(reversed([*windows, first + height * width * channels]), min)][::-1]
-        count = _LANES if head.arrangement != MVE and not head.is_depthwise else 1
-        for pixel in range(0, len(windows), count):
-            end = min(pixel + count, len(windows))
-            # Up to two pixels are computed without a copy, and groups one after another.
-            is_copied = end - pixel > _LANES // 2 and head.kind != GROUPED
-            steps.append((written + end * head.channels, unread_from[end if is_copied else pixel]))
-    # The whole image is computed for some channels before others are read.
-    step = channels if head.is_by_columns or head.is_channelwise else 1
-    return Lead(max((written - unread for written, unread in steps), default=0), step)
+    return 2 * LANES * _up(head.inner, 4)
 
 
 # `geometry` determines the shape of the result, because the contents of a constant are not available during shape
@@ -663,7 +605,7 @@ def _replace(program: ExportedProgram, node: Node, layer: Layer, arrangement: in
         scratch.args = (((size,), torch.uint8),)
         scratch.meta["val"] = torch.empty((size,), dtype=torch.uint8, device="meta")
         arguments.append(scratch)
-    node.meta[LEAD] = lead(head, shape, node.meta["val"].shape, _LANES if has_many_rows else 1)
+    node.meta[LEAD] = lead(head, shape, node.meta["val"].shape, LANES if has_many_rows else 1)
     node.target = exir_ops.edge.torch_fusion.linear_rows.default if has_many_rows else _OPERATORS[layer.kind]
     node.args = tuple(arguments)
 

@@ -9,17 +9,33 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 # The limit for tried placements, in comparisons of two buffers: some tenths of a second of Python.
-_EFFORT = 200_000
+EFFORT = 200_000
 
 
 @dataclass(frozen=True)
 class Buffer:
-    """A buffer that is live from instruction `first` to instruction `last`, both included."""
+    """A buffer that is live from instruction `first` to instruction `last`, both included.
+
+    Attributes:
+      kept: the number of bytes at its beginning that are live from `kept_first` to `kept_last`, too.
+    """
 
     nbytes: int
     alignment: int
     first: int
     last: int
+    kept: int = 0
+    kept_first: int = 0
+    kept_last: int = -1
+
+    def spans(self) -> list[tuple[int, int, int]]:
+        """Returns the first instruction, the last one and the bytes of each part."""
+        found = [(self.first, self.last, self.nbytes)]
+        return [*found, (self.kept_first, self.kept_last, self.kept)] if self.kept else found
+
+    def live(self, place: int) -> int:
+        """Returns the bytes that are live at an instruction."""
+        return max((nbytes for first, last, nbytes in self.spans() if first <= place <= last), default=0)
 
 
 @dataclass(frozen=True)
@@ -78,19 +94,20 @@ class MemoryPlan:
     lower_bound: int
 
 
-def plan_memory(buffers: Sequence[Buffer], overlaps: Sequence[Overlap] = ()) -> MemoryPlan:
+def plan_memory(buffers: Sequence[Buffer], overlaps: Sequence[Overlap] = (), effort: int = EFFORT) -> MemoryPlan:
     """Places the buffers so that buffers that are live at once do not overlap, except as permitted.
 
     Buffers are placed in various orders, each buffer at the lowest free offset. Decreasing size is a good order and
     mostly optimal. Where it misses the lower bound, random changes of the order (with a fixed seed, so that the same
-    buffers give the same plan) are kept as long as they do not make it worse.
+    buffers give the same plan) are kept as long as they do not make it worse. `effort` limits them, in comparisons of
+    two buffers.
     """
-    return _plan_memory(tuple(buffers), tuple(overlaps))
+    return _plan_memory(tuple(buffers), tuple(overlaps), effort)
 
 
 # A program is planned several times, mostly with the same buffers.
 @lru_cache(maxsize=16)
-def _plan_memory(buffers: tuple[Buffer, ...], overlaps: tuple[Overlap, ...]) -> MemoryPlan:
+def _plan_memory(buffers: tuple[Buffer, ...], overlaps: tuple[Overlap, ...], effort: int) -> MemoryPlan:
     lower_bound = live_bytes(buffers, overlaps)
     neighbours = _neighbours(buffers, overlaps)
     indices = range(len(buffers))
@@ -112,7 +129,7 @@ def _plan_memory(buffers: tuple[Buffer, ...], overlaps: tuple[Overlap, ...]) -> 
     assert best is not None
     generator = random.Random(0)
     cost = len(buffers) + sum(len(n.conflicts) for n in neighbours)
-    for _ in range(_EFFORT // cost if len(buffers) > 2 else 0):
+    for _ in range(effort // cost if len(buffers) > 2 else 0):
         if best[0] == lower_bound:
             break
         order = list(best[2])
@@ -134,8 +151,8 @@ def live_bytes(buffers: Sequence[Buffer], overlaps: Sequence[Overlap] = ()) -> i
         shared[result.first] = max(shared.get(result.first, 0), saved)
     return max(
         (
-            sum(b.nbytes for b in buffers if b.first <= start <= b.last) - shared.get(start, 0)
-            for start in {buffer.first for buffer in buffers}
+            sum(buffer.live(start) for buffer in buffers) - shared.get(start, 0)
+            for start in {first for buffer in buffers for first, _, _ in buffer.spans()}
         ),
         default=0,
     )
@@ -160,9 +177,15 @@ def _neighbours(buffers: Sequence[Buffer], overlaps: Sequence[Overlap]) -> list[
     for i, one in enumerate(buffers):
         found = _Neighbours([], [])
         for j, other in enumerate(buffers):
-            if j == i or one.first > other.last or other.first > one.last:
+            together = [
+                (mine, theirs)
+                for first, last, mine in one.spans()
+                for other_first, other_last, theirs in other.spans()
+                if first <= other_last and other_first <= last
+            ]
+            if j == i or not together:
                 continue
-            low, high = -one.nbytes, other.nbytes
+            low, high = -max(mine for mine, _ in together), max(theirs for _, theirs in together)
             for lead, sign in ((leads.get((i, j)), -1), (leads.get((j, i)), 1)):
                 if lead and lead.step > 1:
                     found.steps.append((j, -one.nbytes, other.nbytes, lead.step, sign * lead.phase % lead.step))

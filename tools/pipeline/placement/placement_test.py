@@ -3,7 +3,7 @@ import random
 
 import pytest
 
-from tools.pipeline.export.plan.memory_plan import Buffer, Lead, Overlap, live_bytes, plan_memory
+from tools.pipeline.placement.placement import Buffer, Lead, Overlap, live_bytes, plan_memory
 
 
 def check(buffers: list[Buffer], overlaps: list[Overlap] | None = None) -> int:
@@ -33,6 +33,14 @@ def test_buffers_of_one_time_do_not() -> None:
 
 def test_alignment_is_kept() -> None:
     assert check([Buffer(1, 1, 0, 0), Buffer(8, 8, 0, 0), Buffer(2, 2, 0, 0)]) == 11
+
+
+def test_memory_behind_kept_bytes_is_shared_at_other_times() -> None:
+    # The first buffer has 12 bytes at instruction 1, and 4 all the time.
+    kept = Buffer(12, 4, 1, 1, 4, 0, 4)
+    assert plan_memory([kept, Buffer(8, 4, 2, 3), Buffer(8, 4, 0, 0)]).nbytes == 12
+    assert plan_memory([kept, Buffer(8, 4, 1, 3)]).nbytes == 20
+    assert live_bytes([kept, Buffer(8, 4, 2, 3)]) == 12
 
 
 def test_no_buffers() -> None:
