@@ -155,7 +155,8 @@ class Operands:
         for name, index in self.placed.items():
             shape = self.method.shapes[index]
             nbytes = self.method.nbytes(index)
-            rows = f"{nbytes * shape.sizes[2] // shape.nbytes} rows of " if nbytes < shape.nbytes else ""
+            count = nbytes * shape.sizes[2] // shape.nbytes if nbytes < shape.nbytes else 0
+            rows = f"{count} {'row' if count == 1 else 'rows'} of " if count else ""
             remark = f"{rows}{described(shape)}, {nbytes} bytes"
             lines.append(f"constexpr size_t {name}Offset = {self.method.offsets[index]}; // {remark}")
         for index, place in self.kept_place.items():
