@@ -1,8 +1,5 @@
 """The models that are compiled to C++ and tested, by what is special about them."""
 
-# The entries of bands.py.
-BANDS = ["mobile", "residual"]
-
 # These are compared to the bit with the runtime on this machine.
 HOST_MODELS = {
     # Inner functions.
@@ -21,10 +18,6 @@ HOST_MODELS = {
     "initial_state": "//firmware/tests/programs:initial_state",
     "branch": "//firmware/tests/programs:branch",
     "dynamic": "//firmware/tests/programs:dynamic",
-} | {
-    # Chains of layers on images.
-    "bands_" + entry: "//tests/compiled:bands_%s_program" % entry
-    for entry in BANDS
 }
 
 # The other engine runs these on an emulated core, compared with PyTorch.
