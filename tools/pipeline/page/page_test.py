@@ -69,7 +69,7 @@ def test_memory_over_time() -> None:
 
 
 def test_memory_of_a_chain() -> None:
-    """Layers of a chain run alternately: whole tensors hold their memory during all of it, rows that are kept theirs."""
+    """Layers of a chain run alternately: whole tensors hold their memory all the time, and so do rows that are kept."""
     tensors = {
         0: Value("int8", (16,), 16, offset=0),
         1: Value("int8", (16,), 8, offset=16, kept=4),
