@@ -98,6 +98,12 @@ class _Planner:
                 break
             best, chains = key, wanted
         limit = self._layout(chains).plan(EFFORT).nbytes
+        for chain in chains:
+            others = tuple(other for other in chains if other != chain)
+            if self._layout(others).plan(EFFORT).nbytes <= limit:
+                chains = others
+        if limit >= self.method.arena_size:
+            return ()
         for number, chain in enumerate(chains):
             for rows in _BANDS:
                 wider = self._chain(chain.first, chain.last, rows)
