@@ -335,11 +335,14 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
 def _ask(arguments: argparse.Namespace) -> None:
     """Asks the user at the terminal for what the command line leaves out."""
     arguments.model = user_path(input("Model file, or weights (.py, .pt2, .pt, .pth, .ckpt, .safetensors): ").strip())
-    if arguments.model.suffix not in (".py", ".pt2"):
+    if arguments.model.is_file() and arguments.model.suffix not in (".py", ".pt2"):
         arguments.module = (
             input("Class of the module, as package.module.Class (empty if the file has it): ").strip() or None
         )
         arguments.shape = input("Shape of each input, such as 1,3,96,96: ").split()
+    elif not arguments.model.is_file():
+        # What it is, and what to write, is said at once.
+        return
     print(f"Boards: {', '.join(sorted(arguments.known))}")
     arguments.boards = _boards(input(f"Which? [{' '.join(arguments.boards)}] ")) or arguments.boards
     arguments.int8 = input("Quantize to int8? [y/N] ").strip().lower().startswith("y")

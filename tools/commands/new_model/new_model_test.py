@@ -262,6 +262,8 @@ def _save_all(folder: Path) -> None:
     torch.export.save(torch.export.export(net, (torch.ones(1, 4),)), folder / "program.pt2")
     torch.jit.save(torch.jit.trace(net[0], torch.ones(1, 4)), folder / "script.pt")
     (folder / "net.onnx").write_bytes(b"onnx")
+    (folder / "bert").mkdir()
+    (folder / "bert/config.json").write_text('{"architectures": ["BertModel"]}')
     _write(
         folder,
         "import torch\n\nclass Net(torch.nn.Linear):\n    def __init__(self):\n        super().__init__(4, 2)\n",
@@ -279,7 +281,9 @@ def test_what_is_no_model_file_says_what_it_is_and_what_to_write(
         ("whole.pth", "a pickled module, of torch.nn.modules.container.Sequential", "weights_only=False).eval()"),
         ("script.pt", "a TorchScript module", "TorchScript can't be captured"),
         ("net.onnx", "a model of ONNX", "bring the PyTorch module"),
-        ("none.pt", "no file", "named *.py"),
+        ("none.pt", "no file", "check the path"),
+        ("net", "a folder", "docs/models.md says"),
+        ("bert", "a folder of Hugging Face's transformers, of BertModel", ".with_name('bert')).eval()"),
     ):
         assert main([str(tmp_path / name)]) == 1
         shown = capfd.readouterr().err
@@ -333,9 +337,12 @@ def test_a_terminal_is_asked_for_what_is_missing(
     monkeypatch.setattr(sys.stdin, "isatty", lambda: False, raising=False)
     with pytest.raises(SystemExit):
         main(known)
-    answers = [str(tmp_path / "weights.pt"), "net.a.Net", "1,4", "pico", "y"]
+    # Of what is no file nothing more is asked.
+    answers = [str(tmp_path / "none.pt")]
     monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
     monkeypatch.setattr("builtins.input", lambda _: answers.pop(0))
+    assert main(known) == 1
+    answers = [str(tmp_path / "weights.pt"), "net.a.Net", "1,4", "pico", "y"]
     assert main(known) == 0
     build = (tmp_path / "new" / "BUILD.bazel").read_text(encoding="utf-8")
     assert 'name = "pico"' in build and "nucleo" not in build and 'backend = "cortex_m"' in build

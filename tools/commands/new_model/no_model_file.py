@@ -1,5 +1,6 @@
 """Writes model files around weights, modules and programs that were saved, without running code of theirs."""
 
+import json
 import pickletools
 import re
 import textwrap
@@ -42,9 +43,11 @@ def model_file_text(path: Path, module: str | None, shapes: Sequence[str]) -> st
     wanted = f"{path}: a model file must be a Python file, named *.py, and this is {kind}"
     if path.suffix in _OTHERS:
         raise UserError(f"{wanted}: bring the PyTorch module that it was made of: docs/models.md")
+    if not path.exists():
+        raise UserError(f"{wanted}: check the path")
     body, needs_module = _body(path, module)
     if body is None:
-        raise UserError(f"{wanted}; docs/models.md says what to write into one" if path.is_file() else wanted)
+        raise UserError(f"{wanted}; docs/models.md says what to write into one")
     if _is_exported(path):
         inputs = (
             f"arguments, keywords = torch.export.load({path.name!r}).example_inputs\n    return arguments or keywords"
@@ -52,13 +55,18 @@ def model_file_text(path: Path, module: str | None, shapes: Sequence[str]) -> st
     else:
         tensors = ", ".join(_input(shape) for shape in shapes or ["1,3,32,32"])
         inputs = f"return ({tensors},)" + ("" if shapes else "  # what one call takes")
+    architecture = _architecture(path)
     missing = ["--module PACKAGE.CLASS"] * needs_module + ["--shape SIZES"] * (not shapes and not _is_exported(path))
     text = f"import torch\n\n\ndef model():\n{body}\n\n\ndef example_inputs():\n    {inputs}\n"
-    if not missing:
+    if not missing and not architecture:
         return text
     shown = textwrap.indent(text.replace("\n\n\n", "\n"), "  ")
     given = f"Give {' and '.join(missing)} for a model file around it, or write {path.stem}.py beside it, with\n"
-    raise UserError(f"{wanted}. {given}{shown}and give that: docs/models.md")
+    end = "and give that: docs/models.md"
+    if architecture:
+        given = f"Write {path.name}.py beside it, with\n"
+        end = "for a torch_program with the folder's files in data and the package transformers in deps: docs/models.md"
+    raise UserError(f"{wanted}. {given}{shown}{end}")
 
 
 def _input(shape: str) -> str:
@@ -76,7 +84,9 @@ def _input(shape: str) -> str:
 
 def _kind(path: Path) -> str:
     if not path.is_file():
-        return "no file" if not path.is_dir() else "a folder"
+        if architecture := _architecture(path):
+            return f"a folder of Hugging Face's transformers, of {architecture}"
+        return "a folder" if path.is_dir() else "no file"
     if path.suffix in _OTHERS:
         return f"a model of {_OTHERS[path.suffix]}"
     if _is_exported(path):
@@ -89,11 +99,24 @@ def _kind(path: Path) -> str:
     return f"a pickled module, of {foreign}" if foreign else "a state dict, the weights of a module alone"
 
 
+def _architecture(path: Path) -> str:
+    """Returns the class that the config.json of a folder of transformers names; empty if there is none."""
+    try:
+        names = json.loads((path / "config.json").read_text(encoding="utf-8"))["architectures"]
+    except (OSError, ValueError, LookupError, TypeError):
+        return ""
+    name = names[0] if isinstance(names, list) and names else ""
+    return name if isinstance(name, str) and name.isidentifier() else ""
+
+
 def _body(path: Path, module: str | None) -> tuple[str | None, bool]:
     """Returns the lines of model() for a file, None if none are known, and whether they lack the module's class."""
     name = repr(path.name)
     if _is_exported(path):
         return f"    return torch.export.load({name}).module()", False
+    if architecture := _architecture(path):
+        load = f"{architecture}.from_pretrained(pathlib.Path(__file__).with_name({name}))"
+        return f"    import pathlib\n    from transformers import {architecture}\n\n    return {load}.eval()", False
     package, _, kind = (module or "").rpartition(".")
     origin = f"    from {package} import {kind}\n\n" if package else ""
     made = f"{kind}()" if module else "Net()"
