@@ -80,11 +80,8 @@ bool refers_to(const EValue& value, const TensorImpl* tensor) {
 
 /// Checks that no tensor of a shape that may change, to which the kernel writes, is also another
 /// argument, itself or in a list.
-bool check_apart(
-    KernelRuntimeContext& ctx,
-    Span<EValue*> stack,
-    const TagSet* expected,
-    size_t count) {
+__attribute__((noinline)) bool
+check_apart(KernelRuntimeContext& ctx, Span<EValue*> stack, const TagSet* expected, size_t count) {
   for (size_t i = 0; i < count; ++i) {
     if ((expected[i] & kWritten) == 0 || is_static(stack[i]->payload.as_tensor)) {
       continue;
@@ -110,15 +107,14 @@ bool check_arguments(
     size_t count,
     bool sets_shapes) {
   if (stack.size() < count) {
-    ET_LOG(Error, "The call has %zu arguments, the operator takes %zu", stack.size(), count);
-    ctx.fail(Error::InvalidProgram);
-    return false;
+    return fail_argument(
+        ctx, Error::InvalidProgram, static_cast<ptrdiff_t>(stack.size()), "is missing in the call");
   }
-  bool may_set = false;
+  uint32_t may_set = 0;
   EValue* const* place = stack.data();
-  const TagSet* const end = expected + count;
-  for (const TagSet* each = expected; each != end; ++each, ++place) {
-    const EValue& value = **place;
+  const TagSet* each = expected;
+  for (const TagSet* const end = expected + count; each < end; ++each) {
+    const EValue& value = **place++;
     const uint32_t allowed = *each;
     if (((allowed >> static_cast<uint32_t>(value.tag)) & 1u) == 0) {
       return fail_argument(
@@ -127,23 +123,24 @@ bool check_arguments(
     if (value.tag != Tag::Tensor) {
       continue;
     }
-    if (!has_memory(value.payload.as_tensor)) {
+    const Tensor& tensor = value.payload.as_tensor;
+    if (!has_memory(tensor)) {
       return fail_argument(ctx, Error::InvalidState, each - expected, "is a tensor without memory");
     }
-    if ((allowed & kWritten) == 0) {
-      continue;
+    if ((allowed & kWritten) != 0) {
+      if (executorch::runtime::internal::is_constant_data(tensor.const_data_ptr())) {
+        return fail_argument(
+            ctx,
+            Error::InvalidProgram,
+            each - expected,
+            "is a constant, and the operator writes to it");
+      }
+      may_set |= static_cast<uint32_t>(tensor.unsafeGetTensorImpl()->shape_dynamism());
     }
-    const Tensor& out = value.payload.as_tensor;
-    if (executorch::runtime::internal::is_constant_data(out.const_data_ptr())) {
-      return fail_argument(
-          ctx,
-          Error::InvalidProgram,
-          each - expected,
-          "is a constant, and the operator writes to it");
-    }
-    may_set |= !is_static(out);
   }
-  return !sets_shapes || !may_set || check_apart(ctx, stack, expected, count);
+  static_assert(static_cast<uint32_t>(executorch::aten::TensorShapeDynamism::STATIC) == 0);
+  const bool sets = sets_shapes && may_set != 0;
+  return !sets || check_apart(ctx, stack, expected, count);
 }
 
 ArrayRef<int64_t> int_list(KernelRuntimeContext& ctx, const EValue& value) {

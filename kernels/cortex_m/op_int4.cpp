@@ -10,7 +10,7 @@ bool check_packed_int4(
     LayerKind kind,
     const Tensor& out,
     PackedParts& parts) {
-  if (!check_int8(ctx, input, out) || !open_packed(ctx, packed, kind, parts)) {
+  if (!check_int8(ctx, input, out) || !find_packed(ctx, packed, kind, parts)) {
     return false;
   }
   const auto in_sizes = input.sizes();

@@ -29,7 +29,7 @@ bool check_packed_images(
     PackedImages& images,
     Shape& sizes) {
   const LayerKind kind = kernel.kind;
-  if (!check_int8(ctx, input, out) || !open_packed(ctx, packed, kind, parts)) {
+  if (!check_int8(ctx, input, out) || !find_packed(ctx, packed, kind, parts)) {
     return false;
   }
   const PackedLayer& layer = *parts.layer;
@@ -81,9 +81,8 @@ bool check_packed_linear(
     KernelRuntimeContext& ctx,
     const Tensor& input,
     const Tensor& packed,
-    const Tensor& out,
     PackedParts& parts) {
-  if (!check_int8(ctx, input, out) || !open_packed(ctx, packed, LayerKind::Linear, parts)) {
+  if (!check_int8(ctx, input) || !find_packed(ctx, packed, LayerKind::Linear, parts)) {
     return false;
   }
   const auto in_sizes = input.sizes();
@@ -94,15 +93,11 @@ bool check_packed_linear(
   return true;
 }
 
-bool check_packed_rows(
+bool check_rows_scratch(
     KernelRuntimeContext& ctx,
-    const Tensor& input,
-    const Tensor& packed,
-    const Tensor& scratch,
-    const Tensor& out,
-    PackedParts& parts) {
-  return check_packed_linear(ctx, input, packed, out, parts) &&
-      check_scratch(ctx, scratch, linear_rows_scratch(parts));
+    const PackedParts& parts,
+    const Tensor& scratch) {
+  return check_scratch(ctx, scratch, linear_rows_scratch(parts));
 }
 
 } // namespace torch::executor::native::cortex_m

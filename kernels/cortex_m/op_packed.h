@@ -2,6 +2,7 @@
 
 #include "kernels/cortex_m/packed_depthwise.h"
 #include "kernels/cortex_m/packed_layers.h"
+#include "kernels/soft_double.h"
 #include "kernels/util/shape.h"
 
 namespace torch::executor::native::cortex_m {
@@ -35,22 +36,16 @@ bool check_packed_images(
 /// Fails the context (NotSupported) and returns false unless both images are channels-last.
 bool check_channels_last(KernelRuntimeContext& ctx, const Tensor& input, const Tensor& out);
 
-/// Checks a packed linear layer against its tensors.
+/// Checks a packed linear layer against its input.
 bool check_packed_linear(
     KernelRuntimeContext& ctx,
     const Tensor& input,
     const Tensor& packed,
-    const Tensor& out,
     PackedParts& parts);
 
-/// Checks a packed linear layer of many rows against its tensors.
-bool check_packed_rows(
-    KernelRuntimeContext& ctx,
-    const Tensor& input,
-    const Tensor& packed,
-    const Tensor& scratch,
-    const Tensor& out,
-    PackedParts& parts);
+/// Fails the context (InvalidArgument) and returns false unless there is scratch memory enough for
+/// linear_rows.
+bool check_rows_scratch(KernelRuntimeContext& ctx, const PackedParts& parts, const Tensor& scratch);
 
 // The geometry that the schemas have is for the export's shape inference; the packed constant says
 // it all.
@@ -155,9 +150,11 @@ bool size_rows(
     Tensor& out) {
   const int32_t channels = parts.layer->channels;
   if constexpr (S::has(Variant::DynamicShape)) {
-    Shape sizes(input.sizes());
-    sizes.sizes[sizes.dims - 1] = channels;
-    return resize_out(ctx, out, sizes);
+    if (out.shape_dynamism() != executorch::aten::TensorShapeDynamism::STATIC) {
+      Shape sizes(input.sizes());
+      sizes.sizes[sizes.dims - 1] = channels;
+      return resize_out(ctx, out, sizes);
+    }
   }
   // Static shapes, which the export checks, need no more than this for memory safety.
   CHECK_ARGUMENT(
@@ -165,6 +162,22 @@ bool size_rows(
       int64_t{rows} * channels == out.numel(),
       "out does not have the elements that the layer computes");
   return true;
+}
+
+/// Checks a linear layer and gives `out` its sizes. Returns the number of rows; fails the context
+/// and returns -1 if it has none.
+template <class S>
+int32_t open_rows(
+    KernelRuntimeContext& ctx,
+    const Tensor& input,
+    const Tensor& packed,
+    Tensor& out,
+    PackedParts& parts) {
+  if (!check_packed_linear(ctx, input, packed, parts) || !check_contiguous<S>(ctx, input, out)) {
+    return -1;
+  }
+  const int32_t rows = static_cast<int32_t>(input.numel()) / parts.inner;
+  return size_rows<S>(ctx, input, parts, rows, out) ? rows : -1;
 }
 
 /// torch_fusion::linear.out, contiguous.
@@ -176,14 +189,61 @@ Tensor& packed_linear_out(
     int64_t /*geometry*/,
     Tensor& out) {
   PackedParts parts;
-  if (!check_packed_linear(ctx, input, packed, out, parts) ||
-      !check_contiguous<S>(ctx, input, out)) {
-    return out;
-  }
-  const int32_t rows = static_cast<int32_t>(input.numel()) / parts.inner;
-  if (size_rows<S>(ctx, input, parts, rows, out)) {
+  const int32_t rows = check_int8(ctx, out) ? open_rows<S>(ctx, input, packed, out, parts) : -1;
+  if (rows >= 0) {
     packed_linear(
         parts, input.const_data_ptr<int8_t>(), rows, out.mutable_data_ptr<int8_t>(), kNeedsAll);
+  }
+  return out;
+}
+
+/// torch_fusion::linear_to_float.out, contiguous: the same, dequantized.
+template <class S>
+Tensor& packed_linear_to_float_out(
+    KernelRuntimeContext& ctx,
+    const Tensor& input,
+    const Tensor& packed,
+    int64_t /*geometry*/,
+    double scale,
+    int64_t zero_point,
+    Tensor& out) {
+  KERNEL_CHECK(ctx, out.scalar_type() == ScalarType::Float, InvalidType, out, "out is not float32");
+  PackedParts parts;
+  const int32_t rows = open_rows<S>(ctx, input, packed, out, parts);
+  if (rows >= 0) {
+    packed_linear_to_float(
+        parts,
+        input.const_data_ptr<int8_t>(),
+        rows,
+        float_of(scale),
+        static_cast<int32_t>(zero_point),
+        out.mutable_data_ptr<float>(),
+        kNeedsAll);
+  }
+  return out;
+}
+
+/// torch_fusion::linear_table.out, contiguous: the same as linear, then out = table[out + 128].
+template <class S>
+Tensor& packed_linear_table_out(
+    KernelRuntimeContext& ctx,
+    const Tensor& input,
+    const Tensor& packed,
+    int64_t /*geometry*/,
+    const Tensor& table,
+    Tensor& out) {
+  KERNEL_CHECK(ctx, table.numel() == 256, InvalidArgument, out, "table does not have 256 elements");
+  PackedParts parts;
+  const int32_t rows =
+      check_int8(ctx, table, out) ? open_rows<S>(ctx, input, packed, out, parts) : -1;
+  if (rows >= 0) {
+    packed_linear_table(
+        parts,
+        input.const_data_ptr<int8_t>(),
+        rows,
+        table.const_data_ptr<int8_t>(),
+        out.mutable_data_ptr<int8_t>(),
+        kNeedsAll);
   }
   return out;
 }
@@ -198,12 +258,8 @@ Tensor& packed_linear_rows_out(
     Tensor& scratch,
     Tensor& out) {
   PackedParts parts;
-  if (!check_packed_rows(ctx, input, packed, scratch, out, parts) ||
-      !check_contiguous<S>(ctx, input, out)) {
-    return out;
-  }
-  const int32_t rows = static_cast<int32_t>(input.numel()) / parts.inner;
-  if (size_rows<S>(ctx, input, parts, rows, out)) {
+  const int32_t rows = check_int8(ctx, out) ? open_rows<S>(ctx, input, packed, out, parts) : -1;
+  if (rows >= 0 && check_rows_scratch(ctx, parts, scratch)) {
     packed_linear_rows(
         parts,
         input.const_data_ptr<int8_t>(),

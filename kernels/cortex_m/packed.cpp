@@ -22,7 +22,7 @@ constexpr bool supports(Arrangement arrangement) {
 #endif
 }
 
-/// Checks values that open_packed() doesn't, because no kernel checks them before using them.
+/// Checks values that no kernel checks before using them.
 void check_contents(KernelRuntimeContext& ctx, const PackedParts& parts) {
   const PackedLayer& layer = *parts.layer;
   const bool halves = layer.arrangement != Arrangement::Mve && layer.is_wide == 0;
@@ -36,23 +36,19 @@ void check_contents(KernelRuntimeContext& ctx, const PackedParts& parts) {
   }
 }
 
-} // namespace
-
-bool open_packed(
-    KernelRuntimeContext& ctx,
-    const Tensor& packed,
-    LayerKind kind,
-    PackedParts& parts) {
+/// Checks a packed constant of any kind when it is loaded, and finds its parts.
+bool open_packed(KernelRuntimeContext& ctx, const Tensor& packed, PackedParts& parts) {
   const auto* const data = packed.const_data_ptr<int8_t>();
   const auto* const layer = aligned_cast<const PackedLayer>(data);
   const auto size = static_cast<uint32_t>(packed.numel());
   KERNEL_CHECK(
       ctx,
       packed.scalar_type() == ScalarType::Char && (reinterpret_cast<uintptr_t>(data) & 3) == 0 &&
-          size >= sizeof(PackedLayer) && layer->version == kPackedVersion && layer->kind == kind,
+          size >= sizeof(PackedLayer) && layer->version == kPackedVersion,
       InvalidProgram,
       false,
-      "A packed constant is none of its operator's");
+      "A constant is no packed layer of this version");
+  const LayerKind kind = layer->kind;
   KERNEL_CHECK(
       ctx,
       supports(layer->arrangement),
@@ -103,6 +99,27 @@ bool open_packed(
   return true;
 }
 
+} // namespace
+
+bool find_packed(
+    KernelRuntimeContext& ctx,
+    const Tensor& packed,
+    LayerKind kind,
+    PackedParts& parts) {
+  const auto* const data = packed.const_data_ptr<int8_t>();
+  const auto& layer = *aligned_cast<const PackedLayer>(data);
+  KERNEL_CHECK(
+      ctx,
+      layer.kind == kind,
+      InvalidProgram,
+      false,
+      "A packed constant is none of its operator's");
+  const bool has_window = kind != LayerKind::Linear && !is_int4(kind);
+  const uint32_t taps = has_window ? static_cast<uint32_t>(layer.kernel[0]) * layer.kernel[1] : 1;
+  parts = packed_parts(data, kind, packed_counts(layer, kind, taps));
+  return true;
+}
+
 } // namespace torch::executor::native::cortex_m
 
 namespace executorch::runtime {
@@ -111,12 +128,7 @@ Error internal::check_packed(const executorch::aten::Tensor& constant) {
   namespace cortex_m = torch::executor::native::cortex_m;
   KernelRuntimeContext context;
   cortex_m::PackedParts parts;
-  // The kernel itself checks that the kind is its own. A constant that is too short has none.
-  constexpr ptrdiff_t kPlace = offsetof(cortex_m::PackedLayer, kind);
-  const auto kind = constant.numel() <= kPlace
-      ? cortex_m::LayerKind::Linear
-      : static_cast<const cortex_m::LayerKind*>(constant.const_data_ptr())[kPlace];
-  if (cortex_m::open_packed(context, constant, kind, parts)) {
+  if (cortex_m::open_packed(context, constant, parts)) {
     cortex_m::check_contents(context, parts);
   }
   return context.failure_state();

@@ -213,12 +213,10 @@ ET_INLINE PackedParts image_parts(const int8_t* data, LayerKind kind) {
   return packed_parts(data, kind, packed_counts(layer, kind, taps));
 }
 
-/**
- * Finds the parts of a packed constant. Fails the context and returns false for one that is too
- * short or is no such constant (InvalidProgram), for another kind, or for one that was packed for
- * another core (DelegateInvalidCompatibility).
- */
-bool open_packed(
+/// Finds the parts of a packed constant, which the loader has checked: check_packed() of
+/// runtime/kernel/kernel_lookup.h. Fails the context (InvalidProgram) and returns false for another
+/// kind.
+bool find_packed(
     KernelRuntimeContext& ctx,
     const Tensor& packed,
     LayerKind kind,

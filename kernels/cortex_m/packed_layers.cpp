@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cstring>
 
+#include "kernels/cortex_m/elementwise.h"
 #include "kernels/cortex_m/packed_scale.h"
+#include "kernels/cortex_m/quantize.h"
 #include "kernels/util/aligned.h"
 
 #if defined(__ARM_FEATURE_MVE)
@@ -1144,6 +1146,33 @@ void packed_linear(
   }
 }
 
+void packed_linear_to_float(
+    const PackedParts& parts,
+    const int8_t* in,
+    int32_t rows,
+    float scale,
+    int32_t zero_point,
+    float* out,
+    uint32_t needs) {
+  // The integers are in the last quarter of `out`, so that each is read before it is overwritten.
+  const int32_t count = rows * parts.layer->channels;
+  int8_t* const integers = reinterpret_cast<int8_t*>(out) + 3 * count;
+  packed_linear(parts, in, rows, integers, needs);
+  const Quantization quantization = {0, static_cast<float>(zero_point), 0, 0};
+  dequantize(quantization, scale, integers, 1, out, static_cast<size_t>(count));
+}
+
+void packed_linear_table(
+    const PackedParts& parts,
+    const int8_t* in,
+    int32_t rows,
+    const int8_t* table,
+    int8_t* out,
+    uint32_t needs) {
+  packed_linear(parts, in, rows, out, needs);
+  look_up(table, out, 1, out, static_cast<size_t>(rows * parts.layer->channels));
+}
+
 void packed_linear_rows(
     const PackedParts& parts,
     const int8_t* in,
@@ -1169,6 +1198,27 @@ void packed_linear(
     int8_t* out,
     uint32_t needs) {
   packed_linear(linear_parts(packed), in, rows, out, needs);
+}
+
+void packed_linear_to_float(
+    const int8_t* packed,
+    const int8_t* in,
+    int32_t rows,
+    float scale,
+    int32_t zero_point,
+    float* out,
+    uint32_t needs) {
+  packed_linear_to_float(linear_parts(packed), in, rows, scale, zero_point, out, needs);
+}
+
+void packed_linear_table(
+    const int8_t* packed,
+    const int8_t* in,
+    int32_t rows,
+    const int8_t* table,
+    int8_t* out,
+    uint32_t needs) {
+  packed_linear_table(linear_parts(packed), in, rows, table, out, needs);
 }
 
 void packed_linear_rows(

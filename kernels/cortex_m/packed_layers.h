@@ -104,6 +104,44 @@ void packed_linear(
     int8_t* out,
     uint32_t needs);
 
+/// The same, dequantized: out = (output - zero_point) * scale. `out` apart from `in`.
+void packed_linear_to_float(
+    const PackedParts& parts,
+    const int8_t* in,
+    int32_t rows,
+    float scale,
+    int32_t zero_point,
+    float* out,
+    uint32_t needs);
+
+/// As above, of a packed constant that the build has checked.
+void packed_linear_to_float(
+    const int8_t* packed,
+    const int8_t* in,
+    int32_t rows,
+    float scale,
+    int32_t zero_point,
+    float* out,
+    uint32_t needs);
+
+/// packed_linear(), whose outputs a table replaces: out = table[output + 128].
+void packed_linear_table(
+    const PackedParts& parts,
+    const int8_t* in,
+    int32_t rows,
+    const int8_t* table,
+    int8_t* out,
+    uint32_t needs);
+
+/// As above, of a packed constant that the build has checked.
+void packed_linear_table(
+    const int8_t* packed,
+    const int8_t* in,
+    int32_t rows,
+    const int8_t* table,
+    int8_t* out,
+    uint32_t needs);
+
 /// Bytes of scratch memory that packed_linear_rows() needs; pack.py has the same function.
 int64_t linear_rows_scratch(const PackedParts& parts);
 

@@ -71,10 +71,14 @@ ET_INLINE void quantize_fours(
       "1:\n"
       "subs %[count], #4\n"
       "blo 2f\n"
-      "cmp %[step], #4\n"
-      "bne 3f\n"
-      "vldmia %[in], {s0-s3}\n"
-      "4:\n"
+      "mov %[next], %[in]\n"
+      "vldr s0, [%[next]]\n"
+      "add %[next], %[step]\n"
+      "vldr s1, [%[next]]\n"
+      "add %[next], %[step]\n"
+      "vldr s2, [%[next]]\n"
+      "add %[next], %[step]\n"
+      "vldr s3, [%[next]]\n"
       "vmul.f32 s0, s0, %[inverse]\n"
       "vmul.f32 s1, s1, %[inverse]\n"
       "vmul.f32 s2, s2, %[inverse]\n"
@@ -106,16 +110,6 @@ ET_INLINE void quantize_fours(
       "strb %[c], [%[out]], #1\n"
       "strb %[d], [%[out]], #1\n"
       "b 1b\n"
-      "3:\n"
-      "mov %[next], %[in]\n"
-      "vldr s0, [%[next]]\n"
-      "add %[next], %[step]\n"
-      "vldr s1, [%[next]]\n"
-      "add %[next], %[step]\n"
-      "vldr s2, [%[next]]\n"
-      "add %[next], %[step]\n"
-      "vldr s3, [%[next]]\n"
-      "b 4b\n"
       "2:\n"
       "add %[count], #4\n"
       : [next] "=&r"(next),
@@ -128,6 +122,64 @@ ET_INLINE void quantize_fours(
         [d] "=&r"(d)
       : [inverse] "t"(inverse_scale), [zero_point] "r"(zero_point), [step] "r"(step)
       : "memory", "cc", "s0", "s1", "s2", "s3", "s4", "s5");
+}
+
+#define QUANTIZE_FOUR(first, second, third, fourth)                                      \
+  "vmov %[a], %[b], " first ", " second                                                  \
+  "\n"                                                                                   \
+  "vmov %[c], %[d], " third ", " fourth                                                  \
+  "\n"                                                                                   \
+  "qadd %[a], %[a], %[zero_point]\n"                                                     \
+  "qadd %[b], %[b], %[zero_point]\n"                                                     \
+  "qadd %[c], %[c], %[zero_point]\n"                                                     \
+  "qadd %[d], %[d], %[zero_point]\n"                                                     \
+  "ssat %[a], #8, %[a]\nssat %[b], #8, %[b]\nssat %[c], #8, %[c]\nssat %[d], #8, %[d]\n" \
+  "strb %[a], [%[out]], #1\nstrb %[b], [%[out]], #1\n"                                   \
+  "strb %[c], [%[out]], #1\nstrb %[d], [%[out]], #1\n"
+
+/// Does the same for neighbours, eight at a time, until less are left or there is one among the
+/// next eight that has no integer of 32 bits.
+ET_INLINE void quantize_eights(
+    float inverse_scale,
+    int32_t zero_point,
+    const float*& in,
+    int8_t*& out,
+    size_t& count) {
+  uint32_t a, b, c, d;
+  __asm__ volatile(
+      // The flag of invalid operations stays set until it is cleared.
+      "vmrs %[a], fpscr\n"
+      "bic %[a], #1\n"
+      "vmsr fpscr, %[a]\n"
+      "1:\n"
+      "subs %[count], #8\n"
+      "blo 2f\n"
+      "vldmia %[in], {s0-s7}\n"
+      "vmul.f32 s0, s0, %[inverse]\nvmul.f32 s1, s1, %[inverse]\n"
+      "vmul.f32 s2, s2, %[inverse]\nvmul.f32 s3, s3, %[inverse]\n"
+      "vmul.f32 s4, s4, %[inverse]\nvmul.f32 s5, s5, %[inverse]\n"
+      "vmul.f32 s6, s6, %[inverse]\nvmul.f32 s7, s7, %[inverse]\n"
+      // Rounds halves to even.
+      "vcvtr.s32.f32 s0, s0\nvcvtr.s32.f32 s1, s1\nvcvtr.s32.f32 s2, s2\nvcvtr.s32.f32 s3, s3\n"
+      "vcvtr.s32.f32 s4, s4\nvcvtr.s32.f32 s5, s5\nvcvtr.s32.f32 s6, s6\nvcvtr.s32.f32 s7, s7\n"
+      "vmrs %[a], fpscr\n"
+      "lsls %[a], #31\n"
+      "bmi 2f\n"
+      "adds %[in], #32\n" //
+      QUANTIZE_FOUR("s0", "s1", "s2", "s3") //
+      QUANTIZE_FOUR("s4", "s5", "s6", "s7")
+      "b 1b\n"
+      "2:\n"
+      "add %[count], #8\n"
+      : [in] "+&r"(in),
+        [out] "+&r"(out),
+        [count] "+&r"(count),
+        [a] "=&r"(a),
+        [b] "=&r"(b),
+        [c] "=&r"(c),
+        [d] "=&r"(d)
+      : [inverse] "t"(inverse_scale), [zero_point] "r"(zero_point)
+      : "memory", "cc", "s0", "s1", "s2", "s3", "s4", "s5", "s6", "s7");
 }
 
 #endif
@@ -170,14 +222,14 @@ void quantize(
 #if defined(__ARM_FEATURE_DSP) && defined(__ARM_FP)
     if constexpr (sizeof(T) == 1) {
       if (q.min == -128 && q.max == 127) {
-        quantize_fours(
-            q.inverse_scale,
-            static_cast<int32_t>(q.zero_point),
-            in,
-            step * static_cast<int32_t>(sizeof(float)),
-            out,
-            count);
-        next = count < 4 ? count : 4;
+        const auto zero_point = static_cast<int32_t>(q.zero_point);
+        if (step == 1) {
+          quantize_eights(q.inverse_scale, zero_point, in, out, count);
+        } else {
+          const int32_t bytes = step * static_cast<int32_t>(sizeof(float));
+          quantize_fours(q.inverse_scale, zero_point, in, bytes, out, count);
+        }
+        next = count < 8 ? count : 8;
       }
     }
 #endif

@@ -27,7 +27,9 @@
 #include <executorch/runtime/kernel/operator_registry.h>
 #include <executorch/runtime/platform/runtime.h>
 
+#include "runtime/executor/optional_parts.h"
 #include "runtime/kernel/constant_data.h"
+#include "runtime/kernel/kernel_lookup.h"
 
 namespace {
 
@@ -307,6 +309,27 @@ void check_inputs(
   }
 }
 
+/// Checks packed layers as the loader of a program does, whose checks kernels rely on.
+void check_packed(
+    KernelRuntimeContext& context,
+    executorch::runtime::OpFunction kernel,
+    Span<EValue*> arguments) {
+  using executorch::runtime::internal::Mark;
+  for (const auto& checked : executorch::runtime::internal::kOptionalParts.checked_arguments) {
+    if (checked.kernel != kernel || checked.mark != Mark::Packed ||
+        checked.position >= arguments.size() || !arguments[checked.position]->isTensor()) {
+      continue;
+    }
+    const Tensor& packed = arguments[checked.position]->payload.as_tensor;
+    if (packed.const_data_ptr() != nullptr) {
+      const Error error = executorch::runtime::internal::check_packed(packed);
+      if (error != Error::Ok) {
+        context.fail(error);
+      }
+    }
+  }
+}
+
 void run(Case& test, File& results) {
   const auto kernel = executorch::runtime::get_op_function_from_registry(test.name().c_str(), {});
   KernelRuntimeContext context;
@@ -315,7 +338,10 @@ void run(Case& test, File& results) {
     before.push_back(bytes_of(*input));
   }
   if (kernel.ok()) {
-    (*kernel)(context, test.arguments());
+    check_packed(context, *kernel, test.arguments());
+    if (context.failure_state() == Error::Ok) {
+      (*kernel)(context, test.arguments());
+    }
   } else {
     context.fail(kernel.error());
   }

@@ -673,7 +673,6 @@ def _refused_int4_cases(arrangement: int) -> Iterator[Case]:
     for place, value, error in (
         (0, integers((2, 40)).int(), "InvalidType"),
         (0, integers((2, 39)), "InvalidArgument"),
-        (1, packed[:-1].clone(), "InvalidProgram"),
         (3, Out(torch.int8, (2, 4)), "InvalidArgument"),
     ):
         arguments = [value if index == place else each for index, each in enumerate(right)]
@@ -817,3 +816,10 @@ def _packed(found_cases: Iterable[Case], arrangement: int) -> Iterator[Case]:
         if head.kind == pack.LINEAR:
             scratch = torch.zeros(pack.rows_scratch_size(head), dtype=torch.uint8)
             yield Case("torch_fusion::linear_rows.out", [*arguments, scratch, out], found.expected)
+            (result,) = found.expected
+            table = torch.arange(256).mul(77).to(torch.int8)
+            yield Case("torch_fusion::linear_table.out", [*arguments, table, out], [table[result.int() + 128]])
+            scale, point = 0.0371, int(result.flatten()[0]) if result.numel() else 0
+            numbers = _operators.dequantize_per_tensor(result, scale, point, -128, 127, torch.int8)
+            given = [*arguments, scale, point, Out(torch.float32, tuple(result.shape))]
+            yield Case("torch_fusion::linear_to_float.out", given, [numbers])

@@ -551,8 +551,12 @@ class Builder final {
 Span<EValue*> gather_arguments(const Chain& chain, const Indices& indices, EValue* values) {
   const int32_t* index = indices.data();
   EValue** const end = chain.arguments + indices.size();
-  for (EValue** argument = chain.arguments; argument != end; ++argument) {
-    *argument = &values[*index++];
+  EValue** argument = chain.arguments;
+  // An operator without arguments is rare: the loop is tested at its end.
+  if (argument != end) {
+    do {
+      *argument++ = &values[*index++];
+    } while (argument != end);
   }
   return {chain.arguments, end};
 }

@@ -81,17 +81,45 @@ def _softmax(method: Method, arguments: Sequence[int]) -> Call | None:
 
 def _packed_linear(method: Method, arguments: Sequence[int]) -> Call | None:
     x, packed, _geometry, out = arguments
-    if not are_plain(method, "CHAR", x, packed, out) or packed not in method.packed:
+    return _linear_layer(method, "packed_linear", (x, packed, out), "int8_t", [])
+
+
+def _packed_linear_table(method: Method, arguments: Sequence[int]) -> Call | None:
+    x, packed, _geometry, table, out = arguments
+    if not are_plain(method, "CHAR", table):
+        return None
+    more = [pointer(method, table, "int8_t")]
+    return _linear_layer(method, "packed_linear_table", (x, packed, table, out), "int8_t", more)
+
+
+def _packed_linear_to_float(method: Method, arguments: Sequence[int]) -> Call | None:
+    x, packed, _geometry, scale, zero_point, out = arguments
+    offset = ints(method, zero_point)
+    if scale in method.values or offset is None:
+        return None
+    return _linear_layer(
+        method, "packed_linear_to_float", (x, packed, out), "float", [_scale(method, scale), f"{offset[0]} /* zero */"]
+    )
+
+
+def _linear_layer(
+    method: Method, function: str, tensors: tuple[int, ...], c_type: str, more: Sequence[str]
+) -> Call | None:
+    """Returns the call of a packed linear layer; `tensors`: its input, constant, others, and result of a C++ type."""
+    x, packed, *_, out = tensors
+    is_plain = are_plain(method, "CHAR", x, packed) and are_plain(method, "FLOAT" if c_type == "float" else "CHAR", out)
+    if not is_plain or packed not in method.packed:
         return None
     features = method.shapes[x].sizes[-1]
     given = [
         pointer(method, packed, "int8_t"),
         pointer(method, x, "int8_t"),
         f"{method.shapes[x].numel // features if features else 0} /* rows */",
-        pointer(method, out, "int8_t", is_out=True),
+        *more,
+        pointer(method, out, c_type, is_out=True),
         _linear_needs(method),
     ]
-    return Call("kernels/cortex_m/packed_layers.h", "cortex_m::packed_linear", given, (x, packed, out))
+    return Call("kernels/cortex_m/packed_layers.h", f"cortex_m::{function}", given, tensors)
 
 
 def _packed_rows(method: Method, arguments: Sequence[int]) -> Call | None:
@@ -367,13 +395,17 @@ def _dequantize(method: Method, arguments: Sequence[int]) -> Call | None:
         return None
     given = [
         quantization,
-        f"{floating(float(np.float32(method.value(scale).val.double_val)), True)} /* scale */",
+        _scale(method, scale),
         pointer(method, x, c_type),
         "1 /* step */",
         pointer(method, out, "float", is_out=True),
         f"{method.shapes[x].numel} /* elements */",
     ]
     return Call("kernels/cortex_m/quantize.h", "cortex_m::dequantize", given, (x, out))
+
+
+def _scale(method: Method, index: int) -> str:
+    return f"{floating(float(np.float32(method.value(index).val.double_val)), True)} /* scale */"
 
 
 def inverse(scale: float) -> float:
@@ -425,6 +457,8 @@ _CALLS: dict[str, Callable[[Method, Sequence[int]], Call | None]] = {
     "torch_fusion::linear.out": _packed_linear,
     "torch_fusion::linear_int4.out": _linear_int4,
     "torch_fusion::linear_rows.out": _packed_rows,
+    "torch_fusion::linear_table.out": _packed_linear_table,
+    "torch_fusion::linear_to_float.out": _packed_linear_to_float,
     "torch_fusion::pointwise_int4.out": _pointwise_int4,
     "torch_fusion::quantized_prelu.out": _prelu,
 }

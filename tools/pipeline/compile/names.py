@@ -22,6 +22,8 @@ _ROLES = {
     "torch_fusion::linear": {1: PACKED},
     "torch_fusion::linear_int4": {1: PACKED},
     "torch_fusion::linear_rows": {1: PACKED},
+    "torch_fusion::linear_table": {1: PACKED, 3: "table"},
+    "torch_fusion::linear_to_float": {1: PACKED},
     "torch_fusion::pointwise_int4": {1: PACKED},
     "torch_fusion::winograd_convolution": {1: PACKED},
     "torch_fusion::gru": {2: "weight_ih", 3: "weight_hh", 4: "bias"},

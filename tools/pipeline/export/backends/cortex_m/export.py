@@ -81,6 +81,7 @@ def lower_model(asked: LoweringRequest) -> LoweredModel:
         lower.BORDER.remove(edge, path)
         samples = [lower.BORDER.quantize_sample(sample, border.inputs) for sample in samples]
     lower.read_unquantized(edge)
+    lower.quantize_later(edge)
     outputs = lower.run(edge, samples)
     if options.packed:
         edge = lower.pack(edge, target)

@@ -26,7 +26,7 @@ from tools.pipeline.export.backends.cortex_m.dialect import PASSES
 from tools.pipeline.export.backends.cortex_m.pack import arrangement_of, has_window
 from tools.pipeline.export.ir.dim_orders import PIXELS, copy_to_order
 from tools.pipeline.export.ir.operators import DEQUANTIZATIONS, DEQUANTIZE, DEQUANTIZE_CHANNELS, QUANTIZE
-from tools.pipeline.export.ir.rewriting import named_arguments, replace_node
+from tools.pipeline.export.ir.rewriting import emit, named_arguments, replace_node
 from tools.pipeline.export.ir.signature import user_inputs
 from tools.pipeline.export.pipelines import CORTEX_M_EDGE, CORTEX_M_PACKED, CORTEX_M_QUANTIZED
 from tools.pipeline.export.plan.manifest import MACS, origin
@@ -66,6 +66,9 @@ _COPIES_TO_ORDER = (
     exir_ops.edge.dim_order_ops._clone_dim_order.default,
     exir_ops.edge.dim_order_ops._to_dim_order_copy.default,
 )
+_EXTREMES = (exir_ops.edge.aten.amax.default, exir_ops.edge.aten.amin.default)
+# A concatenation of at most these elements is done in floating point, which takes a few bytes more.
+_FEW_ELEMENTS = 64
 _QUANTIZE = exir_ops.edge.cortex_m.quantize_per_tensor.default
 _DEQUANTIZE = exir_ops.edge.cortex_m.dequantize_per_tensor.default
 
@@ -437,6 +440,38 @@ def read_unquantized(program: ExportedProgram) -> None:
             replace_node(program, node, source)
             program.graph.erase_node(node)
     program.graph.eliminate_dead_code()
+    program.graph_module.recompile()
+
+
+def quantize_later(program: ExportedProgram) -> None:
+    """Moves quantization behind maxima and minima, and behind concatenations of a few elements, in place.
+
+    The integers are the same: quantization keeps the order of numbers. It is one call, of fewer elements.
+    """
+    graph = program.graph
+    for node in list(graph.nodes):
+        if node.target in _EXTREMES:
+            operands = [node.args[0]]
+            is_worth_it = all(user.target in _EXTREMES for user in operands[0].users)
+        elif node.target == exir_ops.edge.aten.cat.default:
+            operands = list(node.args[0])
+            is_alone = all(len(operand.users) == 1 for operand in operands)
+            is_worth_it = is_alone and node.meta["val"].numel() <= _FEW_ELEMENTS
+        else:
+            continue
+        if not is_worth_it or any(operand.target != _QUANTIZE for operand in operands):
+            continue
+        parameters, orders = operands[0].args[1:], operands[0].meta["val"].dim_order()
+        sources = [operand.args[0] for operand in operands]
+        if any(operand.args[1:] != parameters for operand in operands) or any(
+            each.meta["val"].dim_order() != orders for each in (*operands, *sources)
+        ):
+            continue
+        given = sources[0] if node.target in _EXTREMES else sources
+        with graph.inserting_before(node):
+            result = emit(graph, node, node.target, given, *node.args[1:], **node.kwargs)
+            replace_node(program, node, emit(graph, node, _QUANTIZE, result, *parameters))
+    graph.eliminate_dead_code()
     program.graph_module.recompile()
 
 

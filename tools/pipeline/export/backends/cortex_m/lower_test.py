@@ -213,7 +213,7 @@ self.head.bias.data *= {bias}
             "return self.one(self.many(x).mean(1))",
             "torch.randn(1, 5, 16)",
             "self.many, self.one = nn.Linear(16, 8), nn.Linear(8, 8)",
-            {"torch_fusion::linear": 2 - rows, "torch_fusion::linear_rows": rows},
+            {"torch_fusion::linear_to_float": 2 - rows, "torch_fusion::linear_rows": rows},
             options={"core": core} | _PACKED,
         )
         for core, rows in (("cortex-m4", 1), ("cortex-m55", 0))
@@ -222,7 +222,7 @@ self.head.bias.data *= {bias}
         "return self.out(self.lstm(x)[0][:, -1])",
         "torch.randn(1, 5, 4)",
         "self.lstm = nn.LSTM(4, 8, batch_first=True)\nself.out = nn.Linear(8, 2)",
-        {"torch_fusion::lstm": 1, "torch_fusion::linear": 1},
+        {"torch_fusion::lstm": 1, "torch_fusion::linear_to_float": 1},
         said="lstm (LSTM) at my_model.py",
         options={"keep_float": ("lstm",)} | _PACKED,
     ),
@@ -403,7 +403,7 @@ return h
         "return self.fc(x), self.fc(0.01 * x)",
         "torch.randn(1, 16)",
         "self.fc = nn.Linear(16, 16, bias=False)",
-        {"torch_fusion::linear": 2},
+        {"torch_fusion::linear_to_float": 2},
         options=_PACKED,
     ),
     # Averages over channels are cheaper in floating point, and powers of them are not.
@@ -444,7 +444,7 @@ return h
             f"return self.b(self.a(x).relu().to(torch.{dtype})).float()",
             "torch.randn(1, 8)",
             f"self.a, self.b = nn.Linear(8, 8), nn.Linear(8, 3).to(torch.{dtype})",
-            {"torch_fusion::linear": 1, "aten::linear": 1},
+            {"torch_fusion::linear_to_float": 1, "aten::linear": 1},
             25,
             options=_PACKED,
         )
@@ -487,7 +487,7 @@ return h
         "return self.linear(torch.cat([x.amax(-1), x.std(-1)], 1))",
         "torch.randn(1, 3, 8)",
         "self.linear = nn.Linear(6, 4)",
-        {"cortex_m::quantize_per_tensor": 2, "cortex_m::dequantize_per_tensor": 1},
+        {"cortex_m::quantize_per_tensor": 1, "torch_fusion::linear_to_float": 1},
         25,
         options=_PACKED,
     ),
@@ -855,7 +855,7 @@ def test_named_layers_stay_in_floating_point_with_what_is_inside_them(tmp_path: 
     init = "self.body = nn.Linear(8, 8); self.head = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 2))"
     forward, inputs = "return self.head(self.body(x))", "(torch.randn(2, 8),)"
     result = exported(tmp_path, forward, inputs, init, packed=True, keep_float=("head",))
-    assert result.operators["torch_fusion::linear"] == 1 and result.operators["aten::linear"] == 2
+    assert result.operators["torch_fusion::linear_to_float"] == 1 and result.operators["aten::linear"] == 2
     with pytest.raises(UserError, match="keep_float names 'tail', which is no layer of the model; it has head"):
         exported(tmp_path, forward, inputs, init, packed=True, keep_float=("tail",))
 
@@ -1100,6 +1100,32 @@ def test_linear_layers_read_contiguous_tensors_of_four_dimensions(tmp_path: Path
     assert [list(tensor.dim_order) for tensor in read] == [[0, 1, 2], [0, 1, 2], [0, 1, 2, 3]]
 
 
+def test_few_results_of_linear_layers_are_looked_up_and_dequantized_in_the_same_call(tmp_path: Path) -> None:
+    init = "self.a, self.b, self.c = nn.Linear(6, 8), nn.Linear(8, 3), nn.Linear(8, 80)"
+    forward = "x = torch.nn.functional.elu(self.a(x))\nreturn self.b(x), self.c(x)"
+    separate = exported(tmp_path, forward, "(torch.randn(1, 6),)", init)
+    together = exported(tmp_path, forward, "(torch.randn(1, 6),)", init, packed=True)
+    assert together.operators == {
+        "cortex_m::quantize_per_tensor": 1,
+        "torch_fusion::linear_table": 1,
+        "torch_fusion::linear_to_float": 1,
+        "torch_fusion::linear": 1,
+        "cortex_m::dequantize_per_tensor": 1,
+    }
+    for name in ("output_0", "output_1"):
+        assert numpy.array_equal(separate.golden[name], together.golden[name])
+
+
+def test_extremes_and_concatenations_of_a_few_numbers_are_quantized_once(tmp_path: Path) -> None:
+    forward = "return self.fc(torch.cat([x.amax(-1), x.amin(-1), x.std(-1)], 1))"
+    result = exported(tmp_path, forward, "(torch.randn(1, 3, 40),)", "self.fc = nn.Linear(9, 2)")
+    names = [entry["name"] for entry in result.manifest["operators"]]
+    assert result.operators["cortex_m::quantize_per_tensor"] == 1
+    read = {kind: [call[0] for call in result.calls(kind)] for kind in ("aten::amax", "aten::amin")}
+    assert all(len(calls) == 1 for calls in read.values()) and "cortex_m::quantized_linear" in names
+    assert numpy.abs(result.golden["output_0"] - result.golden["eager_0"]).max() < 0.1
+
+
 def test_images_are_viewed_and_reduced_as_they_lie_in_memory(tmp_path: Path) -> None:
     init = "self.conv = nn.Conv2d(3, 8, 1); self.pool = nn.Conv2d(8, 8, 1); self.out = nn.Linear(16, 3)"
     forward = """
@@ -1143,7 +1169,8 @@ def calibration_inputs():
     return [({sample},) for _ in range(20)]
 """
     result = exported(tmp_path, forward, f"({sample},)", init, more=more, packed=True)
-    calls = result.calls("torch_fusion::linear", "torch_fusion::convolution")
+    kinds = ("convolution", "linear", "linear_table", "linear_to_float")
+    calls = result.calls(*(f"torch_fusion::{kind}" for kind in kinds))
     assert len(calls) >= 4
     assert len({packed.data_buffer_idx for _, packed, *_ in calls}) == 2
     eager, outputs = result.golden["eager_0"].astype(float), result.golden["output_0"].astype(float)

@@ -342,6 +342,8 @@ _SCHEMAS = {
     "winograd_convolution": "Tensor input, Tensor packed, int geometry, Tensor scratch",
     "linear": "Tensor input, Tensor packed, int geometry",
     "linear_rows": "Tensor input, Tensor packed, int geometry, Tensor scratch",
+    "linear_table": "Tensor input, Tensor packed, int geometry, Tensor table",
+    "linear_to_float": "Tensor input, Tensor packed, int geometry, float scale, int zero_point",
 }
 # The bits of the numbers in a geometry, the first one lowest: channels, and per axis the window size less the padding,
 # plus half of its range, and the stride less one.
@@ -404,6 +406,18 @@ def linear_rows(input: Tensor, packed: Tensor, geometry: int, scratch: Tensor) -
     return linear(input, packed, geometry)
 
 
+@impl(_library, "linear_table", "CompositeExplicitAutograd")
+def linear_table(input: Tensor, packed: Tensor, geometry: int, table: Tensor) -> Tensor:
+    """Computes a linear layer with the dialect, and looks its results up in a table."""
+    return _cortex_m.quantized_activation(linear(input, packed, geometry), table)
+
+
+@impl(_library, "linear_to_float", "CompositeExplicitAutograd")
+def linear_to_float(input: Tensor, packed: Tensor, geometry: int, scale: float, zero_point: int) -> Tensor:
+    """Computes a linear layer with the dialect, and dequantizes its results."""
+    return _cortex_m.dequantize_per_tensor(linear(input, packed, geometry), scale, zero_point, -128, 127, torch.int8)
+
+
 def _image_like(input: Tensor, packed: Tensor, geometry: int, scratch: Tensor) -> Tensor:
     channels, rest = _taken(geometry, _CHANNEL_BITS)
     out = []
@@ -417,6 +431,16 @@ def _image_like(input: Tensor, packed: Tensor, geometry: int, scratch: Tensor) -
 @register_fake("torch_fusion::linear")
 def _rows_like(input: Tensor, packed: Tensor, geometry: int) -> Tensor:
     return input.new_empty((*input.shape[:-1], _taken(geometry, _CHANNEL_BITS)[0]))
+
+
+@register_fake("torch_fusion::linear_table")
+def _replaced_rows_like(input: Tensor, packed: Tensor, geometry: int, table: Tensor) -> Tensor:
+    return _rows_like(input, packed, geometry)
+
+
+@register_fake("torch_fusion::linear_to_float")
+def _float_rows_like(input: Tensor, packed: Tensor, geometry: int, scale: float, zero_point: int) -> Tensor:
+    return _rows_like(input, packed, geometry).float()
 
 
 @register_fake("torch_fusion::linear_rows")
@@ -610,6 +634,31 @@ def _replace(program: ExportedProgram, node: Node, layer: Layer, arrangement: in
     node.args = tuple(arguments)
 
 
+# The outputs up to which a linear layer dequantizes them: it saves a call, and they have no memory in common with its
+# inputs.
+_FEW_OUTPUTS = 64
+
+
+def _take_reader(program: ExportedProgram, layer: Node) -> None:
+    """Makes a linear layer look its results up in a table, or dequantize them, if its only reader does so."""
+    if layer.target != _OPERATORS[LINEAR] or len(layer.users) != 1:
+        return
+    (reader,) = layer.users
+    if reader.target == _edge.quantized_activation.default:
+        operator, arguments = exir_ops.edge.torch_fusion.linear_table.default, reader.args[1:]
+    elif reader.target == _edge.dequantize_per_tensor.default and reader.args[3:] == (-128, 127, torch.int8):
+        if layer.meta["val"].numel() > _FEW_OUTPUTS:
+            return
+        operator, arguments = exir_ops.edge.torch_fusion.linear_to_float.default, reader.args[1:3]
+        del layer.meta[LEAD]
+    else:
+        return
+    layer.target, layer.args = operator, (*layer.args, *arguments)
+    layer.meta["val"] = reader.meta["val"]
+    reader.replace_all_uses_with(layer)
+    program.graph.erase_node(reader)
+
+
 def arrangement_of(target: CortexMTargetConfig) -> int:
     """Returns the arrangement of weights for a core."""
     if target.cpu == CortexM.M55:
@@ -634,6 +683,7 @@ def prepare(program: ExportedProgram, target: CortexMTargetConfig) -> ExportedPr
         layer = _layer(program, node, arrangement)
         if layer is not None and can_be_arranged(layer, arrangement):
             _replace(program, node, layer, arrangement)
+            _take_reader(program, node)
     for node in list(program.graph.nodes):
         if is_param_node(program, node) and not node.users:
             delete_constant_placeholder(program, node)

@@ -17,7 +17,7 @@ from torch.export import ExportedProgram
 from torch.fx import Node
 
 from tools.pipeline.export.ir.constants import add_constant
-from tools.pipeline.export.ir.rewriting import is_elementwise
+from tools.pipeline.export.ir.rewriting import is_elementwise, replace_node
 
 _edge = exir_ops.edge
 _QUANTIZE = _edge.cortex_m.quantize_per_tensor.default
@@ -40,12 +40,18 @@ def tabulate(program: ExportedProgram) -> None:
         if results.isnan().any():
             continue
         table = node.target(results, *node.args[1:])
+        operand = function.operands[0].args[0]
+        is_same = torch.equal(table, torch.arange(-128, 128).to(torch.int8))
+        if is_same and operand.meta["val"].dim_order() == node.meta["val"].dim_order():
+            # A product with a positive number, or a quotient, has the integers of its operand in another scale.
+            replace_node(program, node, operand)
+            continue
         last = function.nodes[-1]
         constant = add_constant(program, f"{last.name}_table", table)
         # The name refers to the user's function, not to the quantization.
         node.meta = {**last.meta, "val": node.meta["val"]}
         node.target = _edge.cortex_m.quantized_activation.default
-        node.args = (function.operands[0].args[0], constant)
+        node.args = (operand, constant)
     graph.eliminate_dead_code()
     program.graph_module.recompile()
 

@@ -50,6 +50,15 @@ def test_tables_give_the_integers_of_floating_point(tmp_path: Path, monkeypatch:
         assert numpy.array_equal(table.golden[name], computed.golden[name]), function
 
 
+def test_products_with_positive_numbers_are_the_integers_of_their_operand(tmp_path: Path) -> None:
+    result = exported(tmp_path, "x * 0.5 ** 0.5", "x / 3", "-2 * x")
+    assert result.operators["cortex_m::quantized_activation"] == 1
+    for name in ("output_0", "output_1"):
+        output, eager = result.manifest["outputs"][int(name[-1])], result.golden[name.replace("output", "eager")]
+        found = (result.golden[name].astype(float) - output["zero_point"]) * output["scale"]
+        assert numpy.abs(found - eager).max() < 3 * output["scale"]
+
+
 def test_a_function_without_a_number_for_each_integer_stays_in_floating_point(tmp_path: Path) -> None:
     # Calibration only sees positive numbers, but the integers include negative ones.
     assert (
