@@ -104,9 +104,9 @@ board_rule = rule(
     attrs = {
         "description": attr.string(mandatory = True, doc = "One line of description: product name, chip, core."),
         "core": attr.string(mandatory = True, doc = "The core, one of those in docs/boards.md."),
-        "memory": attr.string_list_dict(
+        "memory": attr.string_dict(
             mandatory = True,
-            doc = """Memory regions: name -> [origin, length] or [origin, length, use]. Images use `flash` and `ram`.
+            doc = """Memory regions: name -> `"0x20000000 192K SRAM1"`, which is origin, length and use, or without the use. Images use `flash` and `ram`.
 Other regions are reserved, for `ethos_u()` if it names them, or only documented. Numbers: 0x20000000, 4096, 192K, 1M.
 """,
         ),

@@ -77,7 +77,7 @@ board_npu = rule(
     attrs = {
         "description": attr.string(doc = "The value of `ethos_u()`, as JSON; empty for a board without an NPU."),
         "clock_hz": attr.int(doc = "Clock of the board's core, by which its driver waits."),
-        "memory": attr.string_list_dict(doc = "The board's memory, of which the NPU's description names regions."),
+        "memory": attr.string_dict(doc = "The board's memory, of which the NPU's description names regions."),
     },
     provides = [NpuInfo],
 )

@@ -23,14 +23,17 @@ def parse_number(label, what, text):
         fail("%s: %s: '%s' is not a number; use 0x20000000, 4096, 192K or 1M" % (label, what, text))
     return int(digits, 16 if hexadecimal else 10) * unit
 
-def _memory_region(label, name, values):
-    if len(values) not in [2, 3]:
-        fail("%s: memory region '%s' has %d values; give [origin, length] or [origin, length, use]" % (label, name, len(values)))
+def _memory_region(label, name, text):
+    origin, _, rest = text.partition(" ")
+    length, _, use = rest.partition(" ")
+    if not length:
+        fail("%s: memory region '%s' is '%s'; give its origin, its length and, if it has one, its use: '0x20000000 192K SRAM1'" % (label, name, text))
     return {
         "name": name,
-        "origin": parse_number(label, "origin of " + name, values[0]),
-        "length": parse_number(label, "length of " + name, values[1]),
-        "use": values[2] if len(values) == 3 else "",
+        "origin": parse_number(label, "origin of " + name, origin),
+        # A unit after a space would be taken for the use, and the region for one of a few bytes.
+        "length": parse_number(label, "length of " + name, rest if use in ["B", "K", "KB", "KiB", "M", "MB", "MiB"] else length),
+        "use": use,
     }
 
 def memory_regions(label, memory):
@@ -38,7 +41,7 @@ def memory_regions(label, memory):
 
     Args:
       label: the board's label, for messages.
-      memory: dict of a region's name to [origin, length] or [origin, length, use].
+      memory: dict of a region's name to its origin, length and use, between spaces.
 
     Returns:
       dict of names to dicts with name, origin, length and use

@@ -146,9 +146,9 @@ def _npu_device_test_impl(ctx):
 _npu_device_test = analysistest.make(_npu_device_test_impl, attrs = {"values": attr.string()})
 
 _MEMORY = {
-    "flash": ["0x08000000", "512K"],
-    "ram": ["0x20000000", "192K"],
-    "shared": ["0x20030000", "64K", "the other core's"],
+    "flash": "0x08000000 512K",
+    "ram": "0x20000000 192K",
+    "shared": "0x20030000 64K the other core's",
 }
 
 def _npu_device_tests():
@@ -200,7 +200,7 @@ def _npu_device_tests():
             "{0x40003000, 13, 0xa, 2, {0x30, 0x30, 0x34, 0x34}, 1, 4000000, 500, 0x30000000, 4096};",
         ),
     ]:
-        board_npu(name = "npu_" + name, clock_hz = 64000000, description = json.encode(npu), memory = _MEMORY | {"npu_sram": ["0x30000000", "4K"]}, tags = ["manual"])
+        board_npu(name = "npu_" + name, clock_hz = 64000000, description = json.encode(npu), memory = _MEMORY | {"npu_sram": "0x30000000 4K"}, tags = ["manual"])
         _npu_device_test(name = "npu_device_%s_test" % name, target_under_test = ":npu_" + name, values = values)
         tests.append(":npu_device_%s_test" % name)
     return tests
@@ -332,9 +332,9 @@ def rules_test_suite(name):
       name: the test suite of all of them.
     """
     _manual_board("good_board", core = "cortex_m4", memory = _MEMORY)
-    _manual_board("bad_number_board", core = "cortex_m4", memory = _MEMORY | {"ram": ["0x20000000", "192 KB"]})
-    _manual_board("no_ram_board", core = "cortex_m4", memory = {"flash": ["0x08000000", "512K"]})
-    _manual_board("short_region_board", core = "cortex_m4", memory = _MEMORY | {"flash": ["0x08000000"]})
+    _manual_board("bad_number_board", core = "cortex_m4", memory = _MEMORY | {"ram": "0x20000000 192 KB"})
+    _manual_board("no_ram_board", core = "cortex_m4", memory = {"flash": "0x08000000 512K"})
+    _manual_board("short_region_board", core = "cortex_m4", memory = _MEMORY | {"flash": "0x08000000"})
     for region, places in {
         "unknown_arena": {"arena_memory": "dram"},
         "cache_in_ram": {"cache_memory": "ram"},
@@ -620,7 +620,7 @@ def rules_test_suite(name):
         "cache_in_ram_board": ["cache_memory 'ram' of its ethos_u() is none of its regions of memory; allowed: [\"shared\"]"],
         "cache_in_arena_board": ["cache_memory and arena_memory of its ethos_u() are both 'shared'"],
         "large_cache_board": ["cache_bytes = 65537 of its ethos_u() are more than the 65536 bytes of 'shared'"],
-        "short_region_board": ["memory region 'flash' has 1 values; give [origin, length]"],
+        "short_region_board": ["memory region 'flash' is '0x08000000'; give its origin, its length"],
     }
     for target, messages in refusals.items():
         _refusal_test(name = target + "_test", messages = messages, target_under_test = target)

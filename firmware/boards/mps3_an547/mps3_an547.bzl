@@ -30,9 +30,9 @@ def mps3_an547(name, description, memory = {}, **kwargs):
         ],
         emulator_machine = "mps3-an547",
         memory = {
-            "flash": ["0x11000000", "2M", "SRAM, which the image is loaded to"],
-            "ram": ["0x31000000", "4M", "internal SRAM"],
-            "host": ["0x70000000", "16M", "DDR4: inputs and outputs of tests, no part of the image"],
+            "flash": "0x11000000 2M SRAM, which the image is loaded to",
+            "ram": "0x31000000 4M internal SRAM",
+            "host": "0x70000000 16M DDR4: inputs and outputs of tests, no part of the image",
         } | memory,
         deps = [Label("//firmware/boards/mps3_an547:support")],
         **kwargs

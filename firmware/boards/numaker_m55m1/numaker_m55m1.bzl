@@ -27,11 +27,11 @@ def numaker_m55m1(name, core, description, **kwargs):
         core = core,
         description = description,
         memory = {
-            "flash": ["0x00100000", "2M", "application (APROM)"],
-            "ram": ["0x20100000", "1M", "SRAM0 and SRAM1"],
-            "sram2": ["0x20200000", "320K", "SRAM2, which the NPU does not reach, not used"],
-            "dtcm": ["0x20000000", "128K", "DTCM, not used"],
-            "itcm": ["0x00000000", "64K", "ITCM, not used"],
+            "flash": "0x00100000 2M application (APROM)",
+            "ram": "0x20100000 1M SRAM0 and SRAM1",
+            "sram2": "0x20200000 320K SRAM2, which the NPU does not reach, not used",
+            "dtcm": "0x20000000 128K DTCM, not used",
+            "itcm": "0x00000000 64K ITCM, not used",
         },
         # The NPU is at 0x40003000, with interrupt 13 and the core's clock. The manual does not give the rates of the
         # buses and the flash: the SRAM has half of the port's rate, and the flash, which has eight wait states at this

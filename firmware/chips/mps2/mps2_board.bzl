@@ -33,9 +33,9 @@ def mps2_board(name, core, description, flash, ram, host, timer0, uart0, clock_h
         description = description,
         emulator_machine = machine or name.replace("_", "-"),
         memory = {
-            "flash": [flash, "4M", "SSRAM1, which the image is loaded to"],
-            "ram": [ram, "4M", "SSRAM2 and SSRAM3"],
-            "host": [host, "16M", "PSRAM: inputs and outputs of tests, no part of the image"],
+            "flash": flash + " 4M SSRAM1, which the image is loaded to",
+            "ram": ram + " 4M SSRAM2 and SSRAM3",
+            "host": host + " 16M PSRAM: inputs and outputs of tests, no part of the image",
         },
         deps = [support or ":support"],
         **kwargs

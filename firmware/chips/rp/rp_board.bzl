@@ -15,7 +15,7 @@ def rp_board(name, chip, clock_hz, core, description, flash, ram, uf2_family, de
       core: its core.
       description: one line for people.
       flash: size of the flash on the board.
-      ram: size and names of the SRAM.
+      ram: size and names of the SRAM, as in "264K SRAM0 to SRAM5".
       uf2_family: the chip's, in the UF2 specification's list of families.
       deps: libraries of the chip.
       srcs: sources of the board, besides rp_board.c.
@@ -32,8 +32,8 @@ def rp_board(name, chip, clock_hz, core, description, flash, ram, uf2_family, de
         core = core,
         description = description,
         memory = {
-            "flash": ["0x10000000", flash, "application"],
-            "ram": ["0x20000000"] + ram,
+            "flash": "0x10000000 %s application" % flash,
+            "ram": "0x20000000 " + ram,
         },
         programmer = {
             "pyocd_target": chip,

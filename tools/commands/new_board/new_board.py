@@ -40,16 +40,8 @@ board(
     core = "{core}",
     description = {description},
     memory = {{
-        "flash": [
-            "{flash_origin}",
-            "{flash_length}",
-            "application",
-        ],
-        "ram": [
-            "{ram_origin}",
-            "{ram_length}",
-            "RAM",
-        ],
+        "flash": "{flash_origin} {flash_length} application",
+        "ram": "{ram_origin} {ram_length} RAM",
     }},
 {programmer}    deps = [":support"],
 )
