@@ -30,6 +30,7 @@ _CONFIGURATION = {
     "highlight_language": "text",
     "html_copy_source": False,
     "html_css_files": ["site.css"],
+    "html_js_files": ["site.js"],
     "html_show_copyright": False,
     "html_show_sourcelink": False,
     "html_show_sphinx": False,
@@ -74,6 +75,9 @@ table.docutils { font-size: 80% }
 @media (min-width: 88em) { .content { width: 53em } }
 @media (min-width: 100em) { .content { width: 62em } }
 """
+
+# From a disk, browsers read no other page for the lines around what was found: the search does without.
+_SCRIPT = 'if (location.protocol === "file:") DOCUMENTATION_OPTIONS.SHOW_SEARCH_SUMMARY = false;\n'
 
 
 def _tree(caption: str, pages: Sequence[str], *, glob: bool = False) -> str:
@@ -130,6 +134,7 @@ def build(sources: dict[str, Path], output: Path, boards: Sequence[Path] = ()) -
         write_pages([read_board(path) for path in boards], root / "sources")
         (root / "sources/_static").mkdir()
         (root / "sources/_static/site.css").write_text(_STYLE, encoding="utf-8")
+        (root / "sources/_static/site.js").write_text(_SCRIPT, encoding="utf-8")
         folders: list[Any] = [root / "sources", None, output, root / "doctrees"]
         nocolor()
         with docutils_namespace():

@@ -30,6 +30,13 @@ def _build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: str, second: 
     return (tmp_path / "site/index.html").read_text()
 
 
+def test_a_search_from_disk_reads_no_other_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _build(tmp_path, monkeypatch, "")
+    scripts = re.findall(r'<script src="(?:_static/)?(\w+)\.js', (tmp_path / "site/search.html").read_text())
+    assert scripts.index("documentation_options") < scripts.index("site") < scripts.index("searchtools")
+    assert "SHOW_SEARCH_SUMMARY = false" in (tmp_path / "site/_static/site.js").read_text()
+
+
 @pytest.mark.parametrize(
     ("link", "html"),
     [
