@@ -127,8 +127,8 @@ class Machine:
         self.cpu.request_stop(None)
 
     def code_changed(self) -> None:
-        """Forgets translated instructions; for whoever changes memory from outside the core."""
-        self.cpu.engine.ctl_flush_tb()
+        """Forgets translated instructions, before the next is executed; for whoever changes memory that has code."""
+        self.cpu.retranslate()
         self._alignment.forget()
 
     def _flash_written(self, memory: Memory, offset: int, size: int, value: int) -> None:

@@ -102,4 +102,11 @@ class InferenceServer {
   static inline uint8_t frame_[kMaxData + kOverhead + 8];
 };
 
+/// An application that takes updates defines this: it answers requests of types that the server
+/// does not know (firmware/update/application.cpp). Every byte of the request is intact; the same
+/// request may come again.
+/// @param answer Room for 64 bytes.
+/// @returns bytes of the answer; 0 refuses the request, as the default does.
+size_t answer_other(uint8_t type, const uint8_t* arguments, size_t size, uint8_t* answer);
+
 } // namespace torch_fusion

@@ -19,6 +19,7 @@ struct Program {
   size_t num_outputs;
   const TensorSpec* outputs;
   const unsigned char* const* example_inputs;
+  /// Null if there is nothing to compare with.
   const unsigned char* const* example_outputs;
   float atol;
   float rtol;

@@ -101,8 +101,8 @@ _NO_BYTE_CODE = {
 
 _SUITE = "@debian_bookworm//:mirror.txt"
 
-# tools/pipeline/page puts these into pages: docs/page.md says why. They are repository names -> arguments of
-# npm_library.
+# tools/pipeline/page puts the three of JavaScript into pages: docs/page.md says why. firmware/update checks signatures with
+# libsodium, whose C sources this package of Node's has. They are repository names -> arguments of npm_library.
 NPM_LIBRARIES = {
     "npm_d3": {
         "file": "dist/d3.min.js",
@@ -121,6 +121,13 @@ NPM_LIBRARIES = {
         "package": "@observablehq/plot",
         "sha256": "4dcc9f7afd10caee8b2283c0075a5765610cfbbf6d7d93cdb153b3b5d3501afc",
         "version": "0.6.17",
+    },
+    "npm_sodium": {
+        "build_file": "//third_party/npm:libsodium.BUILD.bazel",
+        "file": "deps/libsodium",
+        "package": "sodium",
+        "sha256": "4789b3ba0358e1be8d5ce7c183f2094aaf2caeb8b7120bbb08f589fe9a120937",
+        "version": "3.0.2",
     },
 }
 

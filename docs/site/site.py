@@ -46,7 +46,7 @@ _CONFIGURATION = {
 NAVIGATION = {
     "Models": ("docs/own_model", "docs/models", "docs/signals", "docs/own_operator", "docs/page"),
     "Quantization": ("docs/quantize", "docs/networks"),
-    "Firmware": ("docs/firmware", "docs/flash", "docs/console", "docs/troubleshooting"),
+    "Firmware": ("docs/firmware", "docs/flash", "docs/console", "docs/update", "docs/troubleshooting"),
     "Your own program": ("docs/cpp", "docs/packages", "docs/mbed", "docs/runtime"),
     "Boards": (
         "Boards that are here <firmware/boards/README>",

@@ -20,6 +20,8 @@
 
 /// DDI 0403E B3.2.5, vector table offset register.
 #define SCB_VTOR CORTEX_M_REGISTER(0xE000ED08u)
+/// DDI 0403E B3.2.6, application interrupt and reset control: VECTKEY 31:16, SYSRESETREQ 2.
+#define SCB_AIRCR CORTEX_M_REGISTER(0xE000ED0Cu)
 /// DDI 0403E B3.2.15, configurable fault status (MemManage, BusFault and UsageFault in one word).
 #define SCB_CFSR CORTEX_M_REGISTER(0xE000ED28u)
 /// DDI 0403E B3.2.16, HardFault status.
@@ -41,6 +43,13 @@ static inline void cortex_m_start_cycle_counter(void) {
   DEMCR |= 1u << 24;
   DWT_CYCCNT = 0;
   DWT_CTRL |= 1;
+}
+
+/// Resets the chip.
+__attribute__((noreturn)) static inline void cortex_m_reset_system(void) {
+  SCB_AIRCR = 0x05FA0004u;
+  for (;;) {
+  }
 }
 
 /// Core cycles, modulo 2^32. A debugger that lets go of the core turns the counter off: from the

@@ -8,6 +8,9 @@ extern void (*const __init_array_end[])(void);
 void cortex_m_reset(void);
 void cortex_m_start(void);
 void cortex_m_fault(void);
+/// A driver that expects an NMI defines it; otherwise it is the fault handler, by the linker
+/// script.
+__attribute__((weak)) void cortex_m_nmi(void);
 
 /// The first words of the image: initial stack pointer, reset, and the 14 further exceptions of the
 /// core (DDI 0403E B1.5.3). Every one but reset is unexpected, for no interrupt is enabled: all go
@@ -16,7 +19,7 @@ void cortex_m_fault(void);
 __attribute__((section(".vectors"), used)) static void (*const kVectors[])(void) = {
     (void (*)(void))__stack_end,
     cortex_m_reset,
-    cortex_m_fault, // NMI
+    cortex_m_nmi,
     cortex_m_fault, // HardFault
     cortex_m_fault, // MemManage
     cortex_m_fault, // BusFault

@@ -25,6 +25,7 @@ _COMMANDS = (
     "plot",
     "profile",
     "prove",
+    "update",
     "verify",
 )
 _MODULES = [f"tools.commands.{command}" for command in _COMMANDS] + [

@@ -42,6 +42,7 @@ _MISTAKES = {
     "tools.commands.profile.profile": "--index BAD --qemu qemu",
     "tools.commands.prove.prove": "--hex BAD --board BAD --golden BAD --manifest BAD --program BAD "
     "--spdx BAD --objdump BAD --sizes BAD --graph BAD --simulate",
+    "tools.commands.update.update": "--elf BAD --board BAD --simulate BAD",
     "tools.commands.verify.verify": "--file a.elf BAD",
     "tools.verify.emulate.emulate": "--elf BAD --board BAD --qemu qemu",
     "tools.verify.reproducibility.hashes": "--recorded BAD --update-command x //m:a portable BAD",

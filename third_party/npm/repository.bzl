@@ -1,4 +1,4 @@
-"""JavaScript libraries of pages, out of their npm packages: one file of each, which is whole in itself."""
+"""Libraries out of npm packages: JavaScript of pages, one file of each, which is whole in itself, and C sources."""
 
 load(":registry.bzl", "npm_url")
 
@@ -15,13 +15,17 @@ def _npm_library_impl(rctx):
     for file in rctx.path(".").readdir():
         if file.basename not in [rctx.attr.file.partition("/")[0], "LICENSE"]:
             rctx.delete(file)
-    rctx.file("BUILD.bazel", _BUILD.format(file = rctx.attr.file))
+    if rctx.attr.build_file:
+        rctx.symlink(rctx.attr.build_file, "BUILD.bazel")
+    else:
+        rctx.file("BUILD.bazel", _BUILD.format(file = rctx.attr.file))
 
 npm_library = repository_rule(
-    doc = "A file of an npm package, and its licence.",
+    doc = "A file or folder of an npm package, and its licence.",
     implementation = _npm_library_impl,
     attrs = {
-        "file": attr.string(doc = "The file's path in the package.", mandatory = True),
+        "build_file": attr.label(doc = "The repository's BUILD.bazel; by default it exports the file."),
+        "file": attr.string(doc = "The path in the package of the file, or of the folder.", mandatory = True),
         "package": attr.string(doc = "The package's name.", mandatory = True),
         "sha256": attr.string(doc = "Of the package's archive.", mandatory = True),
         "version": attr.string(doc = "The package's version.", mandatory = True),

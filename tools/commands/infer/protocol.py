@@ -224,6 +224,19 @@ class Client:
             known = said[1] if said else self.device.name
             raise UserError(f"{self._channel.name} has no model {model}; give --model one of: {known}")
 
+    def ask(self, kind: int, arguments: Callable[[int], bytes] = lambda _: b"") -> bytes:
+        """Asks what only some applications answer; returns the answer.
+
+        Args:
+            kind: type of the request.
+            arguments: gives them for at most so many bytes of data.
+
+        Raises:
+            UserError: the application refuses it, or does not answer.
+        """
+        self._sequence += 1
+        return self._ask(kind, arguments)
+
     def close(self) -> None:
         """Says bye, so that the device goes back to text."""
         self._sequence += 1

@@ -56,6 +56,8 @@ _TOOLCHAIN = {
 # From a Debian package to the licence of what images have of it.
 TOOLCHAIN_LICENCES = {package: licence for _, licence, package in _TOOLCHAIN}
 _EXECUTORCH = re.compile(r"third_party[~+]executorch/")
+# Of an updatable_firmware; its licence is that of the sources, third_party/extensions.bzl has the package.
+_LIBSODIUM = re.compile(r"npm_sodium/")
 _OTHERS = re.compile(r"(?:^|/)external/(?P<repository>[^/]+)/")
 _OURS = re.compile(r"(?:^|/)external/[^/]*torch_fusion[^/]*/")
 
@@ -84,6 +86,9 @@ def components(
     if headers := {source for source in sources if _EXECUTORCH.search(source)}:
         sources -= headers
         found.append(Component("executorch", "BSD-3-Clause", _names(headers), executorch))
+    if files := {source for source in sources if _LIBSODIUM.search(source)}:
+        sources -= files
+        found.append(Component("libsodium", "ISC", _names(files), "1.0.16"))
     found.append(Component("torch_fusion", "Apache-2.0"))
     # In another workspace, sources that are not ours belong to that workspace or to its other dependencies.
     if any(map(_OURS.search, sources)):

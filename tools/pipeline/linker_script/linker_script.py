@@ -69,7 +69,7 @@ MEMORY
   .stack (NOLOAD) : ALIGN(8)
   {{
     __stack_start = .;
-    . += {stack_size};
+    . += {stack_size} + (DEFINED(__further_stack_size) ? __further_stack_size : 0);
     . = ALIGN(8);
     __stack_end = .;
   }} > RAM
@@ -95,6 +95,14 @@ MEMORY
   /* Exceptions are off: nothing unwinds. */
   /DISCARD/ : {{ *(.ARM.exidx .ARM.exidx.* .ARM.extab .ARM.extab.* .eh_frame .fini_array .fini_array.*) }}
 }}
+
+PROVIDE(cortex_m_nmi = cortex_m_fault);
+
+/* Slots of updates are at the end of flash: docs/update.md. */
+__flash_end = ORIGIN(FLASH) + {flash_length};
+__program_slots = __flash_end - (DEFINED(__program_slots_size) ? __program_slots_size : 0);
+ASSERT(__program_slots == __flash_end || __data_load + SIZEOF(.data) <= __program_slots,
+  "the image reaches into the slots of updates: make slot_size smaller")
 
 ASSERT(__stack_end - __stack_start >= 256, "the board's stack_size is below 256 bytes")
 ASSERT(SIZEOF(.vectors) >= 64, "no vector table: the board's deps need //firmware/cortex_m:startup")

@@ -38,7 +38,7 @@ def test_vector_table_comes_first_and_the_stack_at_the_bottom_of_ram(tmp_path: P
         ".arena.planned",
         ".arena.temp",
     ]
-    assert ". += 2048;" in script
+    assert ". += 2048 + (" in script
 
 
 def test_a_host_region_gets_symbols(tmp_path: Path) -> None:

@@ -1,0 +1,5 @@
+import sys
+
+from tools.commands.update.update import main
+
+sys.exit(main())

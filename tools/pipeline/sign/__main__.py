@@ -1,0 +1,5 @@
+import sys
+
+from tools.pipeline.sign.sign import main
+
+sys.exit(main())
