@@ -92,9 +92,10 @@ def _board_impl(ctx):
 def _flash_settings(ctx):
     """Returns name -> [address, mask, value] of the attribute, as numbers."""
     result = {}
-    for name, numbers in ctx.attr.flash_settings.items():
+    for name, text in ctx.attr.flash_settings.items():
+        numbers = text.split(" ")
         if len(numbers) != 3:
-            fail("%s: flash_settings: '%s' is %s, not [address, mask, value]" % (ctx.label, name, numbers))
+            fail("%s: flash_settings: '%s' is '%s'; give an address, a mask and a value: '0x58004000 0x100 0'" % (ctx.label, name, text))
         result[name] = [parse_number(ctx.label, "flash_settings", number) for number in numbers]
     return result
 
@@ -117,8 +118,8 @@ Other regions are reserved, for `ethos_u()` if it names them, or only documented
         "stack_size": attr.string(default = "4K", doc = "Bytes reserved for the stack."),
         "console": attr.string_dict(doc = "Console: `uart`, `baud`, `pins`, `description`."),
         "programmer": attr.string_dict(doc = "Flash programming: `pyocd_target`, `openocd_config` (files, separated by spaces); empty for a board that only exists in an emulator."),
-        "flash_settings": attr.string_list_dict(
-            doc = """Settings of the flash interface that `.prove` measures beside the usual one: name -> [address, mask, value], the bits
+        "flash_settings": attr.string_dict(
+            doc = """Settings of the flash interface that `.prove` measures beside the usual one: name -> `"0x58004000 0x100 0"`: address, mask and value of the bits
 of a 32-bit register that may be changed while an image runs.
 """,
         ),
