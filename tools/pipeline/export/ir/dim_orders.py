@@ -168,14 +168,14 @@ def order_for_kernels(program: ExportedProgram, takes_any: Callable[[str], bool]
 
 
 def drop_round_trips(program: ExportedProgram) -> None:
-    """Removes pairs of copies to another order and back, in place."""
+    """Removes pairs of copies to another order and back, in place; a copy to another dtype drops what it cannot hold."""
     graph = program.graph
     for node in list(graph.nodes):
         source = node.args[0] if node.target == _COPY else None
         if source is None or source.target != _COPY:
             continue
-        before, after = source.args[0].meta["val"], node.meta["val"]
-        if before.dtype == after.dtype and before.dim_order() == after.dim_order():
+        before, between, after = (each.meta["val"] for each in (source.args[0], source, node))
+        if before.dtype == between.dtype == after.dtype and before.dim_order() == after.dim_order():
             replace_node(program, node, source.args[0])
     graph.eliminate_dead_code()
     program.graph_module.recompile()

@@ -132,6 +132,20 @@ def test_orders_are_not_changed_back_and_forth() -> None:
     torch.testing.assert_close(edge.module()(x), torch.tanh(torch.relu(x)))
 
 
+class Fraction(nn.Module):
+    """What a copy to an integer and back cuts off."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x - x.to(torch.int64).to(torch.float32)
+
+
+def test_a_copy_that_rounds_stays() -> None:
+    edge = to_edge_transform_and_lower(torch.export.export(Fraction(), (torch.randn(3, 4),))).exported_program()
+    drop_round_trips(edge)
+    x = torch.tensor([[4.5, -2.25, 0.0, 9.75]] * 3)
+    torch.testing.assert_close(edge.module()(x), Fraction()(x))
+
+
 def test_contiguous_tensors_are_not_copied() -> None:
     model = Surrounded(nn.GroupNorm(3, 6)).eval()
     program = to_edge(capture(model, (torch.randn(_IMAGE),)))
