@@ -168,7 +168,7 @@ def order_for_kernels(program: ExportedProgram, takes_any: Callable[[str], bool]
 
 
 def drop_round_trips(program: ExportedProgram) -> None:
-    """Removes pairs of copies to another order and back, in place; a copy to another dtype drops what it cannot hold."""
+    """Removes pairs of copies to another order and back, in place; one to another dtype drops what it cannot hold."""
     graph = program.graph
     for node in list(graph.nodes):
         source = node.args[0] if node.target == _COPY else None
