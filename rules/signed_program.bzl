@@ -31,7 +31,7 @@ signed_program = rule(
         "key": attr.label(
             mandatory = True,
             allow_single_file = True,
-            doc = "The private key, PEM without a password. Signing runs on this machine alone. Keep it out of the repository, such as by --sandbox_add_mount_pair or a local_repository.",
+            doc = "The private key, PEM without a password. Signing runs on this machine alone. Keep it out of the repository, such as in a `local_repository`.",
         ),
         "product": attr.string(mandatory = True, doc = "The product whose devices take the program, at most 31 ASCII characters."),
         "version": attr.int(mandatory = True, doc = "The program's version, above 0. Devices never go back to a smaller one."),

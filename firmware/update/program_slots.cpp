@@ -119,32 +119,32 @@ UpdateStatus ProgramSlots::reject() {
 }
 
 /// Ends the update.
-UpdateStatus ProgramSlots::fail(UpdateStatus status) {
+UpdateStatus ProgramSlots::end(UpdateStatus status) {
   target_ = kNone;
   return finished_ = status;
 }
 
 UpdateStatus ProgramSlots::begin(size_t size) {
   if (!confirmed()) {
-    return fail(UpdateStatus::Unconfirmed);
+    return end(UpdateStatus::Unconfirmed);
   }
   if (size <= kSignedProgramHeaderSize) {
-    return fail(UpdateStatus::NotASignedProgram);
+    return end(UpdateStatus::NotASignedProgram);
   }
   if (size > largest()) {
-    return fail(UpdateStatus::TooLarge);
+    return end(UpdateStatus::TooLarge);
   }
   target_ = chosen_ == 0 ? 1 : 0;
   expected_ = size;
   received_ = 0;
   finished_ = UpdateStatus::WrongSize;
   // The header's page comes first: from here on the slot has no program.
-  return flash_.erase(slot(target_)) ? UpdateStatus::Ok : fail(UpdateStatus::FlashFailed);
+  return flash_.erase(slot(target_)) ? UpdateStatus::Ok : end(UpdateStatus::FlashFailed);
 }
 
 UpdateStatus ProgramSlots::write(Span<const uint8_t> data) {
   if (target_ == kNone || data.size() > expected_ - received_) {
-    return fail(UpdateStatus::WrongSize);
+    return end(UpdateStatus::WrongSize);
   }
   for (const uint8_t byte : data) {
     if (received_ < kSignedProgramHeaderSize) {
@@ -152,14 +152,14 @@ UpdateStatus ProgramSlots::write(Span<const uint8_t> data) {
       if (received_ == kSignedProgramHeaderSize) {
         const UpdateStatus status = check(header_, version());
         if (status != UpdateStatus::Ok) {
-          return fail(status);
+          return end(status);
         }
         if (header_.size != expected_ - kSignedProgramHeaderSize) {
-          return fail(UpdateStatus::WrongSize);
+          return end(UpdateStatus::WrongSize);
         }
       }
     } else if (!put(byte)) {
-      return fail(UpdateStatus::FlashFailed);
+      return end(UpdateStatus::FlashFailed);
     }
   }
   return UpdateStatus::Ok;
@@ -173,10 +173,10 @@ bool ProgramSlots::put(uint8_t byte) {
 
 /// Writes the pending bytes, which end at what was received, and erases the page that they begin.
 bool ProgramSlots::flush() {
-  const size_t end = received_ - kSignedProgramHeaderSize;
-  const size_t used = (end - 1) % kMarkSize + 1;
+  const size_t written = received_ - kSignedProgramHeaderSize;
+  const size_t used = (written - 1) % kMarkSize + 1;
   std::memset(pending_ + used, 0xFF, kMarkSize - used);
-  const size_t offset = kProgramOffset + end - used;
+  const size_t offset = kProgramOffset + written - used;
   const uintptr_t address = slot(target_) + offset;
   return (offset % flash_.page_size != 0 || flash_.erase(address)) &&
       flash_.write(address, pending_, kMarkSize) &&
@@ -188,20 +188,20 @@ UpdateStatus ProgramSlots::finish() {
     return finished_;
   }
   if (received_ != expected_) {
-    return fail(UpdateStatus::WrongSize);
+    return end(UpdateStatus::WrongSize);
   }
   if ((received_ - kSignedProgramHeaderSize) % kMarkSize != 0 && !flush()) {
-    return fail(UpdateStatus::FlashFailed);
+    return end(UpdateStatus::FlashFailed);
   }
   if (!is_signed(header_, target_)) {
-    return fail(UpdateStatus::BadSignature);
+    return end(UpdateStatus::BadSignature);
   }
   // Until the last byte of the signature is there, the slot has no program.
   if (!flash_.write(slot(target_), &header_, sizeof(header_)) ||
       std::memcmp(&header(target_), &header_, sizeof(header_)) != 0) {
-    return fail(UpdateStatus::FlashFailed);
+    return end(UpdateStatus::FlashFailed);
   }
-  return fail(UpdateStatus::Ok);
+  return end(UpdateStatus::Ok);
 }
 
 } // namespace torch_fusion

@@ -139,7 +139,7 @@ class ProgramSlots {
   UpdateStatus check(const SignedProgramHeader& header, uint32_t above) const;
   bool is_signed(const SignedProgramHeader& header, size_t index) const;
   bool is_eligible(size_t index) const;
-  UpdateStatus fail(UpdateStatus status);
+  UpdateStatus end(UpdateStatus status);
   bool put(uint8_t byte);
   bool flush();
 
