@@ -32,6 +32,7 @@ ctx.executable._export, ...)`.
 """
 
 load("@rules_python//python:py_info.bzl", "PyInfo")
+load("//rules/private:transitions.bzl", "tool_transition")
 load(":launcher.bzl", "runfiles_path")
 
 # Settings that numerical libraries would otherwise choose by the processor they run on, so that torch and NumPy compute
@@ -166,7 +167,9 @@ py_tool = rule(
     doc = "A Python program. See the docstring of this file.",
     implementation = _py_tool_impl,
     executable = True,
+    cfg = tool_transition,
     attrs = _ATTRS | {
+        "_allowlist_function_transition": attr.label(default = "@bazel_tools//tools/allowlists/function_transition_allowlist"),
         "module": attr.string(
             doc = "Module to run as a program, by its name from the repository's root; default: `__main__` of this package.",
         ),

@@ -165,6 +165,16 @@ program_transition = transition(
     outputs = [_PLATFORMS, _NPU, _CONSOLE, _MODEL, _PROFILE],
 )
 
+def _tool_transition_impl(_settings, _attr):
+    return {_NPU: _NO_NPU, _PROFILE: "off", _BUILD_ID: ""}
+
+tool_transition = transition(
+    # Tools of actions don't depend on what is built for a board: one configuration for all boards, instead of one for each.
+    implementation = _tool_transition_impl,
+    inputs = [],
+    outputs = [_NPU, _PROFILE, _BUILD_ID],
+)
+
 def _profile_transition_impl(_settings, _attr):
     return {_PROFILE: "on", _CONSOLE: "on"}
 
