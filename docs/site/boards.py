@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 from tools.artifacts.board.board import Board
 from tools.artifacts.board.table import size_text
 
-_ROW, _WIDTH, _LABEL, _BAR = 34, 760, 110, 300
+_ROW, _WIDTH, _LABEL, _BAR = 34, 480, 110, 200
 # Okabe and Ito's colours, on which black and white backgrounds can be told apart.
 _COLORS = {"flash": "#0072b2", "ram": "#e69f00"}
 

@@ -6,6 +6,7 @@ A link to a page or a heading that is not there fails, and so does a page that t
 from __future__ import annotations
 
 import argparse
+import re
 import shutil
 import sys
 import tempfile
@@ -25,6 +26,8 @@ from tools.quiet.console import UserError
 from tools.quiet.tool import run_tool
 
 _ROOT = "README"
+# What is markup in documents: the rest may come from names and docstrings of others.
+_HTML = re.compile(r'<a id="[\w-]+">|</a>|<!--(?:(?!-->).)*-->', re.DOTALL)
 _CONFIGURATION = {
     "extensions": ["myst_parser"],
     "highlight_language": "text",
@@ -70,7 +73,8 @@ NAVIGATION = {
 
 # Tables have many columns, and a wide window has room for them.
 _STYLE = """\
-table.docutils { font-size: 80% }
+table.docutils { font-size: 80%; margin-left: 0 }
+.toc-tree .reference { overflow: hidden; text-overflow: ellipsis; white-space: nowrap }
 .highlight pre { font-size: 80% }
 @media (min-width: 88em) { .content { width: 53em } }
 @media (min-width: 100em) { .content { width: 62em } }
@@ -94,11 +98,14 @@ def _with_navigation(app: Sphinx, page: str, source: list[str]) -> None:
 
 
 def _as_on_a_site(app: Sphinx, document: nodes.document) -> None:
-    """Makes links fit a site, which has no sources.
+    """Makes links fit a site, which has no sources, and HTML other than comments and anchors text.
 
     A link that reads like its file gets the page's title. One to a folder leads to the folder's page, and one to
     anything else that is no page becomes text.
     """
+    for markup in list(document.findall(nodes.raw)):
+        if not _HTML.fullmatch(markup.astext().strip()):
+            markup.replace_self(nodes.inline("", markup.astext()))
     here = app.srcdir / Path(app.env.docname).parent
     for link in list(document.findall(addnodes.pending_xref)):
         if link.get("reftype") != "myst":

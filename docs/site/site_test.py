@@ -44,10 +44,12 @@ def test_a_search_from_disk_reads_no_other_page(tmp_path: Path, monkeypatch: pyt
         ("[docs/second.md](docs/second.md)", ">Second</span>"),
         ("[there](docs/second.md)", ">there</span>"),
         ("[the Pico](firmware/boards/pico)", 'href="firmware/boards/pico/README.html"'),
+        ("a <img src=x onerror=y>", "a <span>&lt;img src=x onerror=y&gt;</span></p>"),
+        ('<a id="b"></a>b<!-- c -->', '<a id="b"></a>b<!-- c --></p>'),
         ("[rules/board.bzl](rules/board.bzl) is one", '<p><span class="xref myst">rules/board.bzl</span> is one</p>'),
     ],
 )
-def test_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, link: str, html: str) -> None:
+def test_links_and_markup(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, link: str, html: str) -> None:
     assert html in _build(tmp_path, monkeypatch, link)
 
 

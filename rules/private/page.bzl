@@ -1,6 +1,7 @@
 """Attributes and actions of rules that write pages about images."""
 
 visibility([
+    "//docs",
     "//rules/...",
     "//tools/commands/explore",
 ])

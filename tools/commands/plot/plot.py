@@ -116,6 +116,8 @@ def _figure(curves: Curves, live: bool = False) -> Figure:
 
     # The same curves give the same bytes.
     matplotlib.rcParams["svg.hashsalt"] = "torch_fusion"
+    # A name is text, whatever it has.
+    matplotlib.rcParams["text.parse_math"] = False
     figure = Figure(figsize=(10, 6.5) if live else (7, 4), dpi=120, layout="constrained" if live else "tight")
     if live:
         rows = figure.subfigures(2, height_ratios=[1, 2])

@@ -163,7 +163,7 @@ def test_a_port_that_is_taken() -> None:
 
 
 def _curves() -> Curves:
-    return Curves("title", "sample", [0.0, 1.0], [np.array([0.1, 0.9]), np.array([0.2, 0.8])])
+    return Curves("a $\\frac{$ title", "sample", [0.0, 1.0], [np.array([0.1, 0.9]), np.array([0.2, 0.8])])
 
 
 def test_each_element_of_an_output_is_a_curve(tmp_path: Path) -> None:

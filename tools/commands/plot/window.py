@@ -21,6 +21,7 @@ _PAGE = """\
 <!doctype html>
 <meta charset="utf-8">
 <title>Plot</title>
+<link rel="icon" href="data:,">
 <style>body { margin: 0; display: grid; place-items: center; min-height: 100vh; background: white }
 img { max-width: 96vw; height: 94vh }</style>
 <img id="plot" alt="">

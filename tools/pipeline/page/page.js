@@ -381,7 +381,7 @@ function drawArena() {
   });
   const legend = element("div", { class: "legend" });
   for (const [role, color] of Object.entries(ROLES)) legend.append(legendEntry(color, role));
-  legend.append(legendEntry("var(--mark)", "the operator that sets the peak; strong colours are there then"));
+  legend.append(legendEntry("var(--mark)", "the operator that sets the peak; strong colours: in use at it"));
   byId("arena-view").append(legend);
 }
 
@@ -430,8 +430,8 @@ function drawFlash() {
     const color = PARTS[node.data.part] ?? "var(--other)";
     tile.append("rect").attr("width", w).attr("height", h).style("fill", `color-mix(in srgb, ${color} ${node.children ? 12 : 38}%, var(--card))`);
     const label = node.children ? `weights by module, ${bytes(node.value)}` : node.data.name;
-    if (w > 28 && h > 13) tile.append("text").attr("x", 4).attr("y", 12).style("font-size", "11px").text(cut(label, w - 6, 6.4, !node.children));
-    if (!node.children && w > 44 && h > 28) tile.append("text").attr("x", 4).attr("y", 25).style("font-size", "10px").style("fill", "var(--soft)").text(cut(bytes(node.value), w - 6, 5.8));
+    if (w > 28 && h > 13) tile.append("text").attr("x", 4).attr("y", 12).style("font-size", "11px").text(cut(label, w - 6, 7, !node.children));
+    if (!node.children && w > 44 && h > 28) tile.append("text").attr("x", 4).attr("y", 25).style("font-size", "10px").style("fill", "var(--soft)").text(cut(bytes(node.value), w - 6, 6.2));
     tile.append("title").text(`${node.data.name}: ${number(node.value)} bytes, ${percent(node.value / Math.max(1, used))}`);
     if (node.data.steps.length && !node.children) link(tile.node(), node.data.steps);
   }
@@ -539,15 +539,20 @@ function drawChoices() {
   const pairs = [["ms", "accuracy"], ["ms", "flash"], ["flash", "RAM"]];
   const labels = { ms: "ms, estimated", accuracy: "accuracy", flash: "bytes of flash", RAM: "bytes of RAM" };
   const sign = (key) => (key === "accuracy" ? -1 : 1);
-  const plots = pairs.flatMap(([x, y]) => {
-    const known = dots.filter((dot) => dot[x] !== null && dot[y] !== null);
-    if (known.length < 3) return [];
+  const knownOf = ([x, y]) => dots.filter((dot) => dot[x] !== null && dot[y] !== null);
+  const drawn = pairs.filter((pair) => knownOf(pair).length > 2);
+  const wide = byId("overview").clientWidth - 32;
+  const width = Math.min(640, wide / Math.max(1, Math.min(drawn.length, Math.floor(wide / 336))) - 16);
+  const plots = drawn.map(([x, y]) => {
+    const known = knownOf([x, y]);
     const beats = (a, b) => [x, y].every((key) => sign(key) * a[key] <= sign(key) * b[key]) && [x, y].some((key) => a[key] !== b[key]);
     const front = known.filter((dot) => !known.some((other) => beats(other, dot)));
-    const made = Plot.plot({
-      width: Math.max(280, Math.min(640, byId("overview").clientWidth / 2 - 32)),
+    return Plot.plot({
+      width: Math.max(280, width),
       height: 260,
       marginLeft: 62,
+      marginRight: 30,
+      marginTop: 28,
       style: { background: "transparent", fontFamily: "inherit", fontSize: "11px" },
       x: { label: labels[x], grid: true, tickFormat: "~s", zero: true },
       y: { label: labels[y], grid: true, tickFormat: y === "accuracy" ? "~%" : "~s", zero: y !== "accuracy" },
@@ -565,7 +570,6 @@ function drawChoices() {
         }),
       ],
     });
-    return [made];
   });
   byId("choices").replaceChildren(...plots);
 }
@@ -683,7 +687,11 @@ function drawQuantization() {
     element("thead", {}, element("tr", {}, ...head.map((text, place) => element("th", { scope: "col", class: place === 4 ? "number" : "" }, text)))), element("tbody", {}, ...rows));
   byId("quantization-view").replaceChildren(
     ...(program.accuracy?.classes.length ? [confusionPlots(program.accuracy)] : []),
-    ...program.notes.map((note) => element("p", {}, note)),
+    ...program.notes.map((note) => {
+      // A list of many layers is folded.
+      const [what, layers] = note.length > 240 ? note.split(/: (.*)/s) : [note];
+      return layers ? element("details", {}, element("summary", {}, what), element("p", {}, layers)) : element("p", {}, note);
+    }),
     element("p", { class: "note" }, floats.length ? `${floats.length} of ${layers.length} layers stayed in float32.` : `None of ${layers.length} layers stayed in float32.`),
     element("details", {}, element("summary", {}, "Every layer"), element("div", { class: "scroll" }, table)),
   );
