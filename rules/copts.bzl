@@ -13,3 +13,6 @@ SANITIZERS = [
     "-fno-sanitize-recover=all",
     "-fno-omit-frame-pointer",
 ]
+
+# Instead of SANITIZERS, where --@torch_fusion//rules:sanitizer=thread.
+THREAD_SANITIZER = ["-fsanitize=thread"]

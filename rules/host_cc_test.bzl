@@ -2,11 +2,12 @@
 
 load("@host_compiler//:constraints.bzl", "HOST_CC_COMPILER", "HOST_SYMBOLIZER")
 load("@rules_cc//cc:cc_test.bzl", "cc_test")
-load(":copts.bzl", "COPTS", "SANITIZERS")
+load(":copts.bzl", "COPTS", "SANITIZERS", "THREAD_SANITIZER")
 
 # The copts and linkopts of libraries under such tests, which are sanitized if they are built for this machine.
 SANITIZED_ON_HOST = select({
     Label("@platforms//os:none"): [],
+    Label("//rules:threads_on_host"): THREAD_SANITIZER,
     "//conditions:default": SANITIZERS,
 })
 

@@ -248,7 +248,8 @@ def debian_unpack(rctx, suite, packages, sha256 = {}, exclude = [], dependencies
       allow_fail: Whether to return when the packages can't be had, instead of failing.
 
     Returns:
-      A struct: `error`, None or the failure; `taken`, a list of "NAME=VERSION SHA256".
+      A struct: `error`, None or the failure; `taken`, a list of "NAME=VERSION SHA256 LICENCES", the last as the package's file
+      of copyright has their names, and empty where that file isn't in Debian's machine-readable format.
     """
     held = debian_held(rctx)
     if held:
@@ -280,8 +281,13 @@ def debian_unpack(rctx, suite, packages, sha256 = {}, exclude = [], dependencies
     rctx.file("_debian/exclude", "\n".join(exclude) + "\n")
     rctx.file("_debian/unpack.sh", """\
 set -eu
+mkfifo _debian/pipe
 for deb in _debian/archives/*.deb; do
-  dpkg-deb --fsys-tarfile "$deb" | tar -x --no-same-owner --exclude-from _debian/exclude
+  # Whatever is excluded, the names of licences are read: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0.
+  tar -xO --wildcards './usr/share/doc/*/copyright' <_debian/pipe 2>/dev/null |
+    sed -n 's/^License: *//p' | sed 's/ *$//' | sort -u | paste -sd '|' | sed "s/^/${deb##*/} /" >>_debian/licences &
+  dpkg-deb --fsys-tarfile "$deb" | tee _debian/pipe | tar -x --no-same-owner --exclude-from _debian/exclude
+  wait
 done
 # Packages from before the merged /usr put libraries into /lib.
 if [ -d lib ]; then cp -a lib/. usr/lib/; rm -rf lib; fi
@@ -292,5 +298,7 @@ find . -path ./_debian -prune -o -type l -lname '/*' -print | while IFS= read -r
 done
 """, executable = False)
     _run(rctx, ["sh", "_debian/unpack.sh"], "unpacking Debian's packages")
+    licences = dict([line.split(" ", 1) for line in rctx.read("_debian/licences").splitlines()])
+    taken = ["{} {}".format(line, licences.get(deb, "").replace("|", ", ")).strip() for line, deb in zip(taken, debs)]
     rctx.delete("_debian")
     return struct(error = None, taken = taken)

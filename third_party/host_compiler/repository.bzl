@@ -108,7 +108,7 @@ _EXCLUDE = [
     "./usr/lib/llvm-19/lib/clang/19/include/wasm*",
     "./usr/lib/llvm-19/lib/clang/19/lib/linux/*-i386*",
     "./usr/lib/llvm-19/lib/clang/19/lib/linux/libclang_rt.*.so",
-    "./usr/lib/llvm-19/lib/clang/19/lib/linux/libclang_rt.[!abfu]*",
+    "./usr/lib/llvm-19/lib/clang/19/lib/linux/libclang_rt.[!abftu]*",
     "./usr/lib/llvm-19/lib/clang/19/lib/linux/liborc*",
     "./usr/lib/llvm-19/lib/cmake",
     "./usr/lib/llvm-19/share",

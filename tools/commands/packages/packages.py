@@ -108,7 +108,7 @@ def taken_packages(repository: str, text: str) -> list[Package]:
     """Returns what a repository took: Debian's packages, an archive by its address, or a program of this machine."""
     found = []
     for line in text.splitlines():
-        what, _, digest = line.partition(" ")
+        what, digest, *words = line.split(" ", 2) if " " in line else (line, "")
         name, _, version = what.partition("=")
         if not re.fullmatch("[0-9a-f]{64}", digest):
             found.append(Package(line, "", _UNKNOWN, "", "this machine", (repository,), ()))
@@ -116,7 +116,7 @@ def taken_packages(repository: str, text: str) -> list[Package]:
             found.append(Package(what, "", _UNKNOWN, "", NPM, (repository,), (digest,)))
         else:
             known = TOOLCHAIN_LICENCES.get(name, _UNKNOWN)
-            stated = "" if known != _UNKNOWN else "free by Debian's guidelines"
+            stated = "" if known != _UNKNOWN else words[0] if words else "free by Debian's guidelines"
             found.append(Package(name, version, known, stated, DEBIAN, (repository,), (digest,)))
     return found
 

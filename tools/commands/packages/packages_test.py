@@ -64,21 +64,23 @@ def test_a_python_package_has_licence_hashes_and_what_needs_it(tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    ("line", "name", "version", "by"),
+    ("line", "name", "version", "by", "stated"),
     [
-        (f"zlib1g=1:1.2.13.dfsg-1 {_DIGEST}", "zlib1g", "1:1.2.13.dfsg-1", DEBIAN),
-        (f"https://example.org/a?b=c {_DIGEST}", "https://example.org/a?b=c", "", packages.NPM),
+        (f"zlib1g=1:1.2 {_DIGEST} Zlib, GPL-2+ with exception", "zlib1g", "1:1.2", DEBIAN, "Zlib, GPL-2+ with exception"),
+        (f"libc6=2.36-9 {_DIGEST}", "libc6", "2.36-9", DEBIAN, "free by Debian's guidelines"),
+        (f"https://example.org/a?b=c {_DIGEST}", "https://example.org/a?b=c", "", packages.NPM, ""),
         (
             "/usr/bin/qemu-system-arm of this machine, 7.2",
             "/usr/bin/qemu-system-arm of this machine, 7.2",
             "",
             "this machine",
+            "",
         ),
     ],
 )
-def test_what_a_repository_took(line: str, name: str, version: str, by: str) -> None:
+def test_what_a_repository_took(line: str, name: str, version: str, by: str, stated: str) -> None:
     (found,) = taken_packages("some", line + "\n")
-    assert (found.name, found.version, found.by, found.why) == (name, version, by, ("some",))
+    assert (found.name, found.version, found.by, found.stated, found.why) == (name, version, by, stated, ("some",))
 
 
 def test_each_package_is_listed_once() -> None:

@@ -100,7 +100,7 @@ def test_components_of_a_workspace_and_of_the_toolchain_are_told_apart(tmp_path:
         "bazel-out/k8/bin/net.cpp",
     }
     (tmp_path / "net.pte").write_bytes(b"net")
-    taken = f"libnewlib-arm-none-eabi=3.3.0 {'0' * 64}\ngcc-arm-none-eabi=12 {'1' * 64}\n"
+    taken = f"libnewlib-arm-none-eabi=3.3.0 {'0' * 64} BSD-3-Clause, MIT\ngcc-arm-none-eabi=12 {'1' * 64}\n"
     pieces = [Piece(".text", ".text", 4, source) for source in ("/usr/lib/libc_nano.a(lib_a-memcpy.o)", "main.o")]
     found = components(pieces, sources, [tmp_path / "net.pte"], taken, "1.5.1")
     assert [(each.name, each.version, each.files) for each in found] == [

@@ -20,8 +20,8 @@ _WHOLE = "SPDXRef-Whole"
 _RUNTIME_LIBRARY = "GPL-3.0-or-later WITH GCC-exception-3.1"
 _NEWLIB = "LicenseRef-newlib"
 
-# A line of taken.txt: a Debian package with its version, or the address of Arm's archive, and its sha256.
-_TAKEN = re.compile(r"^(?:(?P<package>[^= ]+)=(?P<version>\S+)|(?P<url>\S+)) (?P<sha256>[0-9a-f]{64})$", re.MULTILINE)
+# A line of taken.txt: a Debian package with its version, or the address of Arm's archive, sha256 and licences.
+_TAKEN = re.compile(r"^(?:(?P<package>[^= ]+)=(?P<version>\S+)|(?P<url>\S+)) (?P<sha256>[0-9a-f]{64})\b", re.MULTILINE)
 
 
 @dataclass(frozen=True)
