@@ -68,6 +68,7 @@ CAPTURE = Pipeline(
         Pass("capture.capture:fill_memory"),
         Pass("rewrite.circular_padding:join_ends"),
         Pass("capture.tensor_indices:keep_tensor_indices"),
+        Pass("rewrite.branches:lift_constants"),
         Pass("rewrite.branches:write_loops"),
     ),
 )

@@ -151,6 +151,14 @@ _CASES: list[tuple[str, ...]] = [
         "",
         "self.a = nn.Linear(4, 4)",
     ),
+    (
+        "loops_and_a_constant_inside_of_a_condition",
+        "from torch._higher_order_ops.scan import scan\nfrom torch._higher_order_ops.while_loop import while_loop\n"
+        "grow = lambda s: while_loop(lambda i, s: i < 3, lambda i, s: (i + 1, s * 2 + i), (torch.tensor(0), s))[1]\n"
+        "step = lambda s, x: (grow(s) + x, s * torch.tensor([1.0, 2.0, 3.0]))\n"
+        "return torch.cond(x.sum() > 0, lambda x: scan(step, torch.ones(3), x)[1], lambda x: x - 1, (x,))",
+        "(torch.ones(4, 3),)",
+    ),
 ]
 
 

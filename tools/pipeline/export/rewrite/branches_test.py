@@ -84,6 +84,29 @@ def _while_without_steps(n: _Network, x: Tensor) -> _Result:
     return while_loop(lambda i, x: i > 3, lambda i, x: (i + 1, x * 2), (torch.tensor(0), x))
 
 
+def _loops_inside(n: _Network, x: Tensor) -> _Result:
+    """The bound of the innermost loop is the step of the one around it, and one graph is called with two bounds."""
+
+    def inner(i: Tensor, x: Tensor) -> Tensor:
+        loop = while_loop(lambda j, x: j < i, lambda j, x: (j + 1, x * 2 + j), (torch.zeros((), dtype=torch.long), x))
+        return loop[1]
+
+    def outer(x: Tensor) -> Tensor:
+        choose = lambda i, x: torch.cond(x.sum() > 0, lambda x: inner(i, x), lambda x: n.a(x), (x,))  # noqa: E731
+        return while_loop(lambda i, x: i < 3, lambda i, x: (i + 1, choose(i, x)), (torch.tensor(0), x))[1]
+
+    return torch.cond(x.sum() > 0, outer, lambda x: map_(lambda each: inner(torch.tensor(2), each), x), (x,))
+
+
+def _scan_inside(n: _Network, x: Tensor) -> _Result:
+    def step(state: Tensor, each: Tensor) -> tuple[Tensor, Tensor]:
+        start = (torch.tensor(0), state)
+        _, state = while_loop(lambda i, s: i < 2, lambda i, s: (i + 1, torch.tanh(s + each)), start)
+        return state, state * torch.tensor([1.0, 2.0, 3.0, 4.0])
+
+    return torch.cond(x.sum() > 0, lambda x: scan(step, torch.zeros(4), x)[1], lambda x: x * 1, (x,))
+
+
 def _map(n: _Network, x: Tensor) -> _Result:
     return map_(lambda each: n.a(each).relu(), x)
 
@@ -105,6 +128,8 @@ def _state(n: _Network, x: Tensor) -> _Result:
         _while,
         _while_with_an_early_exit,
         _while_without_steps,
+        _loops_inside,
+        _scan_inside,
         _map,
         _state,
     ],
