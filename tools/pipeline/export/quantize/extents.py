@@ -1,6 +1,7 @@
 """Measures the ranges of tensors of a captured program on samples."""
 
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any, Self
 
 import torch
@@ -9,7 +10,7 @@ from torch.export.graph_signature import InputKind
 from torch.fx import Interpreter, Node
 
 from tools.pipeline.export.capture.state import State
-from tools.pipeline.export.quantize.quantize import Sample
+from tools.pipeline.export.quantize.quantize import Sample, running_sample
 from tools.pipeline.model_file.deterministic import computing
 
 
@@ -25,18 +26,26 @@ class Extents(Interpreter):
         self.ranges = {node: (float("inf"), -float("inf")) for node in nodes}
         self._program = program
 
-    def observe(self, samples: Iterable[Sample], state: State) -> Self:
-        """Runs samples one after another, carrying the state from each to the next."""
+    def observe(self, samples: Iterable[Sample], state: State, path: Path) -> Self:
+        """Runs samples one after another, carrying the state from each to the next.
+
+        Args:
+          path: the model file, for messages.
+
+        Raises UserError for a sample that the model fails on.
+        """
         kept = state.start()
         constants = {**self._program.state_dict, **self._program.constants}
         specs = self._program.graph_signature.input_specs
         with computing():
-            for sample in samples:
+            for index, sample in enumerate(samples):
                 given = iter((*kept, *sample))
                 operands = [
                     next(given) if each.kind == InputKind.USER_INPUT else constants[each.target] for each in specs
                 ]
-                kept = tuple(value.clone() for value in self.run(*operands)[: len(kept)])
+                with running_sample(path, index, bool(kept)):
+                    results = self.run(*operands)
+                kept = tuple(value.clone() for value in results[: len(kept)])
         return self
 
     def run_node(self, n: Node) -> Any:

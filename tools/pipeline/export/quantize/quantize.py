@@ -4,9 +4,10 @@ It follows PyTorch 2 export quantization: observers go into the captured graph, 
 and the observed ranges become scales and zero points of quantize and dequantize operators.
 """
 
+import contextlib
 import copy
 import itertools
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -301,6 +302,27 @@ def _is_within(node: Node, layers: Collection[str]) -> bool:
     return any(module.removeprefix(f"{CALLED}.") in layers for module, _ in stack)
 
 
+@contextlib.contextmanager
+def running_sample(path: Path, index: int, is_stream: bool) -> Iterator[None]:
+    """Raises UserError if the model, run on a calibration sample, uses an index that a tensor doesn't have.
+
+    Args:
+      path: the model file, for messages.
+      is_stream: whether the sample starts from the state that the previous one left.
+    """
+    try:
+        yield
+    except (IndexError, RuntimeError) as error:
+        # Some operators of PyTorch, such as scatter, raise a RuntimeError for such an index.
+        if not isinstance(error, IndexError) and "out of bounds" not in str(error):
+            raise
+        continued = ", which continues the ones before" if is_stream else ""
+        raise UserError(
+            f"{path}: the model fails on sample {index} of calibration_inputs(){continued}: {brief(error)}; "
+            "give it samples that it takes" + (", or fewer of them." if is_stream else ".")
+        ) from error
+
+
 # Assign to elements whose indices are computed.
 _ASSIGNMENTS = frozenset((
     torch.ops.aten.index_copy.default, torch.ops.aten.index_put.default, torch.ops.aten.scatter.src,
@@ -329,14 +351,8 @@ def calibrate(
         for index, given in enumerate(samples):
             run = _Calibration(prepared, path, index, index in reported)
             sample = (*kept_state, *given)
-            try:
+            with running_sample(path, index, bool(kept_state)):
                 outputs = torch.utils._pytree.tree_leaves(run.run(*sample))
-            except IndexError as error:
-                continued = ", which continues the ones before" if kept_state else ""
-                raise UserError(
-                    f"{path}: the model fails on sample {index} of calibration_inputs(){continued}: {brief(error)}; "
-                    "give it samples that it takes" + (", or fewer of them." if kept_state else ".")
-                ) from error
             run.check(outputs[len(kept_state) :])
             kept_state = tuple(value.clone() for value in outputs[: len(kept_state)])
             if index in reported:

@@ -6,6 +6,7 @@ readers would have the scale of the coordinates.
 """
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import torch
 from executorch.backends.arm.quantizer.arm_quantizer_utils import SharedQspecQuantizer
@@ -25,13 +26,14 @@ _SHARED = frozenset(SharedQspecQuantizer.SHARED_QSPEC_OPS_DEFAULT)
 _WIDER = 4
 
 
-def isolate_concat_scales(program: ExportedProgram, samples: Sequence[Sample], state: State) -> None:
+def isolate_concat_scales(program: ExportedProgram, samples: Sequence[Sample], state: State, path: Path) -> None:
     """Inserts a product with one before concatenations with much larger numbers, in place, if the operand has other
     readers.
 
     Args:
       samples: inputs, from which ranges are measured.
       state: the state, which the program's first inputs read and its first outputs update.
+      path: the model file, for messages.
     """
     graph, varies = program.graph, varying(program)
     found = [
@@ -45,7 +47,9 @@ def isolate_concat_scales(program: ExportedProgram, samples: Sequence[Sample], s
     ]
     if not found:
         return
-    seen = Extents(program, [node for join, _, source in found for node in (join, source)]).observe(samples, state)
+    seen = Extents(program, [node for join, _, source in found for node in (join, source)]).observe(
+        samples, state, path
+    )
     for join, operand, source in found:
         wide, narrow = (max(most, 0.0) - min(least, 0.0) for least, most in (seen.ranges[join], seen.ranges[source]))
         if narrow > 0 and wide >= _WIDER * narrow:

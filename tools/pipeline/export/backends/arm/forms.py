@@ -233,6 +233,12 @@ def _diff(x: Tensor, n: int = 1, dim: int = -1, prepend: Tensor | None = None, a
     return result
 
 
+def _clamp(x: Tensor, least: Tensor | None = None, most: Tensor | None = None) -> Tensor:
+    """Bounds by tensors, each of which has a scale of its own; ExecuTorch parts the operator after its quantization."""
+    x = x if least is None else torch.maximum(x, least)
+    return x if most is None else torch.minimum(x, most)
+
+
 def _channel_shuffle(x: Tensor, groups: int) -> Tensor:
     parts = x.reshape(x.shape[0], groups, x.shape[1] // groups, *x.shape[2:])
     return parts.transpose(1, 2).reshape(x.shape)
@@ -316,6 +322,10 @@ def _filled(x: Tensor, shape: Sequence[int], value: float, dtype: torch.dtype | 
 _COMPOSED: dict[Any, Callable[..., Any]] = {
     _aten.addcmul.default: lambda x, first, second, *, value=1: x + (first if value == 1 else first * value) * second,
     _aten.channel_shuffle.default: _channel_shuffle,
+    _aten.clamp.Tensor: _clamp,
+    _aten.clamp_max.Tensor: torch.minimum,
+    _aten.clamp_min.Tensor: torch.maximum,
+    _aten.clip.Tensor: _clamp,
     # ExecuTorch would replace detach by a copy that no quantizer supports.
     _aten.detach.default: lambda x: x.reshape(x.shape),
     _aten.diff.default: _diff,

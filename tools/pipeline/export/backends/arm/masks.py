@@ -8,6 +8,7 @@ scores and exponentials have anyway, so that nothing is rounded again.
 
 import functools
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 import torch
 from torch.export import ExportedProgram
@@ -46,7 +47,7 @@ class _Seen(Extents):
         return (-most <= EXCLUDED and least >= 0) if is_subtracted else (least <= EXCLUDED and most <= 0)
 
 
-def write_masks(program: ExportedProgram, samples: Sequence[Sample], state: State, bits: int) -> None:
+def write_masks(program: ExportedProgram, samples: Sequence[Sample], state: State, bits: int, path: Path) -> None:
     """Rewrites softmax operators of masked scores so that the mask does not affect the range, in place.
 
     Masks may be added, filled in or selected by a condition, and may be constants, inputs or computed from these. Masks
@@ -56,19 +57,20 @@ def write_masks(program: ExportedProgram, samples: Sequence[Sample], state: Stat
       samples: inputs, from which the range of the scores and the masks are determined.
       state: the state, which the program's first inputs read and its first outputs update.
       bits: the width of the activations, 8 or 16.
+      path: the model file, for messages.
     """
     graph, constants = program.graph, Constants(program)
     softmaxes = [node for node in graph.nodes if node.target in SOFTMAX]
     sums = [operand for node in softmaxes for operand in _varying_operands(before_views(node), constants)]
     seen = _Seen(program, sums)
     if sums:
-        seen.observe(samples, state)
+        seen.observe(samples, state, path)
     found = {node: steps for node in softmaxes if (steps := _steps(node, constants, seen))}
     # Constants that are added to scores contribute to their range.
     scores = {node: _scores(program, node, steps) for node, steps in found.items()}
     ranges = _Seen(program, scores.values())
     if found:
-        ranges.observe(samples, state)
+        ranges.observe(samples, state, path)
     for node, steps in found.items():
         with graph.inserting_before(node):
             result = _write(program, node, steps, scores[node], ranges.ranges[scores[node]], bits)

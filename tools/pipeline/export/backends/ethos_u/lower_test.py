@@ -553,9 +553,19 @@ def test_one_of_several_results_is_joined_with_larger_numbers(forward: str) -> N
     torch.manual_seed(0)
     sample = (torch.randn(1, 6, 6),)
     program = keep_recurrent_layers(capture(Model().eval(), sample))
-    isolate_concat_scales(program, [sample], State({}))
+    isolate_concat_scales(program, [sample], State({}), Path("m.py"))
     parted = [node for node in program.graph.nodes if node.target == torch.ops.aten.mul.Tensor and node.args[1] == 1.0]
     assert len(parted) == 1
+
+
+def test_bounds_by_tensors_of_one_tensor(tmp_path: Path) -> None:
+    """ExecuTorch parts a clamp after its quantization, and returned what the parts share without its zero point."""
+    init = "self.low, self.high = (nn.Parameter(sign * torch.rand(8, 1, 1)) for sign in (-0.3, 2))\n"
+    forward = "y = self.layer(x)\nreturn torch.clamp(y, self.low, self.high), torch.clamp(y, min=self.low), "
+    forward += "y.clip(max=self.high), y.clamp_min(self.low) * 9"
+    source = model_source(forward, _IMAGE, f"{init}self.layer = nn.Conv2d(4, 8, 3)")
+    result = _export(tmp_path, source)
+    _check_whole(result, decibels=30)
 
 
 @pytest.mark.parametrize(

@@ -109,8 +109,8 @@ def quantize(program: ExportedProgram, samples: Iterable[Sample], path: Path) ->
     quantizer = _Quantizer(VgfCompileSpec(_PROFILES["int8"]))
     quantizer.set_global(get_symmetric_quantization_config())
     samples = list(samples)
-    write_masks(program, samples, State({}), 8)
-    isolate_concat_scales(program, samples, State({}))
+    write_masks(program, samples, State({}), 8, path)
+    isolate_concat_scales(program, samples, State({}), path)
     return delegates.quantize(VGF_FORMS.run(program), samples, quantizer, path)
 
 
