@@ -11,9 +11,12 @@ from tools.quiet.tool import run_tool
 
 _BAR = 24
 
+_INT8 = 'backend = "cortex_m" of its torch_program, which quantizes to int8 (docs/quantize.md)'
+
 _ADVICE = {
-    "flash": "Use a smaller model, --//firmware:console=off, or a board with more flash.",
-    "RAM": "Use a smaller model or input, a lower stack_size of the board, or a board with more RAM.",
+    "flash": f"Use {_INT8}, a smaller model, --//firmware:console=off, or a board with more flash.",
+    "RAM": f'Use {_INT8}, memory = "smallest" beside that, a smaller model or input, a lower stack_size of the '
+    "board, or a board with more RAM.",
     "arena RAM": "Use a smaller model or input, or another arena_memory of the image or of the board's ethos_u().",
 }
 
