@@ -14,6 +14,7 @@ import shlex
 import shutil
 import sys
 import tempfile
+import textwrap
 import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -334,17 +335,24 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
 
 def _ask(arguments: argparse.Namespace) -> None:
     """Asks the user at the terminal for what the command line leaves out."""
-    arguments.model = user_path(input("Model file, or weights (.py, .pt2, .pt, .pth, .ckpt, .safetensors): ").strip())
+    print("A model file, or what PyTorch saved (.pt2, .pt, .pth, .ckpt, .safetensors)")
+    arguments.model = user_path(input("File: ").strip())
     if arguments.model.is_file() and arguments.model.suffix not in (".py", ".pt2"):
         arguments.module = (
-            input("Class of the module, as package.module.Class (empty if the file has it): ").strip() or None
+            input("Class of the module, as package.Class (empty if the file has it): ").strip() or None
         )
         arguments.shape = input("Shape of each input, such as 1,3,96,96: ").split()
     elif not arguments.model.is_file():
         # What it is, and what to write, is said at once.
         return
-    print(f"Boards: {', '.join(sorted(arguments.known))}")
-    arguments.boards = _boards(input(f"Which? [{' '.join(arguments.boards)}] ")) or arguments.boards
+    print(textwrap.fill(f"Boards: {', '.join(sorted(arguments.known))}", shutil.get_terminal_size().columns - 1))
+    default = arguments.boards
+    while True:
+        arguments.boards = _boards(input(f"Which? [{' '.join(default)}] ")) or default
+        unknown = [board for board in arguments.boards if board not in arguments.known]
+        if not unknown:
+            break
+        print(f"There is no board {unknown[0]}")
     arguments.int8 = input("Quantize to int8? [y/N] ").strip().lower().startswith("y")
 
 
@@ -372,8 +380,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         console.say(
             f"{written}{output} is a workspace for {model.name}{copied}:\n"
             f"  cd {shlex.quote(str(output))}\n"
-            f"  {bazelw} test //...                    # against PyTorch, on simulated boards\n"
-            f"  {bazelw} run {f'//:{arguments.boards[0]}.flash':<25} # onto a connected board"
+            f"Against PyTorch, on simulated boards:\n  {bazelw} test //...\n"
+            f"Onto a connected board:\n  {bazelw} run //:{arguments.boards[0]}.flash"
         )
 
     # A name that nobody can know before, and a file that only this user can read: the folder is everybody's.

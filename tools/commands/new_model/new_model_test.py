@@ -342,7 +342,7 @@ def test_a_terminal_is_asked_for_what_is_missing(
     monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
     monkeypatch.setattr("builtins.input", lambda _: answers.pop(0))
     assert main(known) == 1
-    answers = [str(tmp_path / "weights.pt"), "net.a.Net", "1,4", "pico", "y"]
+    answers = [str(tmp_path / "weights.pt"), "net.a.Net", "1,4", "picoo", "pico", "y"]
     assert main(known) == 0
     build = (tmp_path / "new" / "BUILD.bazel").read_text(encoding="utf-8")
     assert 'name = "pico"' in build and "nucleo" not in build and 'backend = "cortex_m"' in build
