@@ -1,14 +1,9 @@
 """board_report.json: what an image did on a board, as //tools/commands/prove writes it."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import dataclass
 
-from tools.artifacts.document.document import from_json, record, to_json
-from tools.quiet.files import reading
-
-_FORMAT, _VERSION = "board report", 1
-_ADVICE = "pass the board_report.json that `bazel run //firmware:BOARD.prove` writes"
+from tools.artifacts.document.document import Format
 
 #: Where an image ran: on a real board, or on the board simulator.
 PLACES = ("board", "simulator")
@@ -74,26 +69,17 @@ class BoardReport:
     items: tuple[Item, ...]
     layers: tuple[Layer, ...]
 
+    def __post_init__(self) -> None:
+        if self.place not in PLACES:
+            raise ValueError(f"it ran on {self.place!r}")
+
     @property
     def passed(self) -> bool:
         """Whether every item holds."""
         return all(item.passed for item in self.items)
 
 
-def board_report_json(report: BoardReport) -> str:
-    """The text of board_report.json."""
-    return to_json(_FORMAT, _VERSION, asdict(report))
-
-
-def read_board_report(path: Path) -> BoardReport:
-    """Reads board_report.json.
-
-    Raises:
-      UserError: the file is missing, something else, or of another version.
-    """
-    content = from_json(path, _FORMAT, _VERSION, _ADVICE)
-    with reading(_FORMAT, path, _ADVICE):
-        report = record(BoardReport, content)
-        if report.place not in PLACES:
-            raise ValueError(f"it ran on {report.place!r}")
-        return report
+_FORMAT = Format(
+    BoardReport, "board report", 1, "pass the board_report.json that `bazel run //firmware:BOARD.prove` writes"
+)
+board_report_json, read_board_report = _FORMAT.text, _FORMAT.read

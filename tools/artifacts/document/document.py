@@ -6,7 +6,7 @@ import types
 import typing
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from tools.quiet.console import UserError
 from tools.quiet.files import reading
@@ -57,6 +57,35 @@ def record(kind: type[_Record], content: Any) -> _Record:
     """
     result: _Record = _decoded(kind, content)
     return result
+
+
+@dataclasses.dataclass(frozen=True)
+class Format(Generic[_Record]):
+    """A file that has the fields of a dataclass.
+
+    Attributes:
+      kind: the dataclass, whose `__post_init__` may raise ValueError for fields that contradict each other.
+      name, version, advice: those of to_json() and from_json().
+    """
+
+    kind: type[_Record]
+    name: str
+    version: int
+    advice: str
+
+    def text(self, content: _Record) -> str:
+        """Returns the text of a file."""
+        return to_json(self.name, self.version, dataclasses.asdict(typing.cast(Any, content)))
+
+    def read(self, path: Path) -> _Record:
+        """Reads a file.
+
+        Raises:
+          UserError: the file is missing, something else, or of another version.
+        """
+        content = from_json(path, self.name, self.version, self.advice)
+        with reading(self.name, path, self.advice):
+            return record(self.kind, content)
 
 
 def _of_fields(kind: Any, content: Any) -> Any:

@@ -1,13 +1,8 @@
 """NAME.graph.json: a method's operator calls, and where its tensors are in memory."""
 
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import dataclass
 
-from tools.artifacts.document.document import from_json, record, to_json
-from tools.quiet.files import reading
-
-_FORMAT, _VERSION = "graph", 1
-_ADVICE = "pass the one that a model_page writes"
+from tools.artifacts.document.document import Format
 
 
 @dataclass(frozen=True)
@@ -80,22 +75,11 @@ class Graph:
     steps: tuple[Step, ...]
     chains: tuple[tuple[int, int], ...] = ()
 
-
-def graph_json(graph: Graph) -> str:
-    """The text of NAME.graph.json."""
-    return to_json(_FORMAT, _VERSION, asdict(graph))
-
-
-def read_graph(path: Path) -> Graph:
-    """Reads NAME.graph.json.
-
-    Raises:
-      UserError: the file is missing, something else, or of another version.
-    """
-    content = from_json(path, _FORMAT, _VERSION, _ADVICE)
-    with reading(_FORMAT, path, _ADVICE):
-        graph = record(Graph, content)
-        used = {index for step in graph.steps for index in (*step.reads, *step.writes, *step.scratch)}
-        if unknown := (used | {*graph.inputs, *graph.outputs}) - graph.tensors.keys():
+    def __post_init__(self) -> None:
+        used = {index for step in self.steps for index in (*step.reads, *step.writes, *step.scratch)}
+        if unknown := (used | {*self.inputs, *self.outputs}) - self.tensors.keys():
             raise ValueError(f"there is no tensor {min(unknown)}")
-        return graph
+
+
+_FORMAT = Format(Graph, "graph", 1, "pass the one that a model_page writes")
+graph_json, read_graph = _FORMAT.text, _FORMAT.read

@@ -1,3 +1,4 @@
+import json
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,6 @@ def test_round_trip(tmp_path: Path) -> None:
 
 def test_refuses_what_names_no_tensor(tmp_path: Path) -> None:
     path = tmp_path / "net.graph.json"
-    path.write_text(graph_json(Graph("net", "portable", 0, (7,), (), {}, ())))
+    path.write_text(json.dumps(json.loads(graph_json(_GRAPH)) | {"inputs": [7]}))
     with pytest.raises(UserError, match="there is no tensor 7"):
         read_graph(path)

@@ -1,14 +1,9 @@
 """plan.json: the arenas that a program needs on a core, exact to the byte."""
 
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import dataclass
 
 from tools.artifacts.core.core import POINTER_SIZES
-from tools.artifacts.document.document import from_json, record, to_json
-from tools.quiet.files import reading
-
-_FORMAT, _VERSION = "memory plan", 3
-_ADVICE = "pass the plan.json of a torch_firmware"
+from tools.artifacts.document.document import Format
 
 
 @dataclass(frozen=True)
@@ -39,29 +34,18 @@ class MemoryPlan:
     outputs: tuple[int | None, ...] = ()
     unwritten: int = 0
 
+    def __post_init__(self) -> None:
+        if self.core not in POINTER_SIZES:
+            raise ValueError(f"core {self.core} is unknown")
+        counts = (self.method, self.temp, self.operators, self.values, self.tensors, self.instructions, self.unwritten)
+        if min(*counts, *self.planned, *(place for place in self.outputs if place is not None)) < 0:
+            raise ValueError("a size, count or place is negative")
+
     @property
     def arenas(self) -> dict[str, int]:
         """Bytes of each arena by its name."""
         return {"method": self.method, "planned": sum(self.planned), "temp": self.temp}
 
 
-def memory_plan_json(plan: MemoryPlan) -> str:
-    """The text of plan.json."""
-    return to_json(_FORMAT, _VERSION, asdict(plan))
-
-
-def read_memory_plan(path: Path) -> MemoryPlan:
-    """Reads plan.json.
-
-    Raises:
-      UserError: the file is missing, something else, or of another version.
-    """
-    content = from_json(path, _FORMAT, _VERSION, _ADVICE)
-    with reading(_FORMAT, path, _ADVICE):
-        plan = record(MemoryPlan, content)
-        if plan.core not in POINTER_SIZES:
-            raise ValueError(f"core {plan.core} is unknown")
-        counts = (plan.method, plan.temp, plan.operators, plan.values, plan.tensors, plan.instructions, plan.unwritten)
-        if min(*counts, *plan.planned, *(place for place in plan.outputs if place is not None)) < 0:
-            raise ValueError("a size, count or place is negative")
-        return plan
+_FORMAT = Format(MemoryPlan, "memory plan", 3, "pass the plan.json of a torch_firmware")
+memory_plan_json, read_memory_plan = _FORMAT.text, _FORMAT.read

@@ -2,18 +2,13 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
-from tools.artifacts.document.document import from_json, record, to_json
-from tools.quiet.files import reading
+from tools.artifacts.document.document import Format
 
 MEMORIES = {"sram": "SRAM", "dram": "DRAM", "on_chip_flash": "on-chip flash", "off_chip_flash": "off-chip flash"}
 """Vela's kinds of memories, as in names of estimates, and in words."""
-
-_FORMAT, _VERSION = "NPU report", 1
-_ADVICE = "pass the .npu.json that a torch_program with backend ethos_u writes"
 
 
 @dataclass(frozen=True)
@@ -81,17 +76,5 @@ def layer_name(layer: Mapping[str, Any]) -> str:
     return re.sub(r"^(aten|tosa)_|_default|_tensor", "", str(layer["name"]))
 
 
-def npu_report_json(report: NpuReport) -> str:
-    """The text of NAME.npu.json."""
-    return to_json(_FORMAT, _VERSION, asdict(report))
-
-
-def read_npu_report(path: Path) -> NpuReport:
-    """Reads NAME.npu.json.
-
-    Raises:
-      UserError: the file is missing, something else, or of another version.
-    """
-    content = from_json(path, _FORMAT, _VERSION, _ADVICE)
-    with reading(_FORMAT, path, _ADVICE):
-        return record(NpuReport, content)
+_FORMAT = Format(NpuReport, "NPU report", 1, "pass the .npu.json that a torch_program with backend ethos_u writes")
+npu_report_json, read_npu_report = _FORMAT.text, _FORMAT.read

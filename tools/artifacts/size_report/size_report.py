@@ -2,13 +2,8 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 
-from tools.artifacts.document.document import from_json, record, to_json
-from tools.quiet.files import reading
-
-_FORMAT, _VERSION = "size report", 1
-_ADVICE = "pass the .report.json of a torch_firmware"
+from tools.artifacts.document.document import Format, to_json
 
 
 @dataclass(frozen=True)
@@ -50,22 +45,10 @@ class SizeReport:
         return {"flash": self.flash, "RAM": self.ram} | ({"arena RAM": self.arena} if self.arena else {})
 
 
-def size_report_json(report: SizeReport) -> str:
-    """The text of NAME.report.json."""
-    return to_json(_FORMAT, _VERSION, asdict(report))
+_FORMAT = Format(SizeReport, "size report", 1, "pass the .report.json of a torch_firmware")
+size_report_json, read_size_report = _FORMAT.text, _FORMAT.read
 
 
 def size_reports_json(reports: Sequence[SizeReport]) -> str:
     """The text of what the rule size_report writes of several images."""
-    return to_json("size reports", _VERSION, {"reports": [asdict(report) for report in reports]})
-
-
-def read_size_report(path: Path) -> SizeReport:
-    """Reads NAME.report.json.
-
-    Raises:
-      UserError: the file is missing, something else, or of another version.
-    """
-    content = from_json(path, _FORMAT, _VERSION, _ADVICE)
-    with reading(_FORMAT, path, _ADVICE):
-        return record(SizeReport, content)
+    return to_json("size reports", _FORMAT.version, {"reports": [asdict(report) for report in reports]})
