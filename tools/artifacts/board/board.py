@@ -2,14 +2,19 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-from tools.artifacts.document.document import from_json
+from tools.artifacts.document.document import from_json, record
 from tools.quiet.files import reading
 
 # Written by rules/board.bzl.
 _FORMAT, _VERSION = "board definition", 1
 _ADVICE = "pass the board.json that a board() target writes"
+
+
+def _check_positive(**numbers: int) -> None:
+    for name, number in numbers.items():
+        if number <= 0:
+            raise ValueError(f"{name} is {number}, which is not above 0")
 
 
 @dataclass(frozen=True)
@@ -20,6 +25,11 @@ class Region:
     origin: int
     length: int
     use: str = ""
+
+    def __post_init__(self) -> None:
+        _check_positive(length=self.length)
+        if self.origin < 0 or self.end > 1 << 32:
+            raise ValueError(f"region {self.name} lies outside of the address space")
 
     @property
     def end(self) -> int:
@@ -34,8 +44,11 @@ class Emulator:
     """QEMU's machine for a board; `clock_hz` is the frequency of the timer behind board_ticks()."""
 
     machine: str
-    arguments: tuple[str, ...]
     clock_hz: int
+    arguments: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        _check_positive(clock_hz=self.clock_hz)
 
 
 @dataclass(frozen=True)
@@ -65,6 +78,13 @@ class Board:
     uf2_family: int | None = None
     flash_settings: dict[str, tuple[int, int, int]] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        _check_positive(clock_hz=self.clock_hz, stack_size=self.stack_size)
+        if self.uf2_family is not None:
+            _check_positive(uf2_family=self.uf2_family)
+        if self.arena_memory != "ram" and self.region(self.arena_memory) is None:
+            raise ValueError(f"arena_memory '{self.arena_memory}' is none of its regions")
+
     @property
     def arena(self) -> Region:
         """Where an image has the memory that models work in."""
@@ -77,67 +97,16 @@ class Board:
         return next((region for region in self.reserved if region.name == name), None)
 
 
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"{value!r} is no text")
-    return value
-
-
-def _texts(value: Any) -> dict[str, str]:
-    return {_text(key): _text(entry) for key, entry in dict(value or {}).items()}
-
-
-def _positive(value: Any) -> int:
-    number = int(value)
-    if number <= 0:
-        raise ValueError(f"{number} is not above 0")
-    return number
-
-
-def _region(data: dict[str, Any]) -> Region:
-    region = Region(_text(data["name"]), int(data["origin"]), _positive(data["length"]), _text(data.get("use", "")))
-    if region.origin < 0 or region.end > 1 << 32:
-        raise ValueError(f"region {region.name} lies outside of the address space")
-    return region
-
-
 def read_board(path: Path) -> Board:
     """Reads board.json.
 
     Raises:
         UserError: the file is missing, something else, or of another version.
     """
-    data = from_json(path, _FORMAT, _VERSION, _ADVICE)
+    content = from_json(path, _FORMAT, _VERSION, _ADVICE)
     with reading(_FORMAT, path, _ADVICE):
-        npu = data.get("npu")
-        arena = _text((npu or data).get("arena_memory", "ram"))
-        if arena not in ("ram", *(region["name"] for region in data["reserved"])):
-            raise ValueError(f"arena_memory '{arena}' is none of its regions")
-        emulator = data.get("emulator")
-        return Board(
-            name=_text(data["name"]),
-            description=_text(data["description"]),
-            core=_text(data["core"]),
-            flash=_region(data["flash"]),
-            ram=_region(data["ram"]),
-            reserved=tuple(_region(region) for region in data["reserved"]),
-            clock_hz=_positive(data["clock_hz"]),
-            stack_size=_positive(data["stack_size"]),
-            console=_texts(data.get("console")),
-            programmer=_texts(data["programmer"]) if data.get("programmer") else None,
-            emulator=Emulator(
-                _text(emulator["machine"]),
-                tuple(map(_text, emulator.get("arguments", ()))),
-                _positive(emulator["clock_hz"]),
-            )
-            if emulator
-            else None,
-            simulator=_texts(data["simulator"]) if data.get("simulator") else None,
-            npu=_text(npu["accelerator"]) if npu else None,
-            arena_memory=arena,
-            uf2_family=_positive(data["uf2_family"]) if data.get("uf2_family") else None,
-            flash_settings={
-                _text(name): (int(address), int(mask), int(value))
-                for name, (address, mask, value) in dict(data.get("flash_settings", {})).items()
-            },
-        )
+        npu = content.get("npu")
+        if npu:
+            content |= {"npu": npu["accelerator"], "arena_memory": npu.get("arena_memory", "ram")}
+        # The rule writes what a board hasn't as an empty value.
+        return record(Board, {name: value for name, value in content.items() if value not in (None, {})})
