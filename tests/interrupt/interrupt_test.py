@@ -14,6 +14,7 @@ _COMMANDS = (
     "capture",
     "compile_commands",
     "copy",
+    "explore",
     "flash",
     "gdb",
     "infer",

@@ -11,12 +11,14 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from tools.commands.explore.build_events import NOT_FOR_BOARD, Built, path_of, read_build_events
+from tools.commands.explore.progress import Progress
 from tools.commands.new_model.new_model import Model, check_models, program_name
 from tools.pipeline.page.page import Image, page_data, read_image, write_page
 from tools.quiet.console import UserError, user_path
@@ -113,13 +115,19 @@ def _bazel(workspace: Path) -> str:
     )
 
 
-def _build(bazel: str, workspace: Path, packages: Sequence[str]) -> dict[str, Built]:
-    """Builds all of the packages; returns what became of each target by its label."""
+def _build(bazel: str, workspace: Path, packages: Sequence[str], images: int) -> dict[str, Built]:
+    """Builds all of the packages, with so many images; returns what became of each target by its label."""
     with tempfile.TemporaryDirectory() as temporary:
         events = Path(temporary, "events.json")
         command = [bazel, "build", "--keep_going", "--output_groups=reports", f"--build_event_json_file={events}"]
-        # Bazel's own progress goes to the terminal.
-        subprocess.run([*command, *(f"//{package}:all" for package in packages)], cwd=workspace, check=False)
+        command += [f"//{package}:all" for package in packages]
+        if sys.stderr.isatty():
+            # Not in a terminal of its own, Bazel prints its state in lines.
+            with subprocess.Popen(command, cwd=workspace, stderr=subprocess.PIPE, text=True, errors="replace") as build:
+                assert build.stderr is not None
+                Progress(events, images).show(build.stderr)
+        else:
+            subprocess.run(command, cwd=workspace, check=False)
         if not events.is_file():
             raise UserError(f"{bazel} built nothing; its message is above")
         return read_build_events(events)
@@ -196,7 +204,12 @@ def _run(arguments: argparse.Namespace) -> int:
     for package, models in packages.items():
         text = build_file(models, arguments.variants, arguments.boards, root)
         write_package(workspace / package, models, text)
-    built = _build(arguments.bazel or _bazel(workspace), workspace, list(packages))
+    built = _build(
+        arguments.bazel or _bazel(workspace),
+        workspace,
+        list(packages),
+        sum(map(len, packages.values())) * len(arguments.variants) * len(arguments.boards),
+    )
     found = {
         (f"{model.name}_{variant}", board): _image(built.get(f"//{package}:{target_name(model, variant, board)}"))
         for package, models in packages.items()

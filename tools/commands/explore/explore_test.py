@@ -5,6 +5,7 @@ import pytest
 
 from tools.commands.explore.build_events import Built, read_build_events
 from tools.commands.explore.explore import build_file, main, target_name, write_package
+from tools.commands.explore.progress import Progress
 from tools.commands.new_model.new_model import Model, check_models
 from tools.quiet.console import UserError
 
@@ -103,6 +104,23 @@ def test_build_events(tmp_path: Path) -> None:
         "//explore/net:odd": Built(reason="analysis failed"),
         "//explore/net:npu": Built(reason="this variant is not for this board"),
     }
+
+
+def test_progress(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    events = tmp_path / "events"
+    seconds = iter((0.0, 10.0, 40.0))
+    progress = Progress(events, 4, lambda: next(seconds))
+    assert progress.state("Analyzing: 4 targets (2 packages loaded)\n") == "Analyzing: 4 targets (2 packages loaded)"
+    assert progress.state("ERROR: no space\n") is None
+    assert progress.state("[90 / 1,000] Linking a\n") == "0 of 4 images, 90 of 1,000 actions: Linking a"
+    label = '{"targetCompleted":{"label":"//explore/net:net_int8_on_pico"}}'
+    events.write_text(f'{{"id":{{"pattern":{{}}}},"children":[{label}]}}\n{{"id":{label}}}\n')
+    state = "1 of 4 images, 100 of 1,000 actions: Linking b"
+    assert progress.state("[100 / 1,000] Linking b\n") == state
+    monkeypatch.setenv("COLUMNS", "60")
+    progress.show(["ERROR: no space\n", "[490 / 1,000] Linking c\n"])
+    drawn = "1 of 4 images, 490 of 1,000 actions, about 51 s left: Linki"
+    assert capsys.readouterr().err == f"\r\x1b[KERROR: no space\n\r\x1b[K{drawn}\r\x1b[K"
 
 
 def test_unknown_variant_and_board(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,52 @@
+"""Shows in one line of a terminal how far a build of Bazel's is, and how long it will about take."""
+
+import re
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+_ACTIONS = re.compile(r"\[([\d,]+) / ([\d,]+)\] (.*)")
+# What Bazel says again and again.
+_STATES = re.compile(r"(Loading|Analyzing|Computing|INFO|Starting local|\s+Fetching|\s+currently)\b")
+# So many actions must have run before they say something of the rest.
+_FEW = 20
+
+
+class Progress:
+    """Tells states of a build from messages.
+
+    Args:
+        events: the file of events that Bazel writes.
+        images: how many are built.
+        clock: seconds that pass.
+    """
+
+    def __init__(self, events: Path, images: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._events, self._images, self._clock = events, images, clock
+        self._first: tuple[float, int] | None = None
+
+    def state(self, line: str) -> str | None:
+        """Returns the state that a line of Bazel's describes; None if it is a message."""
+        found = _ACTIONS.match(line)
+        if found is None:
+            return line.strip() if not line.strip() or _STATES.match(line) else None
+        done, total = (int(number.replace(",", "")) for number in found.groups()[:2])
+        now = self._clock()
+        begin, first = self._first = self._first or (now, done)
+        left = ""
+        if done - first >= _FEW:
+            seconds = (now - begin) / (done - first) * (total - done)
+            left = f", about {seconds / 60:.0f} min left" if seconds > 90 else f", about {seconds:.0f} s left"
+        text = self._events.read_text(encoding="utf-8") if self._events.exists() else ""
+        built = len(re.findall(r'^\{"id":\{"targetCompleted":\{"label":"[^"]*_on_', text, re.MULTILINE))
+        return f"{built} of {self._images} images, {done:,} of {total:,} actions{left}: {found[3]}"
+
+    def show(self, lines: Iterable[str]) -> None:
+        """Draws the state as it changes, and prints messages above it."""
+        for line in lines:
+            state = self.state(line)
+            end = state[: shutil.get_terminal_size().columns - 1] if state is not None else f"{line.rstrip()}\n"
+            print(f"\r\x1b[K{end}", end="", file=sys.stderr, flush=True)
+        print("\r\x1b[K", end="", file=sys.stderr, flush=True)
