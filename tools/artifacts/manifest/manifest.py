@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tools.artifacts.document.document import from_json, to_json
+from tools.artifacts.document.document import from_json, record, to_json
 from tools.quiet.files import reading
 
 _FORMAT, _VERSION = "manifest", 2
@@ -41,10 +41,19 @@ class Border:
       bounds: of an input of dynamic shape the smallest and largest size of each dimension; else empty.
     """
 
-    name: str
-    scale: float
-    zero_point: int
+    name: str = ""
+    scale: float = 0.0
+    zero_point: int = 0
     bounds: tuple[tuple[int, int], ...] = ()
+
+    def __post_init__(self) -> None:
+        # It gets into headers.
+        if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*|", self.name) is None:
+            raise ValueError(f"an input or output has the name {self.name!r}")
+        if not (math.isfinite(self.scale) and self.scale >= 0 and -(2**31) <= self.zero_point < 2**31):
+            raise ValueError(f"an input or output has scale {self.scale} and zero point {self.zero_point}")
+        if any(not 0 <= low <= high < 2**31 for low, high in self.bounds):
+            raise ValueError(f"an input has sizes between {self.bounds}")
 
 
 @dataclass(frozen=True)
@@ -73,6 +82,11 @@ class Manifest:
     parameters: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        for call in self.calls:
+            if not 0 <= call.operator < len(self.operators) or call.macs < 0:
+                raise ValueError(f"{call} with {len(self.operators)} operators")
+
 
 def manifest_json(content: dict[str, Any]) -> str:
     """The text of manifest.json.
@@ -90,45 +104,8 @@ def read_manifest(path: Path) -> Manifest:
       UserError: the file is missing, something else, or of another version.
     """
     content = from_json(path, _FORMAT, _VERSION, _ADVICE)
-
-    def border(kind: str) -> tuple[Border, ...]:
-        return tuple(
-            Border(
-                str(entry.get("name", "")),
-                float(entry.get("scale", 0)),
-                int(entry.get("zero_point", 0)),
-                tuple((int(low), int(high)) for low, high in entry.get("bounds", ())),
-            )
-            for entry in content[kind]
-        )
-
     with reading(_FORMAT, path, _ADVICE):
-        manifest = Manifest(
-            name=str(content["name"]),
-            core=str(content["core"]),
-            operators=tuple(
-                Operator(str(entry["name"]), str(entry["overload"]), tuple(map(str, entry["origin"])))
-                for entry in content["operators"]
-            ),
-            calls=tuple(
-                Call(int(entry["operator"]), str(entry["origin"]), int(entry["macs"]))
-                for entry in content["instructions"]
-            ),
-            inputs=border("inputs"),
-            outputs=border("outputs"),
-            keeps_state=bool(content["keeps_state"]),
-            parameters=tuple(str(entry.get("parameter", "")) for entry in content.get("tensors", ())),
-            labels=tuple(map(str, content.get("labels", ()))),
-        )
-        for call in manifest.calls:
-            if not 0 <= call.operator < len(manifest.operators) or call.macs < 0:
-                raise ValueError(f"{call} with {len(manifest.operators)} operators")
-        for place in (*manifest.inputs, *manifest.outputs):
-            # It gets into headers.
-            if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*|", place.name) is None:
-                raise ValueError(f"an input or output has the name {place.name!r}")
-            if not (math.isfinite(place.scale) and place.scale >= 0 and -(2**31) <= place.zero_point < 2**31):
-                raise ValueError(f"an input or output has scale {place.scale} and zero point {place.zero_point}")
-            if any(not 0 <= low <= high < 2**31 for low, high in place.bounds):
-                raise ValueError(f"an input has sizes between {place.bounds}")
-        return manifest
+        operators = [entry | {"places": entry["origin"]} for entry in content["operators"]]
+        calls = [entry | {"place": entry["origin"]} for entry in content["instructions"]]
+        parameters = [entry.get("parameter", "") for entry in content.get("tensors", ())]
+        return record(Manifest, content | {"operators": operators, "calls": calls, "parameters": parameters})
