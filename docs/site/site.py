@@ -83,6 +83,10 @@ table.docutils { font-size: 80%; margin-left: 0 }
 # From a disk, browsers read no other page for the lines around what was found: the search does without.
 _SCRIPT = 'if (location.protocol === "file:") DOCUMENTATION_OPTIONS.SHOW_SEARCH_SUMMARY = false;\n'
 
+# Commands that need hardware are marked, and those beside them run in tests.
+_ON_BOARD = re.compile(r"bazelw? run \S*[:.](flash|gdb|infer|live|monitor|plot|prove)\b")
+_ON_BOARD_NOTE = "With a connected board; after -- --simulate the board simulator takes its part, as in the tests."
+
 
 def _tree(caption: str, pages: Sequence[str], *, glob: bool = False) -> str:
     options = f":hidden:\n:caption: {caption}\n" + (":glob:\n" if glob else "")
@@ -98,11 +102,16 @@ def _with_navigation(app: Sphinx, page: str, source: list[str]) -> None:
 
 
 def _as_on_a_site(app: Sphinx, document: nodes.document) -> None:
-    """Makes links fit a site, which has no sources, and HTML other than comments and anchors text.
+    """Makes links fit a site, which has no sources, and HTML other than comments and anchors text; marks commands that
+    need a board.
 
     A link that reads like its file gets the page's title. One to a folder leads to the folder's page, and one to
     anything else that is no page becomes text.
     """
+    for commands in list(document.findall(nodes.literal_block)):
+        if any(_ON_BOARD.search(line) and "--simulate" not in line for line in commands.astext().splitlines()):
+            note = nodes.paragraph("", "", nodes.emphasis("", _ON_BOARD_NOTE))
+            commands.parent.insert(commands.parent.index(commands) + 1, note)
     for markup in list(document.findall(nodes.raw)):
         if not _HTML.fullmatch(markup.astext().strip()):
             markup.replace_self(nodes.inline("", markup.astext()))

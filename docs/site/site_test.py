@@ -53,6 +53,12 @@ def test_links_and_markup(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, link:
     assert html in _build(tmp_path, monkeypatch, link)
 
 
+def test_commands_that_need_a_board_are_marked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    command = "    ./bazelw run //firmware:flash"
+    html = _build(tmp_path, monkeypatch, f"{command} -- --simulate\n\nor\n\n{command}\n")
+    assert html.count("With a connected board") == 1
+
+
 @pytest.mark.parametrize(
     ("first", "second", "named"),
     [

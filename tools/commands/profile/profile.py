@@ -92,7 +92,7 @@ def parse(console: str, manifest: Path, board: str) -> Profile:
 def table(profile: Profile) -> str:
     """Returns a line per operator call, and the total."""
     unit = profile.unit
-    lines = [["#", "operator", "module", unit, "share", "MACs", f"{unit}/MAC"]]
+    lines = [["#", "operator", "module", unit, "share", "MACs", "per MAC"]]
     macs = sum(row.macs for row in profile.rows)
     rows = [(str(row.index), row.operator, row.origin, row.count, row.macs, row.cycles) for row in profile.rows]
     for index, operator, origin, count, count_of_macs, cycles in [
@@ -105,7 +105,7 @@ def table(profile: Profile) -> str:
             cells += [f"{cycles:,}", f"{cycles / count_of_macs:.2f}" if count_of_macs else ""]
         lines.append(cells)
     if profile.cycles is not None:
-        lines[0] += ["est. cycles", "est. cycles/MAC"]
+        lines[0] += ["est. cycles", "per MAC"]
     return "\n".join(text_table(lines, {1, 2}))
 
 
