@@ -22,7 +22,7 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -205,15 +205,21 @@ class Results:
         return Outcomes(*(self.get(name, form, board) for form in FORMS))
 
 
+def with_time_left(names: Sequence[str], board: str) -> Iterator[str]:
+    """Yields names of networks, and says before each one how long the rest will take."""
+    begin = time.monotonic()
+    for index, name in enumerate(names):
+        progress = tqdm.format_meter(index, len(names), time.monotonic() - begin, ncols=0, unit="network")
+        print(f"{board}: {name}: {progress}", file=sys.stderr, flush=True)
+        yield name
+
+
 def _print_table(names: Sequence[str], board: str, results: Results) -> bool:
     """Prints a line for each network as soon as it is known; returns whether one fails by our fault."""
     print(f"| network | float32 | int8 | default | {' | '.join(_COLUMNS)} |")
     print("| --- |" + " ---: |" * (3 + len(_COLUMNS)))
     rows, has_problem = [], False
-    begin = time.monotonic()
-    for index, name in enumerate(names):
-        progress = tqdm.format_meter(index, len(names), time.monotonic() - begin, ncols=0, unit="network")
-        print(f"{board}: {name}: {progress}", file=sys.stderr, flush=True)
+    for name in with_time_left(names, board):
         found = results.all_forms(name, board)
         for form, outcome in zip(FORMS, found.all, strict=True):
             if outcome.problem is not None:

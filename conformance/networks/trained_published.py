@@ -446,8 +446,7 @@ def _add_rows(names: Sequence[str], board: str, results: sweep.Results, put: Cal
     put(f"| network on {board} | what is right | {' | '.join(titles)} | dB: int8 | dB: default |")
     put("| --- | --- |" + " ---: |" * (len(titles) + 2))
     is_bad = False
-    for index, name in enumerate(names, 1):
-        print(f"{board}: {index} of {len(names)}: {name}", file=sys.stderr, flush=True)
+    for name in sweep.with_time_left(names, board):
         found = results.all_forms(name, board)
         if found.problem is not None:
             put(f"| {name} | failed: {' '.join(found.problem.split())[:200]} |")
