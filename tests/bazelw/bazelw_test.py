@@ -71,6 +71,15 @@ def bazelw(machine: Path, *arguments: str, **environment: str) -> subprocess.Com
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=60)
 
 
+def refused(machine: Path, *texts: str, **environment: str) -> str:
+    """Returns what bazelw says of a build that it refuses, which has these texts."""
+    result = bazelw(machine, "build", **environment)
+    assert result.returncode == 2
+    for text in texts:
+        assert text in result.stderr
+    return result.stderr
+
+
 @pytest.mark.parametrize("version", ["7.7.0", "7.7.1", "7.10.2", "8.0.0", "8.4.2", "9.0.1", "7.7.1- (@non-git)"])
 def test_a_supported_bazel_is_used(machine: Path, program: Program, version: str) -> None:
     program("bazel", f'[ "$1" = --version ] && echo "bazel {version}" || echo "ran: $*"')
@@ -81,18 +90,12 @@ def test_a_supported_bazel_is_used(machine: Path, program: Program, version: str
 @pytest.mark.parametrize("version", ["6.5.0", "7.1.0", "7.6.2", "10.0.0", "70.7.1"])
 def test_an_unsupported_bazel_is_refused_by_name(machine: Path, program: Program, version: str) -> None:
     program("bazel", f'echo "bazel {version}"')
-    result = bazelw(machine, "build")
-    assert result.returncode == 2
-    assert f'bin/bazel is "bazel {version}"' in result.stderr
-    assert "bazelisk" in result.stderr
-    assert "BAZELW=debian" in result.stderr
+    refused(machine, f'bin/bazel is "bazel {version}"', "bazelisk", "BAZELW=debian")
 
 
 def test_a_bazel_that_fails_is_refused_with_what_it_said(machine: Path, program: Program) -> None:
     program("bazel", "echo 'needs Bazel 7.7.1, which is not installed' >&2; exit 1")
-    result = bazelw(machine, "build")
-    assert result.returncode == 2
-    assert "which is not installed" in result.stderr
+    refused(machine, "which is not installed")
 
 
 def test_bazelisk_comes_first_and_needs_no_check(machine: Path, program: Program) -> None:
@@ -107,22 +110,15 @@ def test_the_exit_status_is_bazels(machine: Path, program: Program) -> None:
 
 
 def test_system_without_bazel(machine: Path) -> None:
-    result = bazelw(machine, BAZELW="system")
-    assert result.returncode == 2
-    assert "neither bazelisk nor bazel is on the PATH" in result.stderr
+    refused(machine, "neither bazelisk nor bazel is on the PATH", BAZELW="system")
 
 
 def test_a_misspelt_choice_is_named(machine: Path) -> None:
-    result = bazelw(machine, BAZELW="debain")
-    assert result.returncode == 2
-    assert '"debain"' in result.stderr
+    refused(machine, '"debain"', BAZELW="debain")
 
 
 def test_off_debian_it_says_how_to_get_bazelisk(machine: Path) -> None:
-    result = bazelw(machine, "build")
-    assert result.returncode == 2
-    assert "not a Debian-family machine" in result.stderr
-    assert "bazelisk" in result.stderr
+    refused(machine, "not a Debian-family machine", "bazelisk")
 
 
 needs_keyring = pytest.mark.skipif(not Path(KEYRING).exists(), reason=f"this machine has no {KEYRING}")
@@ -131,10 +127,7 @@ needs_keyring = pytest.mark.skipif(not Path(KEYRING).exists(), reason=f"this mac
 @needs_keyring
 @pytest.mark.usefixtures("debian")
 def test_without_a_network_it_says_so(machine: Path) -> None:
-    result = bazelw(machine, "build")
-    assert result.returncode == 2
-    assert "could not be downloaded from http://mirror/debian." in result.stderr
-    assert "network" in result.stderr
+    refused(machine, "could not be downloaded from http://mirror/debian.", "network")
 
 
 @needs_keyring
@@ -156,21 +149,15 @@ def test_the_mirror_is_the_one_that_apt_would_use(machine: Path, program: Progra
 def test_a_mirror_of_something_else_is_named(machine: Path, program: Program) -> None:
     said = "E: The repository 'http://archive/other forky Release' does not have a Release file."
     program("apt-get", apt_get("http://archive/other", update=f'echo "{said}"; exit 100'))
-    result = bazelw(machine, "build")
-    assert result.returncode == 2
-    assert "http://archive/other has no suite forky" in result.stderr
-    assert "bazelisk" in result.stderr
+    refused(machine, "http://archive/other has no suite forky", "bazelisk")
 
 
 @pytest.mark.usefixtures("debian")
 def test_on_ubuntu_it_says_how_to_get_bazelisk(machine: Path, program: Program) -> None:
     program("apt-get", apt_get("http://archive/ubuntu", "http://security/ubuntu"))
-    result = bazelw(machine, "build")
-    assert result.returncode == 2
-    assert "apt's source http://archive/ubuntu has none that will do" in result.stderr
-    assert "bazelisk" in result.stderr
+    stderr = refused(machine, "apt's source http://archive/ubuntu has none that will do", "bazelisk")
     # Debian's keys would not help.
-    assert "keyring" not in result.stderr
+    assert "keyring" not in stderr
 
 
 @needs_keyring
@@ -190,9 +177,7 @@ def test_an_expired_index_is_taken_only_after_saying_so(machine: Path, program: 
 @pytest.mark.usefixtures("debian")
 def test_a_list_of_packages_that_cannot_be_read_is_named(machine: Path, program: Program) -> None:
     program("apt-get", apt_get("http://mirror/debian", update='touch "${APT_CONFIG%/*}/lists/mirror_Packages"'))
-    result = bazelw(machine, "build", TORCH_FUSION_TAKEN=str(machine / "missing.txt"))
-    assert result.returncode == 2
-    assert "missing.txt, which can't be read" in result.stderr
+    refused(machine, "missing.txt, which can't be read", TORCH_FUSION_TAKEN=str(machine / "missing.txt"))
 
 
 @needs_keyring
@@ -201,20 +186,19 @@ def test_packages_that_the_mirror_has_no_more_are_named_with_the_way_on(machine:
     program("apt-get", apt_get("http://mirror/debian", update='touch "${APT_CONFIG%/*}/lists/mirror_Packages"'))
     program("apt-cache", "case $1 in show) echo \"E: Version '1.0' for 'some' was not found\" >&2; exit 100;; esac")
     (machine / "taken.txt").write_text("qemu other=3.0 99\nbazel some=1.0 88\n")
-    result = bazelw(machine, "build", TORCH_FUSION_TAKEN=str(machine / "taken.txt"))
-    assert result.returncode == 2
-    assert "Version '1.0' for 'some' was not found" in result.stderr
-    assert "TORCH_FUSION_DEBIAN_SNAPSHOT" in result.stderr
+    refused(
+        machine,
+        "Version '1.0' for 'some' was not found",
+        "TORCH_FUSION_DEBIAN_SNAPSHOT",
+        TORCH_FUSION_TAKEN=str(machine / "taken.txt"),
+    )
 
 
 @needs_keyring
 @pytest.mark.usefixtures("debian")
 def test_a_full_disk_is_named_with_what_is_needed(machine: Path, program: Program) -> None:
     program("df", "echo Avail; echo 17")
-    result = bazelw(machine, "build")
-    assert result.returncode == 2
-    assert "17 MB free" in result.stderr
-    assert "BAZELW_CACHE" in result.stderr
+    refused(machine, "17 MB free", "BAZELW_CACHE")
 
 
 @needs_keyring
