@@ -105,6 +105,7 @@ void choose(const Rows& rows, const int32_t* a, const int32_t* b, int32_t* out) 
   }
 }
 
+/// cortex_m::minimum.out and maximum.out: int8 or int32, any dim order; inputs broadcast.
 template <class S, bool kMax>
 Tensor&
 extreme_out(KernelRuntimeContext& ctx, const Tensor& self, const Tensor& other, Tensor& out) {
@@ -120,19 +121,10 @@ extreme_out(KernelRuntimeContext& ctx, const Tensor& self, const Tensor& other, 
   return out;
 }
 
-/// cortex_m::minimum.out: int8 or int32, any dim order; inputs broadcast.
 template <class S>
-Tensor&
-minimum_out(KernelRuntimeContext& ctx, const Tensor& self, const Tensor& other, Tensor& out) {
-  return extreme_out<S, false>(ctx, self, other, out);
-}
-
-/// cortex_m::maximum.out: int8 or int32, any dim order; inputs broadcast.
+constexpr auto& minimum_out = extreme_out<S, false>;
 template <class S>
-Tensor&
-maximum_out(KernelRuntimeContext& ctx, const Tensor& self, const Tensor& other, Tensor& out) {
-  return extreme_out<S, true>(ctx, self, other, out);
-}
+constexpr auto& maximum_out = extreme_out<S, true>;
 
 /// cortex_m::quantized_activation.out: out = lut[input + 128], any dim order.
 template <class S>

@@ -2,6 +2,7 @@
 
 #include "kernels/cortex_m/packed_depthwise.h"
 #include "kernels/cortex_m/packed_layers.h"
+#include "kernels/cortex_m/winograd.h"
 #include "kernels/soft_double.h"
 #include "kernels/util/shape.h"
 
@@ -73,7 +74,20 @@ void packed_images_out(
   }
 }
 
-/// packed_convolution() of any layer.
+/// torch_fusion::convolution.out and its like: images channels last.
+template <class S, const PackedImageKernel& kKernel>
+Tensor& packed_images_of(
+    KernelRuntimeContext& ctx,
+    const Tensor& input,
+    const Tensor& packed,
+    int64_t /*geometry*/,
+    Tensor& scratch,
+    Tensor& out) {
+  packed_images_out<S>(ctx, input, packed, kKernel, scratch, out);
+  return out;
+}
+
+/// Does the same as packed_convolution() for any layer.
 inline void any_packed_convolution(
     const PackedParts& parts,
     const PackedImages& images,
@@ -82,36 +96,21 @@ inline void any_packed_convolution(
     int8_t* out) {
   packed_convolution(parts, images, in, scratch, out, kNeedsAll);
 }
-
-/// torch_fusion::convolution.out: images channels last.
+inline constexpr PackedImageKernel kConvolution = {
+    LayerKind::Convolution,
+    takes_convolution,
+    convolution_scratch,
+    any_packed_convolution};
 template <class S>
-Tensor& packed_convolution_out(
-    KernelRuntimeContext& ctx,
-    const Tensor& input,
-    const Tensor& packed,
-    int64_t /*geometry*/,
-    Tensor& scratch,
-    Tensor& out) {
-  constexpr PackedImageKernel kKernel = {
-      LayerKind::Convolution, takes_convolution, convolution_scratch, any_packed_convolution};
-  packed_images_out<S>(ctx, input, packed, kKernel, scratch, out);
-  return out;
-}
+constexpr auto& packed_convolution_out = packed_images_of<S, kConvolution>;
 
-/// torch_fusion::grouped_convolution.out: images channels last.
+inline constexpr PackedImageKernel kGrouped = {
+    LayerKind::Grouped,
+    takes_grouped,
+    grouped_scratch,
+    packed_grouped_convolution};
 template <class S>
-Tensor& packed_grouped_convolution_out(
-    KernelRuntimeContext& ctx,
-    const Tensor& input,
-    const Tensor& packed,
-    int64_t /*geometry*/,
-    Tensor& scratch,
-    Tensor& out) {
-  constexpr PackedImageKernel kKernel = {
-      LayerKind::Grouped, takes_grouped, grouped_scratch, packed_grouped_convolution};
-  packed_images_out<S>(ctx, input, packed, kKernel, scratch, out);
-  return out;
-}
+constexpr auto& packed_grouped_convolution_out = packed_images_of<S, kGrouped>;
 
 /// Does the same as packed_depthwise() for any layer.
 inline void any_packed_depthwise(
@@ -122,22 +121,22 @@ inline void any_packed_depthwise(
     int8_t* out) {
   packed_depthwise(parts, images, in, scratch, out, kNeedsAll);
 }
-
-/// torch_fusion::depthwise_convolution.out: images channels last, one output channel per input
-/// channel.
+inline constexpr PackedImageKernel kDepthwise = {
+    LayerKind::Depthwise,
+    takes_depthwise,
+    depthwise_scratch,
+    any_packed_depthwise};
+/// Has one output channel per input channel.
 template <class S>
-Tensor& packed_depthwise_convolution_out(
-    KernelRuntimeContext& ctx,
-    const Tensor& input,
-    const Tensor& packed,
-    int64_t /*geometry*/,
-    Tensor& scratch,
-    Tensor& out) {
-  constexpr PackedImageKernel kKernel = {
-      LayerKind::Depthwise, takes_depthwise, depthwise_scratch, any_packed_depthwise};
-  packed_images_out<S>(ctx, input, packed, kKernel, scratch, out);
-  return out;
-}
+constexpr auto& packed_depthwise_convolution_out = packed_images_of<S, kDepthwise>;
+
+inline constexpr PackedImageKernel kWinograd = {
+    LayerKind::Winograd,
+    takes_winograd,
+    winograd_scratch,
+    packed_winograd};
+template <class S>
+constexpr auto& packed_winograd_convolution_out = packed_images_of<S, kWinograd>;
 
 /// Gives `out` the sizes of rows of a layer's outputs. Fails the context (InvalidArgument) and
 /// returns false if it has no room for them.

@@ -49,17 +49,15 @@ full_out(KernelRuntimeContext& ctx, ArrayRef<int64_t> size, const Scalar& fill_v
   return shape_of_size<S>(ctx, size, out) ? fill<S>(ctx, fill_value, out) : out;
 }
 
-/// aten::zeros.out
-template <class S>
-Tensor& zeros_out(KernelRuntimeContext& ctx, ArrayRef<int64_t> size, Tensor& out) {
-  return full_out<S>(ctx, size, Scalar(int64_t{0}), out);
+/// aten::zeros.out and ones.out.
+template <class S, int64_t kValue>
+Tensor& constant_out(KernelRuntimeContext& ctx, ArrayRef<int64_t> size, Tensor& out) {
+  return full_out<S>(ctx, size, Scalar(kValue), out);
 }
-
-/// aten::ones.out
 template <class S>
-Tensor& ones_out(KernelRuntimeContext& ctx, ArrayRef<int64_t> size, Tensor& out) {
-  return full_out<S>(ctx, size, Scalar(int64_t{1}), out);
-}
+constexpr auto& zeros_out = constant_out<S, 0>;
+template <class S>
+constexpr auto& ones_out = constant_out<S, 1>;
 
 /// aten::empty.out: leaves the elements unchanged.
 template <class S>

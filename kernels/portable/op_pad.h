@@ -54,12 +54,10 @@ Tensor& constant_pad_nd_out(
   return out;
 }
 
+/// aten::reflection_pad1d.out to replication_pad3d.out.
 template <class S, size_t kDims, bool kReflects>
-Tensor& mirror_out(
-    KernelRuntimeContext& ctx,
-    const Tensor& self,
-    const ArrayRef<int64_t>& padding,
-    Tensor& out) {
+Tensor&
+mirror_out(KernelRuntimeContext& ctx, const Tensor& self, ArrayRef<int64_t> padding, Tensor& out) {
   Shape out_sizes;
   if (same_dtype_or_fail(ctx, self, out) &&
       mirror_sizes(ctx, self, padding, kDims, kReflects, out_sizes) &&
@@ -69,64 +67,17 @@ Tensor& mirror_out(
   return out;
 }
 
-/// aten::reflection_pad1d.out
 template <class S>
-Tensor& reflection_pad1d_out(
-    KernelRuntimeContext& ctx,
-    const Tensor& self,
-    ArrayRef<int64_t> padding,
-    Tensor& out) {
-  return mirror_out<S, 1, true>(ctx, self, padding, out);
-}
-
-/// aten::reflection_pad2d.out
+constexpr auto& reflection_pad1d_out = mirror_out<S, 1, true>;
 template <class S>
-Tensor& reflection_pad2d_out(
-    KernelRuntimeContext& ctx,
-    const Tensor& self,
-    ArrayRef<int64_t> padding,
-    Tensor& out) {
-  return mirror_out<S, 2, true>(ctx, self, padding, out);
-}
-
-/// aten::reflection_pad3d.out
+constexpr auto& reflection_pad2d_out = mirror_out<S, 2, true>;
 template <class S>
-Tensor& reflection_pad3d_out(
-    KernelRuntimeContext& ctx,
-    const Tensor& self,
-    ArrayRef<int64_t> padding,
-    Tensor& out) {
-  return mirror_out<S, 3, true>(ctx, self, padding, out);
-}
-
-/// aten::replication_pad1d.out
+constexpr auto& reflection_pad3d_out = mirror_out<S, 3, true>;
 template <class S>
-Tensor& replication_pad1d_out(
-    KernelRuntimeContext& ctx,
-    const Tensor& self,
-    ArrayRef<int64_t> padding,
-    Tensor& out) {
-  return mirror_out<S, 1, false>(ctx, self, padding, out);
-}
-
-/// aten::replication_pad2d.out
+constexpr auto& replication_pad1d_out = mirror_out<S, 1, false>;
 template <class S>
-Tensor& replication_pad2d_out(
-    KernelRuntimeContext& ctx,
-    const Tensor& self,
-    ArrayRef<int64_t> padding,
-    Tensor& out) {
-  return mirror_out<S, 2, false>(ctx, self, padding, out);
-}
-
-/// aten::replication_pad3d.out
+constexpr auto& replication_pad2d_out = mirror_out<S, 2, false>;
 template <class S>
-Tensor& replication_pad3d_out(
-    KernelRuntimeContext& ctx,
-    const Tensor& self,
-    ArrayRef<int64_t> padding,
-    Tensor& out) {
-  return mirror_out<S, 3, false>(ctx, self, padding, out);
-}
+constexpr auto& replication_pad3d_out = mirror_out<S, 3, false>;
 
 } // namespace torch::executor::native

@@ -9,36 +9,24 @@
 
 namespace torch::executor::native {
 
-namespace internal {
-
-/// Draws the elements of out, of a floating dtype.
-template <class S, class Draw>
-Tensor& draw(KernelRuntimeContext& ctx, const ArrayRef<int64_t>& size, Tensor& out, Draw&& random) {
+/// aten::rand.out and randn.out; kernels/portable/random.h documents the numbers.
+template <class S, float (&kDraw)()>
+Tensor& draw_out(KernelRuntimeContext& ctx, ArrayRef<int64_t> size, Tensor& out) {
   if (shape_of_size<S>(ctx, size, out)) {
     dispatch<StoredFloatTypes, S>(ctx, out.scalar_type(), [&](auto tag) {
       using T = typename decltype(tag)::type;
       T* to = out.mutable_data_ptr<T>();
       for (auto count = out.numel(); count > 0; --count) {
-        *to++ = convert<T>(random());
+        *to++ = convert<T>(kDraw());
       }
     });
   }
   return out;
 }
-
-} // namespace internal
-
-/// aten::rand.out; kernels/portable/random.h documents the numbers.
 template <class S>
-Tensor& rand_out(KernelRuntimeContext& ctx, ArrayRef<int64_t> size, Tensor& out) {
-  return internal::draw<S>(ctx, size, out, random_uniform);
-}
-
-/// aten::randn.out
+constexpr auto& rand_out = draw_out<S, random_uniform>;
 template <class S>
-Tensor& randn_out(KernelRuntimeContext& ctx, ArrayRef<int64_t> size, Tensor& out) {
-  return internal::draw<S>(ctx, size, out, random_normal);
-}
+constexpr auto& randn_out = draw_out<S, random_normal>;
 
 /// aten::native_dropout.out: in training each element is kept with probability
 /// 1 - p, and scaled to keep the mean; otherwise all are.

@@ -68,43 +68,37 @@ __attribute__((noinline)) Tensor& fold(
   return out;
 }
 
-/// aten::sum.IntList_out
-template <class S>
-Tensor& sum_dim_out(
+/// aten::sum.IntList_out and mean.out.
+template <class S, class Types, template <class> class Operation>
+Tensor& fold_dims(
     KernelRuntimeContext& ctx,
     const Tensor& self,
     std::optional<ArrayRef<int64_t>> dim,
     bool keepdim,
     std::optional<ScalarType> /*dtype*/,
     Tensor& out) {
-  return fold<S, AllTypes>(ctx, self, dim, keepdim, out, true, [](auto tag) {
-    return Sum<typename decltype(tag)::type>();
+  return fold<S, Types>(ctx, self, dim, keepdim, out, true, [](auto tag) {
+    return Operation<typename decltype(tag)::type>();
   });
 }
-
-/// aten::mean.out
 template <class S>
-Tensor& mean_dim_out(
-    KernelRuntimeContext& ctx,
-    const Tensor& self,
-    std::optional<ArrayRef<int64_t>> dim,
-    bool keepdim,
-    std::optional<ScalarType> /*dtype*/,
-    Tensor& out) {
-  return fold<S, FloatTypes>(ctx, self, dim, keepdim, out, true, [](auto tag) {
-    return Mean<typename decltype(tag)::type>();
-  });
-}
-
-/// aten::mean.dtype_out
+constexpr auto& sum_dim_out = fold_dims<S, AllTypes, Sum>;
 template <class S>
-Tensor& mean_dtype_out(
+constexpr auto& mean_dim_out = fold_dims<S, FloatTypes, Mean>;
+
+/// aten::mean.dtype_out and prod.out: over all dims.
+template <class S, class Types, template <class> class Operation>
+Tensor& fold_all(
     KernelRuntimeContext& ctx,
     const Tensor& self,
     std::optional<ScalarType> dtype,
     Tensor& out) {
-  return mean_dim_out<S>(ctx, self, std::nullopt, false, dtype, out);
+  return fold_dims<S, Types, Operation>(ctx, self, std::nullopt, false, dtype, out);
 }
+template <class S>
+constexpr auto& mean_dtype_out = fold_all<S, FloatTypes, Mean>;
+template <class S>
+constexpr auto& prod_out = fold_all<S, AllTypes, Product>;
 
 /// aten::prod.int_out
 template <class S>
@@ -113,73 +107,41 @@ Tensor& prod_int_out(
     const Tensor& self,
     int64_t dim,
     bool keepdim,
-    std::optional<ScalarType> /*dtype*/,
+    std::optional<ScalarType> dtype,
     Tensor& out) {
-  return fold<S, AllTypes>(ctx, self, ArrayRef<int64_t>(&dim, 1), keepdim, out, true, [](auto tag) {
-    return Product<typename decltype(tag)::type>();
-  });
+  return fold_dims<S, AllTypes, Product>(
+      ctx, self, ArrayRef<int64_t>(&dim, 1), keepdim, dtype, out);
 }
 
-/// aten::prod.out
-template <class S>
-Tensor& prod_out(
-    KernelRuntimeContext& ctx,
-    const Tensor& self,
-    std::optional<ScalarType> /*dtype*/,
-    Tensor& out) {
-  return fold<S, AllTypes>(ctx, self, std::nullopt, false, out, true, [](auto tag) {
-    return Product<typename decltype(tag)::type>();
-  });
-}
-
+/// aten::amax.out and amin.out.
 template <class S, bool kLargest>
-Tensor& extreme(
+Tensor& extreme_out(
     KernelRuntimeContext& ctx,
     const Tensor& self,
-    const std::optional<ArrayRef<int64_t>>& dims,
+    std::optional<ArrayRef<int64_t>> dim,
     bool keepdim,
     Tensor& out) {
   if (!same_dtype_or_fail(ctx, self, out)) {
     return out;
   }
-  return fold<S, AllTypes>(ctx, self, dims, keepdim, out, false, [](auto tag) {
+  return fold<S, AllTypes>(ctx, self, dim, keepdim, out, false, [](auto tag) {
     return Extreme<kLargest, typename decltype(tag)::type>();
   });
 }
-
-/// aten::amax.out
 template <class S>
-Tensor& amax_out(
-    KernelRuntimeContext& ctx,
-    const Tensor& self,
-    ArrayRef<int64_t> dim,
-    bool keepdim,
-    Tensor& out) {
-  return extreme<S, true>(ctx, self, dim, keepdim, out);
-}
-
-/// aten::amin.out
+constexpr auto& amax_out = extreme_out<S, true>;
 template <class S>
-Tensor& amin_out(
-    KernelRuntimeContext& ctx,
-    const Tensor& self,
-    ArrayRef<int64_t> dim,
-    bool keepdim,
-    Tensor& out) {
-  return extreme<S, false>(ctx, self, dim, keepdim, out);
-}
+constexpr auto& amin_out = extreme_out<S, false>;
 
-/// aten::max.unary_out
-template <class S>
-Tensor& max_unary_out(KernelRuntimeContext& ctx, const Tensor& self, Tensor& out) {
-  return extreme<S, true>(ctx, self, std::nullopt, false, out);
+/// aten::max.unary_out and min.unary_out.
+template <class S, bool kLargest>
+Tensor& extreme_of_all_out(KernelRuntimeContext& ctx, const Tensor& self, Tensor& out) {
+  return extreme_out<S, kLargest>(ctx, self, std::nullopt, false, out);
 }
-
-/// aten::min.unary_out
 template <class S>
-Tensor& min_unary_out(KernelRuntimeContext& ctx, const Tensor& self, Tensor& out) {
-  return extreme<S, false>(ctx, self, std::nullopt, false, out);
-}
+constexpr auto& max_unary_out = extreme_of_all_out<S, true>;
+template <class S>
+constexpr auto& min_unary_out = extreme_of_all_out<S, false>;
 
 /// aten::any.dims_out: to Bool, or from Byte to Byte.
 template <class S>
@@ -297,55 +259,38 @@ __attribute__((noinline)) void find_extreme(
   });
 }
 
-/// aten::argmax.out
-template <class S>
-Tensor& argmax_out(
+/// aten::argmax.out and argmin.out.
+template <class S, bool kLargest>
+Tensor& arg_extreme_out(
     KernelRuntimeContext& ctx,
     const Tensor& self,
     std::optional<int64_t> dim,
     bool keepdim,
     Tensor& out) {
-  find_extreme<S, true>(ctx, self, dim, keepdim, nullptr, &out);
+  find_extreme<S, kLargest>(ctx, self, dim, keepdim, nullptr, &out);
   return out;
 }
-
-/// aten::argmin.out
 template <class S>
-Tensor& argmin_out(
-    KernelRuntimeContext& ctx,
-    const Tensor& self,
-    std::optional<int64_t> dim,
-    bool keepdim,
-    Tensor& out) {
-  find_extreme<S, false>(ctx, self, dim, keepdim, nullptr, &out);
-  return out;
-}
-
-/// aten::max.dim_max
+constexpr auto& argmax_out = arg_extreme_out<S, true>;
 template <class S>
-void max_dim_out(
+constexpr auto& argmin_out = arg_extreme_out<S, false>;
+
+/// aten::max.dim_max and min.dim_min.
+template <class S, bool kLargest>
+void extreme_dim_out(
     KernelRuntimeContext& ctx,
     const Tensor& self,
     int64_t dim,
     bool keepdim,
-    Tensor& max,
-    Tensor& max_indices) {
-  find_extreme<S, true>(
-      ctx, self, dim, keepdim, &max, S::has(Variant::Indices) ? &max_indices : nullptr);
+    Tensor& values,
+    Tensor& indices) {
+  find_extreme<S, kLargest>(
+      ctx, self, dim, keepdim, &values, S::has(Variant::Indices) ? &indices : nullptr);
 }
-
-/// aten::min.dim_min
 template <class S>
-void min_dim_out(
-    KernelRuntimeContext& ctx,
-    const Tensor& self,
-    int64_t dim,
-    bool keepdim,
-    Tensor& min,
-    Tensor& min_indices) {
-  find_extreme<S, false>(
-      ctx, self, dim, keepdim, &min, S::has(Variant::Indices) ? &min_indices : nullptr);
-}
+constexpr auto& max_dim_out = extreme_dim_out<S, true>;
+template <class S>
+constexpr auto& min_dim_out = extreme_dim_out<S, false>;
 
 /// Variances, with `correction` less than their number to divide by, and means.
 template <class S>

@@ -34,7 +34,7 @@ void softmax_strided(const Tensor& self, size_t axis, Tensor& out) {
   } while (nest.next());
 }
 
-/// Softmax over a dim, or its logarithm; `half_to_float` is for the GPU.
+/// aten::_softmax.out and _log_softmax.out; `half_to_float` is for the GPU.
 template <class S, bool kIsLog>
 Tensor& softmax_out(
     KernelRuntimeContext& ctx,
@@ -80,26 +80,9 @@ Tensor& softmax_out(
 
 } // namespace internal
 
-/// aten::_softmax.out
 template <class S>
-Tensor& softmax_out(
-    KernelRuntimeContext& ctx,
-    const Tensor& self,
-    int64_t dim,
-    bool half_to_float,
-    Tensor& out) {
-  return internal::softmax_out<S, false>(ctx, self, dim, half_to_float, out);
-}
-
-/// aten::_log_softmax.out
+constexpr auto& softmax_out = internal::softmax_out<S, false>;
 template <class S>
-Tensor& log_softmax_out(
-    KernelRuntimeContext& ctx,
-    const Tensor& self,
-    int64_t dim,
-    bool half_to_float,
-    Tensor& out) {
-  return internal::softmax_out<S, true>(ctx, self, dim, half_to_float, out);
-}
+constexpr auto& log_softmax_out = internal::softmax_out<S, true>;
 
 } // namespace torch::executor::native

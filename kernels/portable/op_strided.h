@@ -106,44 +106,24 @@ Tensor& unfold_copy_out(
   return unfold(ctx, view, dimension, size, step) ? write_view<S>(ctx, self, view, out) : out;
 }
 
-template <class S>
-Tensor& write_pixels(
-    KernelRuntimeContext& ctx,
-    const Tensor& self,
-    int64_t factor,
-    bool is_shuffled,
-    Tensor& out) {
+/// aten::pixel_shuffle.out, and pixel_unshuffle.out, which takes a shuffled tensor.
+template <class S, bool kIsShuffled>
+Tensor& write_pixels(KernelRuntimeContext& ctx, const Tensor& self, int64_t factor, Tensor& out) {
   View from(self);
-  if (!shuffle_pixels(ctx, from, factor, is_shuffled) || !same_dtype_or_fail(ctx, self, out) ||
-      !shape_out<S>(ctx, out, shuffled_sizes(from, is_shuffled))) {
+  if (!shuffle_pixels(ctx, from, factor, kIsShuffled) || !same_dtype_or_fail(ctx, self, out) ||
+      !shape_out<S>(ctx, out, shuffled_sizes(from, kIsShuffled))) {
     return out;
   }
   View to(out);
-  if (shuffle_pixels(ctx, to, factor, !is_shuffled)) {
+  if (shuffle_pixels(ctx, to, factor, !kIsShuffled)) {
     copy_view(from, to);
   }
   return out;
 }
-
-/// aten::pixel_shuffle.out
 template <class S>
-Tensor& pixel_shuffle_out(
-    KernelRuntimeContext& ctx,
-    const Tensor& self,
-    int64_t upscale_factor,
-    Tensor& out) {
-  return write_pixels<S>(ctx, self, upscale_factor, false, out);
-}
-
-/// aten::pixel_unshuffle.out
+constexpr auto& pixel_shuffle_out = write_pixels<S, false>;
 template <class S>
-Tensor& pixel_unshuffle_out(
-    KernelRuntimeContext& ctx,
-    const Tensor& self,
-    int64_t downscale_factor,
-    Tensor& out) {
-  return write_pixels<S>(ctx, self, downscale_factor, true, out);
-}
+constexpr auto& pixel_unshuffle_out = write_pixels<S, true>;
 
 /// aten::repeat.out
 template <class S>

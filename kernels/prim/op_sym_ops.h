@@ -1,5 +1,7 @@
 #pragma once
 
+#include <functional>
+
 #include "kernels/boxed.h"
 #include "kernels/selection.h"
 #include "kernels/util/dtypes.h"
@@ -105,40 +107,16 @@ struct SymMod {
   }
 };
 
-struct SymEq {
+/// One of the standard library's comparisons.
+template <class Comparison>
+struct Compared {
   template <class T>
   bool operator()(KernelRuntimeContext&, T a, T b) const {
-    return a == b;
+    return Comparison()(a, b);
   }
 };
-
-struct SymGt {
-  template <class T>
-  bool operator()(KernelRuntimeContext&, T a, T b) const {
-    return a > b;
-  }
-};
-
-struct SymLt {
-  template <class T>
-  bool operator()(KernelRuntimeContext&, T a, T b) const {
-    return a < b;
-  }
-};
-
-struct SymGe {
-  template <class T>
-  bool operator()(KernelRuntimeContext&, T a, T b) const {
-    return a >= b;
-  }
-};
-
-struct SymLe {
-  template <class T>
-  bool operator()(KernelRuntimeContext&, T a, T b) const {
-    return a <= b;
-  }
-};
+using SymGe = Compared<std::greater_equal<>>;
+using SymLe = Compared<std::less_equal<>>;
 
 /// Writes the first operand if it is the larger, or smaller, and the second otherwise.
 template <class S, class Comparison>
@@ -190,13 +168,13 @@ template <class S>
 constexpr auto& sym_min = internal::sym_extreme<S, internal::SymLe>;
 
 template <class S>
-constexpr auto& sym_eq = internal::sym_binary<S, internal::SymEq>;
+constexpr auto& sym_eq = internal::sym_binary<S, internal::Compared<std::equal_to<>>>;
 
 template <class S>
-constexpr auto& sym_gt = internal::sym_binary<S, internal::SymGt>;
+constexpr auto& sym_gt = internal::sym_binary<S, internal::Compared<std::greater<>>>;
 
 template <class S>
-constexpr auto& sym_lt = internal::sym_binary<S, internal::SymLt>;
+constexpr auto& sym_lt = internal::sym_binary<S, internal::Compared<std::less<>>>;
 
 template <class S>
 constexpr auto& sym_ge = internal::sym_binary<S, internal::SymGe>;

@@ -137,20 +137,26 @@ Tensor& quantize_per_tensor_out(
   return quantize<S>(ctx, input, parameters, whole(input), quant_min, quant_max, dtype, false, out);
 }
 
-/// quantized_decomposed::quantize_per_tensor.Tensor_out
-template <class S>
-Tensor& quantize_per_tensor_tensor_out(
+/// quantized_decomposed::quantize_per_tensor.Tensor_out, and quantize_per_token.out, which adds the
+/// zero point before it rounds.
+template <class S, auto& kSplit, bool kRoundsLast>
+Tensor& quantize_by_tensors_out(
     KernelRuntimeContext& ctx,
     const Tensor& input,
-    const Tensor& scale,
-    const Tensor& zero_point,
+    const Tensor& scales,
+    const Tensor& zero_points,
     int64_t quant_min,
     int64_t quant_max,
     ScalarType dtype,
     Tensor& out) {
-  const AffineParameters parameters(scale, &zero_point);
-  return quantize<S>(ctx, input, parameters, whole(input), quant_min, quant_max, dtype, false, out);
+  const AffineParameters parameters(scales, &zero_points);
+  return quantize<S>(
+      ctx, input, parameters, kSplit(input), quant_min, quant_max, dtype, kRoundsLast, out);
 }
+template <class S>
+constexpr auto& quantize_per_tensor_tensor_out = quantize_by_tensors_out<S, whole, false>;
+template <class S>
+constexpr auto& quantize_per_token_out = quantize_by_tensors_out<S, split_tokens, true>;
 
 /// quantized_decomposed::quantize_per_channel.out
 template <class S>
@@ -171,22 +177,6 @@ Tensor& quantize_per_channel_out(
       : out;
 }
 
-/// quantized_decomposed::quantize_per_token.out: adds the zero point before it rounds.
-template <class S>
-Tensor& quantize_per_token_out(
-    KernelRuntimeContext& ctx,
-    const Tensor& input,
-    const Tensor& scales,
-    const Tensor& zero_points,
-    int64_t quant_min,
-    int64_t quant_max,
-    ScalarType dtype,
-    Tensor& out) {
-  const AffineParameters parameters(scales, &zero_points);
-  return quantize<S>(
-      ctx, input, parameters, split_tokens(input), quant_min, quant_max, dtype, true, out);
-}
-
 /// quantized_decomposed::dequantize_per_tensor.out
 template <class S>
 Tensor& dequantize_per_tensor_out(
@@ -204,22 +194,28 @@ Tensor& dequantize_per_tensor_out(
       ctx, input, parameters, whole(input), quant_min, quant_max, dtype, out_dtype, out);
 }
 
-/// quantized_decomposed::dequantize_per_tensor.Tensor_out
-template <class S>
-Tensor& dequantize_per_tensor_tensor_out(
+/// quantized_decomposed::dequantize_per_tensor.Tensor_out and dequantize_per_token.out; `OutDtype`
+/// is optional where the schema's argument is.
+template <class S, auto& kSplit, class OutDtype>
+Tensor& dequantize_by_tensors_out(
     KernelRuntimeContext& ctx,
     const Tensor& input,
-    const Tensor& scale,
-    const Tensor& zero_point,
+    const Tensor& scales,
+    const Tensor& zero_points,
     int64_t quant_min,
     int64_t quant_max,
     ScalarType dtype,
-    std::optional<ScalarType> out_dtype,
+    OutDtype out_dtype,
     Tensor& out) {
-  const AffineParameters parameters(scale, &zero_point);
+  const AffineParameters parameters(scales, &zero_points);
   return dequantize<S>(
-      ctx, input, parameters, whole(input), quant_min, quant_max, dtype, out_dtype, out);
+      ctx, input, parameters, kSplit(input), quant_min, quant_max, dtype, out_dtype, out);
 }
+template <class S>
+constexpr auto& dequantize_per_tensor_tensor_out =
+    dequantize_by_tensors_out<S, whole, std::optional<ScalarType>>;
+template <class S>
+constexpr auto& dequantize_per_token_out = dequantize_by_tensors_out<S, split_tokens, ScalarType>;
 
 /// quantized_decomposed::dequantize_per_channel.out
 template <class S>
@@ -239,23 +235,6 @@ Tensor& dequantize_per_channel_out(
   return split_channels(ctx, input, axis, split)
       ? dequantize<S>(ctx, input, parameters, split, quant_min, quant_max, dtype, out_dtype, out)
       : out;
-}
-
-/// quantized_decomposed::dequantize_per_token.out
-template <class S>
-Tensor& dequantize_per_token_out(
-    KernelRuntimeContext& ctx,
-    const Tensor& input,
-    const Tensor& scales,
-    const Tensor& zero_points,
-    int64_t quant_min,
-    int64_t quant_max,
-    ScalarType dtype,
-    ScalarType output_dtype,
-    Tensor& out) {
-  const AffineParameters parameters(scales, &zero_points);
-  return dequantize<S>(
-      ctx, input, parameters, split_tokens(input), quant_min, quant_max, dtype, output_dtype, out);
 }
 
 /// The least and the largest of some floats, 0 among them; both are NaN if one of those is.

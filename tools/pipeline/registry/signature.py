@@ -24,9 +24,11 @@ def argument_names(kernel: Kernel, root: Path = KERNELS.parent) -> tuple[str, ..
 def _names(header: Path, function: str) -> tuple[str, ...]:
     if not header.is_file():
         return ()
-    declared = re.search(
-        rf"\b{re.escape(function)}\(\s*KernelRuntimeContext\s*&[^,()]*,([^()]*)\)", header.read_text(encoding="utf-8")
-    )
+    text = header.read_text(encoding="utf-8")
+    if alias := re.search(rf"\bconstexpr auto& {re.escape(function)} =\s*(?:\w+::)*(\w+)<", text):
+        # Functions of the same arguments are instances of one template, which may have the name of one of them.
+        function = alias[1]
+    declared = re.search(rf"\b{re.escape(function)}\(\s*KernelRuntimeContext\s*&[^,()]*,([^()]*)\)", text)
     if declared is None:
         return ()
     # The name of an unused argument is in a comment.
