@@ -630,15 +630,18 @@ function drawProof() {
 
 /** How often each class was taken for each other one, in int8 and in float32. */
 function confusionPlots({ classes, int8_confusion: int8, float32_confusion: float32 }) {
-  const isLong = classes.some((name) => name.length > 3);
+  const longest = Math.min(18, Math.max(...classes.map((name) => name.length)));
+  const isLong = longest > 3;
+  const [marginLeft, marginBottom] = isLong ? [16 + 6.8 * longest, 46 + 4.4 * longest] : [40, 40];
+  const tickFormat = (name) => cut(name, 18, 1);
   const plotOf = (title, counts) => {
     const cells = counts.flatMap((row, label) => row.map((count, found) => ({ label: classes[label], found: classes[found], count, shade: 0.2 + (0.35 * count) / Math.max(1, sum(row)) })));
-    const side = Math.min(620, byId("quantization").clientWidth - 32, 150 + 34 * classes.length);
+    const side = Math.min(620, byId("quantization").clientWidth - 32, marginLeft + 40 + 34 * classes.length);
     const made = Plot.plot({
-      width: side, height: side - 40, marginLeft: isLong ? 100 : 40, marginBottom: isLong ? 80 : 40, padding: 0.04,
+      width: side, height: side - marginLeft + marginBottom, marginLeft, marginBottom, padding: 0.04,
       style: { background: "transparent", fontFamily: "inherit", fontSize: "11px" },
-      x: { domain: classes, label: "taken for", tickRotate: isLong ? -40 : 0 },
-      y: { domain: classes, label: "is", labelAnchor: "top", labelArrow: "none" },
+      x: { domain: classes, label: "taken for", labelOffset: marginBottom - 4, tickFormat, tickRotate: isLong ? -40 : 0 },
+      y: { domain: classes, label: "is", labelAnchor: "top", labelArrow: "none", tickFormat },
       marks: [
         Plot.cell(cells.filter((cell) => cell.count), { x: "found", y: "label", fill: (cell) => (cell.label === cell.found ? "var(--int8)" : "var(--mark)"), fillOpacity: "shade", title: (cell) => `${cell.count} of ${cell.label} taken for ${cell.found}` }),
         Plot.text(cells.filter((cell) => cell.count), { x: "found", y: "label", text: "count", fill: "var(--fg)" }),
@@ -658,7 +661,7 @@ function drawNpu() {
   const ms = (cycles) => ((1e3 * cycles) / npu.clock_hz).toFixed(3);
   const head = ["Layer", "Operator", "ms", "Cycles", "Multiply-accumulates", "SRAM"];
   const rows = npu.layers.map((layer) => {
-    const texts = [layer.name, layer.operator, ms(layer.cycles), number(layer.cycles), number(layer.macs), bytes(layer.sram_bytes)];
+    const texts = [layer.name, layer.operator, ms(layer.cycles), number(layer.cycles), layer.macs ? number(layer.macs) : "", bytes(layer.sram_bytes)];
     const row = element("tr", {}, ...texts.map((text, place) => element("td", { class: place > 1 ? "number" : "name" }, text)));
     row.cells[2].append(element("span", { class: "share", style: `width:${total ? (100 * layer.cycles) / total : 0}%` }));
     return row;
