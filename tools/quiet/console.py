@@ -1,4 +1,4 @@
-"""What a tool shows its user, and where everything else goes.
+"""Shows a user the output of a tool, and keeps everything else elsewhere.
 
 torch, torchao and executorch print warnings when they are imported and used, from Python, from C++ and from
 subprocesses. `quiet` sends all of that to a log file by redirecting the file descriptors; what the tool itself has
@@ -24,7 +24,7 @@ class UserError(Exception):
 
 
 def system_error(error: OSError, path: Path | str | None = None, advice: str = "") -> str:
-    """What the system refused, in one line: the file if there is one, the cause, the next step where it is known.
+    """Says in one line what the system refused: the file if there is one, the cause, the next step where it is known.
 
     Args:
       error: the system's.

@@ -1,4 +1,4 @@
-"""What goes wrong with a file, as one message to the user."""
+"""Reports an error with a file as one message to the user."""
 
 import contextlib
 import os

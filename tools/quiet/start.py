@@ -75,7 +75,7 @@ def main() -> None:
 
 
 def _status(code: object) -> int:
-    """What sys.exit(code) ends a program with (Python library reference, sys.exit)."""
+    """Returns the status that sys.exit(code) ends a program with (Python library reference, sys.exit)."""
     if code is None:
         return 0
     return code & 0xFF if isinstance(code, int) else 1

@@ -113,10 +113,10 @@ HOST_REPORT = _layout(
     *("pass", "error", "samples", "load_ticks", "execute_ticks"),
     *("method_used", "planned_used", "temp_used", "stack_used", "stack_size"),
 )
-"""What an image measured."""
+"""The measurements of an image."""
 
 RUNNER_CASE = _layout("firmware/runner.h", "torch_fusion::CaseHeader", 4, "program_size", "inputs_size", "input_count")
-"""What precedes a program in the runner's inputs."""
+"""The header of a program in the runner's inputs."""
 
 RUNNER_RESULT = _layout(
     "firmware/runner.h",
@@ -124,10 +124,10 @@ RUNNER_RESULT = _layout(
     4,
     *("error", "step", "output_count", "load_ticks", "execute_ticks", "method_used", "planned_used", "temp_used"),
 )
-"""What precedes the outputs of a program in the runner's outputs."""
+"""The header of the outputs of a program in the runner's outputs."""
 
 RUNNER_STEPS = ("load", "input", "execute", "output")
-"""What the runner was doing when a case ended, by `step` of a result."""
+"""The runner's steps, one of which a case ended in, by `step` of a result."""
 
 RUNNER_MAX_DIM = 16
 """Dimensions that a value of the runner can have."""
@@ -137,7 +137,7 @@ RUNNER_VALUE = Layout(
     "torch_fusion::ValueHeader",
     (("dtype", 4), ("dim", 4), ("sizes", 4 * RUNNER_MAX_DIM), ("dim_order", RUNNER_MAX_DIM), ("nbytes", 4)),
 )
-"""What precedes the bytes of an input or output of the runner."""
+"""The header of the bytes of an input or output of the runner."""
 
 PACKED_LAYER = Layout(
     "kernels/cortex_m/packed.h",
@@ -152,13 +152,13 @@ PACKED_LAYER = Layout(
 """The head of a packed int8 layer."""
 
 PACKED_VERSION = 4
-"""Of a packed layer: kPackedVersion."""
+"""The version of packed layers: kPackedVersion."""
 PACKED_ARRANGEMENTS = {"Scalar": 1, "Mve": 2, "Dsp": 3}
-"""What its weights are arranged for: Arrangement."""
+"""The arrangements of a packed layer's weights: Arrangement."""
 PACKED_KINDS = {
     "Convolution": 1, "Depthwise": 2, "Linear": 3, "LinearInt4": 4, "PointwiseInt4": 5, "Winograd": 6, "Grouped": 7,
 }  # fmt: skip
-"""What it computes: LayerKind."""
+"""The kinds of packed layers: LayerKind."""
 INT4_BLOCK = 32
 """Inputs whose int4 weights have a factor of their own: kInt4Block."""
 PACKED_LIMITS = {"Size": 0xFFFF, "Window": 0x7FFF, "Inner": 0x7FFFFFF}

@@ -71,7 +71,7 @@ class Table:
 
 @dataclass
 class Schema:
-    """What one schema file and its includes declare."""
+    """The declarations of one schema file and its includes."""
 
     namespace: str = ""
     file_identifier: str = ""

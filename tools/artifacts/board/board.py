@@ -87,7 +87,7 @@ class Board:
 
     @property
     def arena(self) -> Region:
-        """Where an image has the memory that models work in."""
+        """Returns the region with the memory that models work in."""
         if self.arena_memory == "ram":
             return self.ram
         return next(region for region in self.reserved if region.name == self.arena_memory)

@@ -58,7 +58,7 @@ class Border:
 
 @dataclass(frozen=True)
 class Manifest:
-    """What the tools read of a manifest; docs/models.md describes all of it.
+    """The part of a manifest that the tools read; docs/models.md describes all of it.
 
     Attributes:
       name: the program's name.

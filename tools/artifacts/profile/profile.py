@@ -9,7 +9,7 @@ from tools.quiet.files import reading
 
 @dataclass(frozen=True)
 class Row:
-    """What one operator call takes of an inference: instructions, and estimated cycles where there is an estimate."""
+    """The cost of one operator call of an inference: instructions, and estimated cycles where there is an estimate."""
 
     instructions: int
     cycles: int | None

@@ -82,7 +82,7 @@ class Accuracy:
 
 @dataclass(frozen=True)
 class QuantizationReport:
-    """What quantization made of a model.
+    """The result of quantizing a model.
 
     Attributes:
       name: the program's name.

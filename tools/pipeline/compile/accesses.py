@@ -18,7 +18,7 @@ BEFORE = -1
 
 @dataclass
 class Contents:
-    """What an instruction writes to a tensor.
+    """The elements that an instruction writes to a tensor.
 
     Attributes:
         tensor: the index of the tensor.

@@ -1,4 +1,4 @@
-"""What is compiled."""
+"""Describes the model that is compiled."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

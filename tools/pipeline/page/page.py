@@ -29,7 +29,7 @@ _ENDS_SCRIPT = re.compile(r"</(?=script)", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class Image:
-    """What a build says of a model on a board."""
+    """Holds what a build says of a model on a board."""
 
     sizes: SizeReport
     board: Board
@@ -89,7 +89,7 @@ def _image(number: int, image: Image, images: Sequence[tuple[int, Image]]) -> di
 
 
 def _npu(report: NpuReport) -> dict[str, Any]:
-    """What an NPU's compiler estimates of each layer, and what stays on the core."""
+    """Returns an NPU compiler's estimates of each layer, and the operators that stay on the core."""
     layers = [layer for delegate in report.delegates for layer in delegate.layers]
     return {
         "accelerator": report.accelerator,

@@ -1,4 +1,4 @@
-"""What quantization made of a model: the scheme of each layer, its distance from floating point, and the accuracy."""
+"""Reports a quantized model: the scheme of each layer, its distance from floating point, and the accuracy."""
 
 import operator
 from collections.abc import Sequence
@@ -280,7 +280,7 @@ def held_out(
 
 
 def _numbers(actual: list[torch.Tensor], parameters: Parameters | None) -> list[torch.Tensor]:
-    """What an output's integers stand for; an output that is not quantized as it is."""
+    """Returns the numbers that an output's integers stand for; an unquantized output is returned unchanged."""
     if parameters is None or actual[0].is_floating_point():
         return actual
     return [(tensor.float() - parameters.zero_point) * parameters.scale for tensor in actual]

@@ -44,7 +44,7 @@ _Made = TypeVar("_Made")
 def quantizer_of(
     source: Source, path: Path, options: Options
 ) -> Callable[[list[golden.Sample], frozenset[str]], Quantized]:
-    """What quantizes a model, calibrated on samples, but for places that are left in floating point."""
+    """Returns a function that quantizes a model, calibrated on samples, except for given locations."""
 
     choose = None
     if options.packed and options.float_where_faster and costs.has_costs(options.core):
@@ -73,7 +73,7 @@ def where_possible(
     path: Path,
     console: Console | None = None,
 ) -> tuple[_Made, frozenset[str]]:
-    """What is made of a model with some places in floating point, and with those that turn out to have no int8 form.
+    """Lowers a model with some locations in floating point, and with those that turn out to have no int8 form.
 
     Args:
       make: makes it, given these places; raises NoInt8Form for others.
@@ -113,7 +113,7 @@ def where_possible(
 
 
 def _demands(source: Source, eager: Eager, path: Path, options: Options) -> list[Demand]:
-    """What the user demands of a quantized model.
+    """Returns the user's demands on a quantized model.
 
     Raises UserError for what the model file can't be measured by, or doesn't have in floating point.
     """
@@ -187,7 +187,7 @@ def worst_in_float(
 def worst_in_int8(
     source: Source, quantized: Quantized, in_float: frozenset[str], path: Path, options: Options
 ) -> tuple[frozenset[str], str]:
-    """What leave_worst_in_int8() returns."""
+    """The result of leave_worst_in_int8()."""
 
     samples = source.calibration
     assert samples is not None

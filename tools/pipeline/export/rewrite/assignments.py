@@ -264,7 +264,7 @@ def _uncovered(parts: list[_Part]) -> list[_Part]:
 
 
 def _new(before: list[_Part], after: list[_Part]) -> list[_Part]:
-    """What of parts comes over those that were there before: all, or what was written into a copy of these."""
+    """Returns the parts that cover those before them: all, or those that were written into a copy of these."""
     new = [part for part in after if part not in before]
     is_copy = new == after[len(after) - len(new) :]
     gone = (part for part in before if part not in after)
@@ -272,7 +272,7 @@ def _new(before: list[_Part], after: list[_Part]) -> list[_Part]:
 
 
 def _inside(parts: list[_Part], low: tuple[int, ...], high: tuple[int, ...]) -> list[_Part]:
-    """What is to be seen of parts between two corners."""
+    """Returns the visible parts between two corners."""
     return _uncovered([part for each in parts if (part := each.within(low, high)) is not None])
 
 
