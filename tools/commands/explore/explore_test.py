@@ -115,11 +115,11 @@ def test_progress(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatc
     assert progress.state("[90 / 1,000] Linking a\n") == "0 of 4 images, 90 of 1,000 actions: Linking a"
     label = '{"targetCompleted":{"label":"//explore/net:net_int8_on_pico"}}'
     events.write_text(f'{{"id":{{"pattern":{{}}}},"children":[{label}]}}\n{{"id":{label}}}\n')
-    state = "1 of 4 images, 100 of 1,000 actions: Linking b"
+    state = "1 of 4 images, 100 of 1,000 actions, about 3 min left: Linking b"
     assert progress.state("[100 / 1,000] Linking b\n") == state
     monkeypatch.setenv("COLUMNS", "60")
     progress.show(["ERROR: no space\n", "[490 / 1,000] Linking c\n"])
-    drawn = "1 of 4 images, 490 of 1,000 actions, about 51 s left: Linki"
+    drawn = "1 of 4 images, 490 of 1,000 actions, about 78 s left: Linki"
     assert capsys.readouterr().err == f"\r\x1b[KERROR: no space\n\r\x1b[K{drawn}\r\x1b[K"
 
 
