@@ -37,8 +37,9 @@ class Progress:
         text = self._events.read_text(encoding="utf-8") if self._events.exists() else ""
         built = len(re.findall(r'^\{"id":\{"targetCompleted":\{"label":"[^"]*_on_', text, re.MULTILINE))
         if built and done > first:
-            # By the actions it is too little, since Bazel counts those that it has come to; by the images too much, since
-            # the first ones build what others share. The geometric mean was right to a third on 17 boards, from the fourth image on.
+            # By the actions it is too little, since Bazel counts those that it has come to; by the images too much,
+            # since the first ones build what others share. The geometric mean was right to a third on 17 boards, from
+            # the fourth image on.
             rest = (total - done) / (done - first) * (self._images - built) / built
             seconds = (now - begin) * rest**0.5
             left = f", about {seconds / 60:.0f} min left" if seconds > 90 else f", about {seconds:.0f} s left"
