@@ -97,3 +97,21 @@ class Clock:
         self._skipped += max(0, int(cycles) + 1)
         self.run_events()
         return True
+
+
+class Alarm:
+    """An action to come, one at a time: another start or cancel() drops the one before."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._starts = 0
+
+    def start(self, nanoseconds: float, action: Callable[[], None]) -> None:
+        """Calls `action` when that much time has passed."""
+        self.cancel()
+        starts = self._starts
+        self._clock.after(nanoseconds, lambda: action() if starts == self._starts else None)
+
+    def cancel(self) -> None:
+        """Drops the action."""
+        self._starts += 1

@@ -14,6 +14,7 @@ from typing import Protocol
 import unicorn
 
 from boardsim.chip import Chip
+from boardsim.clock import Alarm
 from boardsim.cores import CORES
 from boardsim.debugger import RunControl
 from boardsim.peripheral import Host, Peripheral
@@ -289,10 +290,11 @@ class _SysTick:
     def __init__(self, machine: CoreHost, system: SystemControl) -> None:
         self._machine = machine
         self._system = system
+        self._alarm = Alarm(machine.clock)
         self.reset()
 
     def reset(self) -> None:
-        self._generation = 0
+        self._alarm.cancel()
         self._control = 0
         self._reload = 0
         # Core cycles at which the counter was at the reload value.
@@ -325,19 +327,19 @@ class _SysTick:
             return
         self._start = self._machine.clock.cycles
         self._flag_from = 0
-        self._generation += 1
-        self._schedule(self._generation)
+        self._schedule()
 
-    def _schedule(self, generation: int) -> None:
+    def _schedule(self) -> None:
+        self._alarm.cancel()
         if self._control & 3 == 3 and self._reload:
             cycles = self._period() - (self._machine.clock.cycles - self._start) % self._period()
-            self._machine.clock.after(cycles * 1e9 / self._machine.clock.hz, lambda: self._expired(generation))
+            self._alarm.start(cycles * 1e9 / self._machine.clock.hz, self._expired)
 
-    def _expired(self, generation: int) -> None:
-        if generation == self._generation and self._control & 3 == 3:
+    def _expired(self) -> None:
+        if self._control & 3 == 3:
             self._system.pending.add(SYS_TICK)
             self._machine.cpu.check_interrupts()
-            self._schedule(generation)
+            self._schedule()
 
 
 class SystemControl:

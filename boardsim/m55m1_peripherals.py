@@ -86,14 +86,12 @@ class Power(Protected):
 
     def __init__(self, machine: Host, lock: Lock) -> None:
         self._level = 1
-        self._changes = 0
         super().__init__(machine, "PMC", 0x40002000, lock)
 
     def reset(self) -> None:
         super().reset()
         self._level = 1
         self._busy = False
-        self._changes += 1
 
     @property
     def limit_hz(self) -> int:
@@ -110,16 +108,13 @@ class Power(Protected):
             self.machine.note("PMC_PLCTL was written while it is busy: nothing happened")
             return
         self._busy = True
-        self._changes += 1
-        changes = self._changes
         level = min(value & 3, len(_LEVELS) - 1)
         self.values[0x10] = level
 
         def done() -> None:
-            if changes == self._changes:
-                self._busy, self._level = False, level
+            self._busy, self._level = False, level
 
-        self.machine.clock.after(_LEVEL_TIME, done)
+        self.alarm.start(_LEVEL_TIME, done)
 
 
 class Flash(Protected):
@@ -154,14 +149,12 @@ class Clocks(Protected):
     def __init__(self, machine: Host, lock: Lock, power: Power, flash: Flash) -> None:
         self._power = power
         self._flash = flash
-        self._starts = 0
         super().__init__(machine, "CLK", 0x40001000, lock)
 
     def reset(self) -> None:
         super().reset()
         self._locked = False
         self._switched = True
-        self._starts += 1
 
     def enabled(self, offset: int, bit: int) -> bool:
         """Returns whether a module's clock is on."""
@@ -199,7 +192,7 @@ class Clocks(Protected):
         on = self.values[0x00] & self._APLL0
         if on == running:
             return
-        self._starts += 1
+        self.alarm.cancel()
         self._locked = False
         if not on:
             return
@@ -214,11 +207,10 @@ class Clocks(Protected):
                 "which are to be 4 to 8 and 200 to 500 MHz: it never locks"
             )
         else:
-            starts = self._starts
-            self.machine.clock.after(_LOCK_TIME, lambda: self._lock_pll(starts))
+            self.alarm.start(_LOCK_TIME, self._lock_pll)
 
-    def _lock_pll(self, starts: int) -> None:
-        self._locked = self._locked or starts == self._starts
+    def _lock_pll(self) -> None:
+        self._locked = True
 
     def _switch(self) -> None:
         select = self.values.get(0x400, 0) & 7
@@ -283,13 +275,11 @@ class Uart(Peripheral):
     def __init__(self, machine: Host, clocks: Clocks, lock: Lock) -> None:
         self._clocks = clocks
         self._lock = lock
-        self._resets = 0
         self._receiver = Receiver(machine.console, machine.clock, lambda: self.baud, self._arrived)
         super().__init__(machine, "UART0", 0x4024D000, 0x1000)
 
     def reset(self) -> None:
         super().reset()
-        self._resets += 1
         self._out: deque[int] = deque()
         self._in: deque[int] = deque()
         self._receiver.reset()
@@ -331,11 +321,11 @@ class Uart(Peripheral):
             self._shift()
 
     def _shift(self) -> None:
-        baud, resets = self.baud, self._resets
+        baud = self.baud
         if not baud:
             self.machine.note("UART0 has no clock that is modelled (CLK_UARTSEL0): nothing arrives")
             return
-        self.machine.clock.after(BITS * 1e9 / baud, lambda: self._sent(baud) if resets == self._resets else None)
+        self.alarm.start(BITS * 1e9 / baud, lambda: self._sent(baud))
 
     def _sent(self, baud: float) -> None:
         byte = self._out.popleft()

@@ -1,10 +1,9 @@
 """Peripherals of the nRF52840, by the chapters of its Product Specification."""
 
 from collections import deque
-from collections.abc import Callable
 
 from boardsim.memory import Memory
-from boardsim.peripheral import Host, Peripheral, torn
+from boardsim.peripheral import FlashOperation, Host, Peripheral
 from boardsim.serial import BITS, Receiver
 from npu.registers import numbered
 
@@ -75,30 +74,26 @@ class Clock(Nrf):
 
     def __init__(self, machine: Host) -> None:
         self.crystal = False
-        self._starts = 0
         super().__init__(machine, "CLOCK", 0x40000000)
 
     def reset(self) -> None:
         super().reset()
         self.crystal = False
-        self._starts += 1
 
     def read(self, offset: int) -> int:
         # SRC 0, STATE 16.
         return 1 << 16 | self.crystal if offset == 0x40C else super().read(offset)
 
     def task(self, offset: int) -> None:
-        self._starts += 1
         if offset == 0x000:
-            start = self._starts
-            self.machine.clock.after(_CRYSTAL_START, lambda: self._started(start))
+            self.alarm.start(_CRYSTAL_START, self._started)
         elif offset == 0x004:
+            self.alarm.cancel()
             self.crystal = False
 
-    def _started(self, start: int) -> None:
-        if start == self._starts:
-            self.crystal = True
-            self.happened(0x100)
+    def _started(self) -> None:
+        self.crystal = True
+        self.happened(0x100)
 
 
 class Gpio(Nrf):
@@ -165,13 +160,11 @@ class Uart(Nrf):
     def __init__(self, machine: Host, clock: Clock, ports: tuple[Gpio, Gpio]) -> None:
         self._clock = clock
         self._ports = ports
-        self._resets = 0
         self._receiver = Receiver(machine.console, machine.clock, lambda: self.baud, self._arrived)
         super().__init__(machine, "UART0", 0x40002000)
 
     def reset(self) -> None:
         super().reset()
-        self._resets += 1
         self._sending = self._transmitter = False
         self._receiver.reset()
         self._in: deque[int] = deque()
@@ -181,10 +174,6 @@ class Uart(Nrf):
         """Returns the rate of BAUDRATE, in units of 16 MHz / 2^32; it is as exact as the oscillator."""
         rate = self.values.get(0x524, 0) * 16e6 / 2**32
         return rate if self._clock.crystal else rate * _INTERNAL_ERROR
-
-    def _after(self, nanoseconds: float, action: Callable[[], None]) -> None:
-        resets = self._resets
-        self.machine.clock.after(nanoseconds, lambda: action() if resets == self._resets else None)
 
     def _pin(self, select: int) -> tuple[Gpio, int] | None:
         value = self.values[select]
@@ -227,7 +216,7 @@ class Uart(Nrf):
         else:
             self._sending = True
             baud = self.baud
-            self._after(BITS * 1e9 / baud, lambda: self._sent(byte, baud))
+            self.alarm.start(BITS * 1e9 / baud, lambda: self._sent(byte, baud))
 
     def _sent(self, byte: int, baud: float) -> None:
         self._sending = False
@@ -264,12 +253,7 @@ class Watchdog(Nrf):
     _KEY = 0x6E524635
 
     def __init__(self, machine: Host) -> None:
-        self._generation = 0
         super().__init__(machine, "WDT", 0x40010000)
-
-    def reset(self) -> None:
-        super().reset()
-        self._generation += 1
 
     def task(self, offset: int) -> None:
         if offset == 0 and not self.values.get(0x400, 0):
@@ -288,14 +272,7 @@ class Watchdog(Nrf):
             super().write(offset, value)
 
     def _count(self) -> None:
-        self._generation += 1
-        generation = self._generation
-        self.machine.clock.after((self.values[0x504] + 1) * 1e9 / _LFCLK_HZ, lambda: self._expired(generation))
-
-    def _expired(self, generation: int) -> None:
-        if generation == self._generation:
-            self.machine.note("the watchdog was not fed in time: it resets the chip")
-            self.machine.interrupts.request_reset()
+        self.alarm.start((self.values[0x504] + 1) * 1e9 / _LFCLK_HZ, self.watchdog_expired)
 
 
 class Nvmc(Nrf):
@@ -308,32 +285,12 @@ class Nvmc(Nrf):
     def __init__(self, machine: Host, flash: Memory, uicr: Memory) -> None:
         self._flash = flash
         self._uicr = uicr
-        # The operation that is going on: memory, offset, bytes, and their new contents.
-        self._step: tuple[Memory, int, bytes] | None = None
+        self.operation = FlashOperation(machine)
         super().__init__(machine, "NVMC", 0x4001E000)
-
-    def _finish(self) -> None:
-        if self._step is not None:
-            memory, offset, data = self._step
-            memory.data[offset : offset + len(data)] = data
-            self._step = None
-            self.machine.code_changed()
-
-    def power_lost(self) -> None:
-        """Leaves a piece that is being erased or programmed neither old nor new."""
-        if self._step is not None:
-            memory, offset, data = self._step
-            memory.data[offset : offset + len(data)] = torn(offset, bytes(memory.data[offset : offset + len(data)]))
-            self._step = None
-
-    def _begin(self, memory: Memory, offset: int, data: bytes, time: float) -> None:
-        self._finish()
-        self._step = (memory, offset, data)
-        self.machine.clock.after(time, self._finish)
 
     def read(self, offset: int) -> int:
         if offset in (0x400, 0x408):
-            return int(self._step is None)
+            return int(not self.operation.busy)
         return super().read(offset)
 
     def write(self, offset: int, value: int) -> None:
@@ -342,14 +299,14 @@ class Nvmc(Nrf):
             self.machine.note(f"{self.register_name(offset)} was written while NVMC_CONFIG does not enable erasing")
         elif offset == 0x508:
             if value % _PAGE == 0 and value < self._flash.size:
-                self._begin(self._flash, value, b"\xff" * _PAGE, _ERASE_PAGE)
+                self.operation.begin(self._flash, value, b"\xff" * _PAGE, _ERASE_PAGE)
         elif offset == 0x50C:
             if value & 1:
                 self._uicr.data[:] = b"\xff" * self._uicr.size
-                self._begin(self._flash, 0, b"\xff" * self._flash.size, _ERASE_ALL)
+                self.operation.begin(self._flash, 0, b"\xff" * self._flash.size, _ERASE_ALL)
         elif offset == 0x514:
             if value & 1:
-                self._begin(self._uicr, 0, b"\xff" * self._uicr.size, _ERASE_PAGE)
+                self.operation.begin(self._uicr, 0, b"\xff" * self._uicr.size, _ERASE_PAGE)
         else:
             super().write(offset, value)
 
@@ -361,4 +318,4 @@ class Nvmc(Nrf):
             self.machine.note(f"{memory.name} was written by {size} bytes at offset {offset:#x}; it takes words")
         else:
             old = int.from_bytes(bytes(memory.data[offset : offset + 4]), "little")
-            self._begin(memory, offset, (old & value).to_bytes(4, "little"), _WRITE)
+            self.operation.begin(memory, offset, (old & value).to_bytes(4, "little"), _WRITE)

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Protocol
 
-from boardsim.clock import Clock
+from boardsim.clock import Alarm, Clock
 from boardsim.cpu import Cpu
 from boardsim.memory import Memories, Memory
 from boardsim.serial import Terminal
@@ -76,11 +76,60 @@ def torn(offset: int, data: bytes) -> bytes:
     return bytes(byte & (0x5A ^ (i * 37 & 0xFF)) for i, byte in enumerate(data, offset))
 
 
+class FlashOperation:
+    """The piece of flash that is being erased or programmed, if there is one.
+
+    Args:
+        machine: the machine that it is part of.
+    """
+
+    def __init__(self, machine: Host) -> None:
+        self._machine = machine
+        self._alarm = Alarm(machine.clock)
+        # The memory, the offset and the new contents.
+        self._piece: tuple[Memory, int, bytes] | None = None
+
+    @property
+    def busy(self) -> bool:
+        """Returns whether there is one."""
+        return self._piece is not None
+
+    def begin(self, memory: Memory, offset: int, data: bytes, nanoseconds: float) -> None:
+        """Finishes the piece before, and has a new one finished after some time."""
+        self.finish()
+        self._piece = (memory, offset, data)
+        self._alarm.start(nanoseconds, self.finish)
+
+    def finish(self) -> None:
+        """Gives the piece its new contents."""
+        if self._piece is not None:
+            memory, offset, data = self._piece
+            memory.data[offset : offset + len(data)] = data
+            self._piece = None
+            self._machine.code_changed()
+
+    def power_lost(self) -> None:
+        """Leaves the piece neither old nor new."""
+        if self._piece is not None:
+            memory, offset, data = self._piece
+            memory.data[offset : offset + len(data)] = torn(offset, bytes(memory.data[offset : offset + len(data)]))
+            self.drop()
+
+    def drop(self) -> None:
+        """Leaves the piece as it was."""
+        self._piece = None
+        self._alarm.cancel()
+
+
 class Peripheral:
     """A block of registers.
 
     A subclass names its registers and overrides read() and write() for those that are more than memory. Offsets that
     have no name read as zero and ignore writes.
+
+    Attributes:
+        values: the registers' values, by offset.
+        alarm: an action that the peripheral started; a reset drops it.
 
     Args:
         machine: the machine that it is part of.
@@ -103,11 +152,18 @@ class Peripheral:
         self.base = base
         self.size = size
         self.values: dict[int, int] = {}
+        self.alarm = Alarm(machine.clock)
         self.reset()
 
     def reset(self) -> None:
         """Takes every register to its value after a reset."""
         self.values = dict(self.RESET)
+        self.alarm.cancel()
+
+    def watchdog_expired(self) -> None:
+        """Handles a watchdog that was not fed."""
+        self.machine.note("the watchdog was not fed in time: it resets the chip")
+        self.machine.interrupts.request_reset()
 
     def clocked(self) -> bool:
         """Returns whether the peripheral's clock is on; without it registers read as zero and ignore writes."""

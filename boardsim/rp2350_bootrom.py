@@ -13,6 +13,7 @@ from functools import partial
 
 import unicorn
 
+from boardsim.clock import Alarm
 from boardsim.memory import Memory
 from boardsim.peripheral import Host, Peripheral, torn
 
@@ -40,7 +41,7 @@ class NorFlash:
         self._memory = memory
         # Offset, bytes, nanoseconds and effect of each operation to come; the first is going on.
         self._steps: deque[tuple[int, int, float, Callable[[], None]]] = deque()
-        self._generation = 0
+        self._alarm = Alarm(machine.clock)
 
     @property
     def busy(self) -> bool:
@@ -49,7 +50,7 @@ class NorFlash:
 
     def reset(self) -> None:
         """Handles a reset of the chip beside it: an operation that has begun still ends, and no other begins."""
-        self._generation += 1
+        self._alarm.cancel()
         if self._steps:
             self._steps[0][3]()
             self._steps.clear()
@@ -58,6 +59,7 @@ class NorFlash:
         """Leaves a piece that is being erased or programmed neither old nor new."""
         self._memory.data[:] = self.after_power_loss()
         self._steps.clear()
+        self._alarm.cancel()
 
     def after_power_loss(self) -> bytes:
         """Returns the contents that flash would have if power went now."""
@@ -88,12 +90,9 @@ class NorFlash:
             self._begin()
 
     def _begin(self) -> None:
-        generation = self._generation
-        self._machine.clock.after(self._steps[0][2], lambda: self._done(generation))
+        self._alarm.start(self._steps[0][2], self._done)
 
-    def _done(self, generation: int) -> None:
-        if generation != self._generation or not self._steps:
-            return
+    def _done(self) -> None:
         self._steps.popleft()[3]()
         self._machine.code_changed()
         if self._steps:

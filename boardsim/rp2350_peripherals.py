@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
+from boardsim.clock import Alarm
 from boardsim.peripheral import Host, Peripheral
 from boardsim.serial import BITS, Receiver, garbled
 from npu.registers import numbered
@@ -138,7 +139,6 @@ class Pll(RpPeripheral):
     def __init__(self, machine: Host, name: str, base: int, resets: Resets, bit: int, xosc: Xosc) -> None:
         self._xosc = xosc
         self._locked = False
-        self._generation = 0
         super().__init__(machine, name, base, resets, bit)
         resets.on_reset[bit] = self.reset
         self.changed: Callable[[], None] = lambda: None
@@ -146,7 +146,6 @@ class Pll(RpPeripheral):
     def reset(self) -> None:
         super().reset()
         self._locked = False
-        self._generation += 1
 
     @property
     def hz(self) -> float:
@@ -173,7 +172,7 @@ class Pll(RpPeripheral):
         if not on or was_on and offset in (0, 8):
             # Off, or other dividers: it has to lock anew.
             self._locked = False
-            self._generation += 1
+            self.alarm.cancel()
         if on and not self._locked and (not was_on or offset in (0, 8)):
             self._start()
         self.changed()
@@ -190,14 +189,11 @@ class Pll(RpPeripheral):
         if why:
             self.machine.note(f"{self.name} was turned on, but {why}: it never locks (datasheet, PLL)")
             return
-        self._generation += 1
-        generation = self._generation
-        self.machine.clock.after(_PLL_LOCK, lambda: self._lock(generation))
+        self.alarm.start(_PLL_LOCK, self._lock)
 
-    def _lock(self, generation: int) -> None:
-        if generation == self._generation:
-            self._locked = True
-            self.changed()
+    def _lock(self) -> None:
+        self._locked = True
+        self.changed()
 
 
 class Clocks(RpPeripheral):
@@ -364,30 +360,22 @@ class Uart(RpPeripheral):
         self._interrupt = interrupt
         self._clocks = clocks
         self._io = io
+        self._silence = Alarm(machine.clock)
         self._receiver = Receiver(machine.console, machine.clock, lambda: self.baud, self._arrived)
         super().__init__(machine, name, base, resets, bit)
         resets.on_reset[bit] = self.reset
 
-    #: Resets so far: a byte on its way in either direction is lost in one.
-    _resets_so_far = 0
-
     def reset(self) -> None:
         super().reset()
-        self._resets_so_far += 1
         self._out: deque[int] = deque()
         self._in: deque[int] = deque()
         self._sending = False
         self._receiver.reset()
         # The receive timeout: there was no byte for as long as 32 bits take, and not all have been read.
         self._quiet = False
-        self._received = 0
+        self._silence.cancel()
         # IBRD and FBRD take effect with the next write to LCR_H: "UART", "Baud Rate Generation".
         self._divisor = 0
-
-    def _after(self, nanoseconds: float, action: Callable[[], None]) -> None:
-        """Calls `action` when that much time has passed, unless there is a reset before."""
-        resets = self._resets_so_far
-        self.machine.clock.after(nanoseconds, lambda: action() if resets == self._resets_so_far else None)
 
     @property
     def _is_console(self) -> bool:
@@ -444,8 +432,8 @@ class Uart(RpPeripheral):
     def _update_interrupt(self) -> None:
         self.machine.interrupts.set_line(self._interrupt, bool(self._raw_interrupts() & self.values.get(0x38, 0)))
 
-    def _got_quiet(self, received: int) -> None:
-        self._quiet = received == self._received and bool(self._in)
+    def _got_quiet(self) -> None:
+        self._quiet = bool(self._in)
         self._update_interrupt()
 
     def _send(self, byte: int) -> None:
@@ -470,7 +458,7 @@ class Uart(RpPeripheral):
             return
         self._sending = True
         byte = self._out.popleft()
-        self._after(BITS * 1e9 / baud, lambda: self._sent(byte, baud))
+        self.alarm.start(BITS * 1e9 / baud, lambda: self._sent(byte, baud))
 
     def _sent(self, byte: int, baud: float) -> None:
         self._sending = False
@@ -494,7 +482,5 @@ class Uart(RpPeripheral):
             self.machine.note(f"{self.name} received more than its FIFO holds: a byte is lost")
         else:
             self._in.append(byte)
-            self._received += 1
-            received = self._received
-            self._after(32e9 / self.machine.console.baud, lambda: self._got_quiet(received))
+            self._silence.start(32e9 / self.machine.console.baud, self._got_quiet)
             self._update_interrupt()

@@ -81,10 +81,6 @@ class Watchdog(RpPeripheral):
         self._psm = psm
         super().__init__(machine, "WATCHDOG", self.BASE, None)
 
-    def reset(self) -> None:
-        super().reset()
-        self._generation = 0
-
     def read(self, offset: int) -> int:
         # LOAD can only be written.
         return 0 if offset == 4 else super().read(offset)
@@ -95,24 +91,20 @@ class Watchdog(RpPeripheral):
         if offset == 4 or offset == 0 and (value ^ was_on) & _ENABLE:
             self._count()
         if offset == 0 and value >> 31:
-            self._expired(self._generation)
+            self._expired()
 
     def _count(self) -> None:
-        self._generation += 1
+        self.alarm.cancel()
         if not self.values[0] & _ENABLE:
             return
         hz = self._ticks.watchdog_hz
         if not hz:
             self.machine.note("the watchdog was enabled without ticks: it never ends")
             return
-        generation = self._generation
-        self.machine.clock.after((self.values.get(4, 0) & 0xFFFFFF) * 1e9 / hz, lambda: self._expired(generation))
+        self.alarm.start((self.values.get(4, 0) & 0xFFFFFF) * 1e9 / hz, self._expired)
 
-    def _expired(self, generation: int) -> None:
-        if generation != self._generation:
-            return
+    def _expired(self) -> None:
         if self._psm.watchdog_resets_the_core:
-            self.machine.note("the watchdog was not fed in time: it resets the chip")
-            self.machine.interrupts.request_reset()
+            self.watchdog_expired()
         else:
             self.machine.note("the watchdog was not fed in time, but resets nothing (PSM_WDSEL)")

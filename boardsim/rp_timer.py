@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from boardsim.clock import Alarm
 from boardsim.peripheral import Host
 from boardsim.rp2350_peripherals import Resets, RpPeripheral
 from npu.registers import numbered
@@ -35,6 +36,7 @@ class Timer(RpPeripheral):
     ) -> None:
         self._hz = hz
         self._ticks = ticks
+        self._alarms = [Alarm(machine.clock) for _ in range(_ALARMS)]
         self._interrupt = interrupt
         self._intr, self._inte, self._intf, self._ints = range(interrupts, interrupts + 16, 4)
         # The RP2040 has the interrupts where the RP2350 has LOCKED and SOURCE.
@@ -50,8 +52,8 @@ class Timer(RpPeripheral):
     def reset(self) -> None:
         super().reset()
         self._start = self.machine.clock.nanoseconds
-        # An alarm that is armed again counts as a new one.
-        self._generations = [0] * _ALARMS
+        for alarm in self._alarms:
+            alarm.cancel()
 
     def _time(self, offset: int) -> int:
         if not self._hz():
@@ -85,17 +87,16 @@ class Timer(RpPeripheral):
         self._update()
 
     def _arm(self, alarm: int, value: int) -> None:
-        self._generations[alarm] += 1
-        generation = self._generations[alarm]
         self.values[0x20] = self.values.get(0x20, 0) | 1 << alarm
         if hz := self._hz():
             ticks = (value - self._time(0x28)) & 0xFFFFFFFF
-            self.machine.clock.after(ticks * 1e9 / hz, lambda: self._fire(alarm, generation))
+            self._alarms[alarm].start(ticks * 1e9 / hz, lambda: self._fire(alarm))
         else:
+            self._alarms[alarm].cancel()
             self.machine.note(f"{self.name}_ALARM{alarm} was set without ticks ({self._ticks}): it never fires")
 
-    def _fire(self, alarm: int, generation: int) -> None:
-        if generation == self._generations[alarm] and self.values.get(0x20, 0) >> alarm & 1:
+    def _fire(self, alarm: int) -> None:
+        if self.values.get(0x20, 0) >> alarm & 1:
             self.values[0x20] &= ~(1 << alarm)
             self.values[self._intr] = self.values.get(self._intr, 0) | 1 << alarm
             self._update()

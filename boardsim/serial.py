@@ -3,7 +3,7 @@
 from collections import deque
 from collections.abc import Callable
 
-from boardsim.clock import Clock
+from boardsim.clock import Alarm, Clock
 
 # Both ends may be off by a total of about 4 % until a receiver samples the wrong bit (half a bit in ten); one end may
 # be off by half of that, so that any other can read it.
@@ -101,16 +101,15 @@ class Receiver:
     ) -> None:
         self.listening = False
         self._terminal = terminal
-        self._clock = clock
+        self._alarm = Alarm(clock)
         self._baud = baud
         self._arrived = arrived
-        self._resets = 0
         self._receiving = False
 
     def reset(self) -> None:
         """Handles a reset of the port: it does not listen, and a byte on its way is lost."""
         self.listening = self._receiving = False
-        self._resets += 1
+        self._alarm.cancel()
 
     def listen(self, on: bool) -> None:
         """Turns the receiver on or off."""
@@ -124,12 +123,9 @@ class Receiver:
         byte = self._terminal.next_byte()
         if byte is not None:
             self._receiving = True
-            resets = self._resets
-            self._clock.after(BITS * 1e9 / self._terminal.baud, lambda: self._received(byte, resets))
+            self._alarm.start(BITS * 1e9 / self._terminal.baud, lambda: self._received(byte))
 
-    def _received(self, byte: int, resets: int) -> None:
-        if resets != self._resets:
-            return
+    def _received(self, byte: int) -> None:
         self._receiving = False
         self._arrived(garbled(byte) if self._terminal.off(self._baud()) else byte)
         self._start()

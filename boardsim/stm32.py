@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from boardsim.chip import Chip
 from boardsim.memory import Memory
 from boardsim.peripheral import Host, Peripheral, torn
 from boardsim.serial import BITS, Receiver
@@ -64,8 +65,14 @@ class Family:
     serial_select: Mapping[str, int] = field(default_factory=dict)
 
 
-def _ahb(family: Family, code: int) -> int:
-    return {8: 2, 9: 4, 10: 8, 11: 16, 12: 64, 13: 128, 14: 256, 15: 512}.get(code) or family.ahb_dividers.get(code, 1)
+def ahb_divider(code: int, below_8: Mapping[int, int] | None = None) -> int:
+    """Returns what HPRE and its like divide by, with a chip's dividers by the codes below 8."""
+    return {8: 2, 9: 4, 10: 8, 11: 16, 12: 64, 13: 128, 14: 256, 15: 512, **(below_8 or {})}.get(code, 1)
+
+
+def apb_divider(code: int) -> int:
+    """Returns what PPRE1 and its like divide by."""
+    return 1 if code < 4 else 1 << code - 3
 
 
 class ClockControl(Peripheral):
@@ -83,13 +90,10 @@ class ClockControl(Peripheral):
     READY: Mapping[int, int] = {}
     STATUS = 0
 
-    #: Changes with each start and stop of the PLL.
-    _generation = 0
     _pll_hz = 0.0
 
     def reset(self) -> None:
         super().reset()
-        self._generation += 1
         self._pll_hz = 0.0
 
     def enabled(self, register: int, bit: int) -> bool:
@@ -138,16 +142,14 @@ class ClockControl(Peripheral):
             elif not value >> bit & 1:
                 self.values[0] &= ~(1 << self.READY[source])
                 if source == pll:
-                    self._generation += 1
+                    self.alarm.cancel()
                     self._pll_hz = 0.0
         self.changed()
 
     def start_pll(self, hz: float, nanoseconds: float) -> None:
         """Locks the PLL after some time; then its output has a frequency, 0 if it is off."""
-        self._generation += 1
-        generation, pll = self._generation, len(self.SOURCES) - 1
         self._pll_hz = hz
-        self.machine.clock.after(nanoseconds, lambda: self.got_ready(pll) if generation == self._generation else None)
+        self.alarm.start(nanoseconds, lambda: self.got_ready(len(self.SOURCES) - 1))
 
     def got_ready(self, source: int) -> None:
         """Marks an oscillator as started, if it was not turned off meanwhile."""
@@ -213,18 +215,18 @@ class Rcc(ClockControl):
     @property
     def core_hz(self) -> float:
         """Returns HCLK1, the core's."""
-        return self.system_hz / _ahb(self._family, self.values[8] >> 4 & 15)
+        return self.system_hz / ahb_divider(self.values[8] >> 4 & 15, self._family.ahb_dividers)
 
     @property
     def flash_hz(self) -> float:
         """Returns HCLK4, the clock of flash and SRAM2; HCLK if there is none."""
         if not self._family.extended:
             return self.core_hz
-        return self.system_hz / _ahb(self._family, self.values.get(0x108, 0) & 15)
+        return self.system_hz / ahb_divider(self.values.get(0x108, 0) & 15, self._family.ahb_dividers)
 
     def _bus_hz(self, bus: int) -> float:
         code = self.values[8] >> (8 if bus == 1 else 11) & 7
-        return self.core_hz / (1 if code < 4 else 1 << code - 3)
+        return self.core_hz / apb_divider(code)
 
     def timer_hz(self, bus: int) -> float:
         """Returns the clock of the timers on a bus: twice the bus's where that is divided (RM0434, "Timer clock")."""
@@ -340,7 +342,8 @@ class Rcc(ClockControl):
                 f'range {voltage} ({family.manual}, FLASH, "Read access latency")'
             )
         if family.extended:
-            radio = self.system_hz / _ahb(family, self.values.get(0x108, 0) >> 4 & 15) / 1e6
+            divider = ahb_divider(self.values.get(0x108, 0) >> 4 & 15, family.ahb_dividers)
+            radio = self.system_hz / divider / 1e6
             if radio > 32:
                 self.machine.note(
                     f'HCLK2, the radio core\'s clock, is {radio:g} MHz; at most 32 (RM0434, RCC, "Clocks")'
@@ -417,7 +420,6 @@ class Flash(Peripheral):
         self._half: tuple[int, int] | None = None
         self._row: list[tuple[int, bytes]] = []
         self._torn: list[tuple[int, int]] = []
-        self._generation = 0
         super().__init__(machine, "FLASH", base)
 
     def reset(self) -> None:
@@ -448,7 +450,6 @@ class Flash(Peripheral):
 
     def _tear(self) -> None:
         """Ends an operation before its time, by loss of power or a reset: its range is neither old nor new."""
-        self._generation += 1
         for start, size in self._torn:
             self._memory.data[start : start + size] = torn(start, bytes(self._memory.data[start : start + size]))
         self._torn = []
@@ -565,12 +566,8 @@ class Flash(Peripheral):
         """Starts an operation on ranges (offset, bytes) that is done after a time."""
         self.values[0x10] = self.values.get(0x10, 0) | _BSY
         self._torn = ranges
-        self._generation += 1
-        generation = self._generation
 
         def done() -> None:
-            if generation != self._generation:
-                return
             self._torn = []
             action()
             self.values[0x10] &= ~_BSY
@@ -579,7 +576,7 @@ class Flash(Peripheral):
                 self.values[0x10] |= _EOP
             self.machine.code_changed()
 
-        self.machine.clock.after(nanoseconds, done)
+        self.alarm.start(nanoseconds, done)
 
     def written(self, offset: int, size: int, value: int) -> None:
         """Handles a store to flash."""
@@ -899,7 +896,6 @@ class Watchdog(Peripheral):
         super().reset()
         self._unlocked = False
         self._running = False
-        self._generation = 0
 
     def read(self, offset: int) -> int:
         return 0 if offset in (0x00, 0x0C) else super().read(offset)
@@ -914,17 +910,10 @@ class Watchdog(Peripheral):
             super().write(offset, value)
 
     def _feed(self) -> None:
-        self._generation += 1
-        generation = self._generation
         if self._running:
             divider = 4 << min(self.values.get(0x04, 0), 6)
             ticks = self.values[0x08] + 1
-            self.machine.clock.after(ticks * divider * 1e9 / self._LSI_HZ, lambda: self._expired(generation))
-
-    def _expired(self, generation: int) -> None:
-        if self._running and generation == self._generation:
-            self.machine.note("the watchdog was not fed in time: it resets the chip")
-            self.machine.interrupts.request_reset()
+            self.alarm.start(ticks * divider * 1e9 / self._LSI_HZ, self.watchdog_expired)
 
 
 @dataclass(frozen=True)
@@ -957,18 +946,20 @@ class Layout:
     identity: int
 
 
-class _Dbgmcu(Peripheral):
+class Dbgmcu(Peripheral):
+    """The debugger's block, which identifies the chip: "MCU device ID code"."""
+
     NAMES = {0x00: "IDCODE", 0x04: "CR"}
 
-    def __init__(self, machine: Host, identity: int) -> None:
+    def __init__(self, machine: Host, base: int, identity: int) -> None:
         self._identity = identity
-        super().__init__(machine, "DBGMCU", 0xE0042000)
+        super().__init__(machine, "DBGMCU", base)
 
     def read(self, offset: int) -> int:
         return self._identity if offset == 0 else super().read(offset)
 
 
-class Stm32:
+class Stm32(Chip):
     """The common part of the chips: flash with its alias at 0, clocks, pins, USART1 and watchdog, and how they start.
 
     A subclass adds its RAM and whatever else it has.
@@ -980,22 +971,19 @@ class Stm32:
 
     #: MSI at 4 MHz: RCC, "Clocks".
     RESET_CLOCK_HZ = 4_000_000
-    #: A system reset: RCC, "Reset".
-    SYSRESETREQ_IS_CORE_ONLY = False
-    #: VTOR after a reset; flash appears at 0 ("Boot configuration").
-    VECTOR_TABLE = 0
     #: At most 112 interrupts and 16 exceptions, rounded up to a power of two words (DDI 0403E B3.2.5).
     VECTOR_TABLE_ALIGNMENT = 512
+    #: "Boot configuration": the boot loader in system memory is not modelled.
+    EMPTY = "flash is empty at {address:#010x}: the chip starts its boot loader instead of an application"
     #: Each chip's.
     LAYOUT: Layout
 
     def __init__(self, machine: Host, options: dict[str, str]) -> None:
-        self._machine = machine
+        super().__init__(machine, options)
         layout = self.LAYOUT
         family = layout.family
-        # Both chips have 1 MB.
-        self.flash_memory = machine.add_memory("flash", 0x08000000, 0x100000, aliases=(0,), writable=False)
-        self.flash_memory.data[:] = b"\xff" * self.flash_memory.size
+        # Both chips have 1 MB, which appear at 0, too ("Boot configuration").
+        self.add_flash(0x08000000, 0x100000, aliases=(0,))
         machine.add_peripheral(Watchdog(machine, "IWDG", 0x40003000))
         self.rcc = Rcc(machine, layout.rcc, family, int(options.get("hse_hz", layout.hse_hz)))
         self.power = Power(machine, layout.power, self.rcc, layout.power_clock)
@@ -1019,7 +1007,7 @@ class Stm32:
         )
         for peripheral in (self.rcc, self.power, self.flash, *self.ports.values(), usart1):
             machine.add_peripheral(peripheral)
-        machine.add_peripheral(_Dbgmcu(machine, layout.identity))
+        machine.add_peripheral(Dbgmcu(machine, 0xE0042000, layout.identity))
 
     def flash_written(self, memory: Memory, offset: int, size: int, value: int) -> None:
         """Handles a store to flash or to system memory."""
@@ -1029,17 +1017,3 @@ class Stm32:
     def power_lost(self) -> None:
         """Handles the loss of power."""
         self.flash.reset()
-
-    def coprocessor(self, first: int, second: int) -> bool:
-        """Executes nothing: the chip has no coprocessor but the FPU."""
-        return False
-
-    def boot(self) -> tuple[int, int] | None:
-        """Returns the initial stack pointer and the entry, the first two words of flash."""
-        start = self.flash_memory.vectors()
-        if start is None:
-            # "Boot configuration": an empty flash starts the boot loader in system memory, which is not modelled.
-            self._machine.note(
-                "flash is empty at 0x08000000: the chip starts its boot loader instead of an application"
-            )
-        return start

@@ -48,7 +48,6 @@ class GeneralTimer(Peripheral):
         self._since = self.machine.clock.nanoseconds
         # PSC counts from the next update on.
         self._prescaler = 0
-        self._generation = 0
 
     def clocked(self) -> bool:
         return self._clocked()
@@ -116,14 +115,12 @@ class GeneralTimer(Peripheral):
         """Updates the interrupt line, and looks again when the next flag with an interrupt is set."""
         enabled = self.values.get(_DIER, 0) & (2 << self._channels) - 1
         self.machine.interrupts.set_line(self._interrupt, bool(self.values.get(_SR, 0) & enabled))
-        self._generation += 1
-        generation = self._generation
+        self.alarm.cancel()
         ahead = [counts for flag, counts in self._matches().items() if flag & enabled]
         if ahead and self.values.get(_CR1, 0) & 1 and self._clocked():
             wait = min(ahead) * self._period() - (self.machine.clock.nanoseconds - self._since)
-            self.machine.clock.after(max(0.0, wait), lambda: self._due(generation))
+            self.alarm.start(max(0.0, wait), self._due)
 
-    def _due(self, generation: int) -> None:
-        if generation == self._generation:
-            self._advance()
-            self._plan()
+    def _due(self) -> None:
+        self._advance()
+        self._plan()

@@ -6,8 +6,8 @@ those of boardsim.stm32.
 from collections.abc import Callable
 
 from boardsim.memory import Memory
-from boardsim.peripheral import Host, Peripheral, torn
-from boardsim.stm32 import ClockControl
+from boardsim.peripheral import FlashOperation, Host, Peripheral
+from boardsim.stm32 import ClockControl, ahb_divider, apb_divider
 from npu.registers import numbered
 
 _HSI_HZ, _CSI_HZ = 64_000_000, 4_000_000
@@ -29,14 +29,6 @@ _WAIT_STATES = {
     2: (55, 110, 165, 225),
     3: (45, 90, 135, 180, 225),
 }
-
-
-def _ahb(code: int) -> int:
-    return {8: 2, 9: 4, 10: 8, 11: 16, 12: 64, 13: 128, 14: 256, 15: 512}.get(code, 1)
-
-
-def _apb(code: int) -> int:
-    return 1 if code < 4 else 1 << code - 3
 
 
 class Rcc(ClockControl):
@@ -75,18 +67,18 @@ class Rcc(ClockControl):
     @property
     def core_hz(self) -> float:
         """Returns the core's clock."""
-        return self._hz(self.system_source()) / _ahb(self.values.get(0x18, 0) >> 8 & 15)
+        return self._hz(self.system_source()) / ahb_divider(self.values.get(0x18, 0) >> 8 & 15)
 
     @property
     def bus_hz(self) -> float:
         """Returns the clock of the AXI and AHB buses, and of flash."""
-        return self.core_hz / _ahb(self.values.get(0x18, 0) & 15)
+        return self.core_hz / ahb_divider(self.values.get(0x18, 0) & 15)
 
     def apb_hz(self) -> dict[str, float]:
         """Returns the clocks of the peripherals' buses."""
         d1, d2, d3 = (self.values.get(offset, 0) for offset in (0x18, 0x1C, 0x20))
         codes = {"APB3": d1 >> 4, "APB1": d2 >> 4, "APB2": d2 >> 8, "APB4": d3 >> 4}
-        return {name: self.bus_hz / _apb(code & 7) for name, code in codes.items()}
+        return {name: self.bus_hz / apb_divider(code & 7) for name, code in codes.items()}
 
     def serial_hz(self, name: str, bus: int) -> float:
         """Returns the kernel clock of USART2 to UART8: D2CCIP2R, USART28SEL."""
@@ -268,25 +260,23 @@ class Flash(Peripheral):
         self._bank_size = memory.size // 2
         self._rcc = rcc
         self._power = power
+        #: Each bank's.
+        self.operations = (FlashOperation(machine), FlashOperation(machine))
         super().__init__(machine, "FLASH", 0x52002000)
         rcc.check = power.check = self.check
 
     def reset(self) -> None:
         super().reset()
         self._keys = [0, 0]
-        # Each bank has the words of a flash word so far, and the piece that is being erased or programmed.
+        # Each bank has the words of a flash word so far.
         self._buffers: list[dict[int, int]] = [{}, {}]
-        self._steps: list[tuple[int, bytes] | None] = [None, None]
+        for operation in self.operations:
+            operation.drop()
 
     def power_lost(self) -> None:
-        """Leaves a piece that is being erased or programmed neither old nor new."""
-        for step in self._steps:
-            if step is not None:
-                offset, data = step
-                self._memory.data[offset : offset + len(data)] = torn(
-                    offset, bytes(self._memory.data[offset : offset + len(data)])
-                )
-        self._steps = [None, None]
+        """Leaves pieces that are being erased or programmed neither old nor new."""
+        for operation in self.operations:
+            operation.power_lost()
 
     def check(self) -> None:
         """Checks that wait states and voltage stand the clocks as they are."""
@@ -314,7 +304,7 @@ class Flash(Peripheral):
 
     def read(self, offset: int) -> int:
         if offset in (0x10, 0x110):
-            busy = self._steps[offset >> 8] is not None
+            busy = self.operations[offset >> 8].busy
             if busy:
                 # A core that feeds the watchdog while it waits does not count as polling; time passes all the same.
                 self.machine.clock.skip_to_next_event()
@@ -352,24 +342,11 @@ class Flash(Peripheral):
         self.values[register] = value & ~_START
         if not value & _START:
             return
-        base = bank * self._bank_size
+        base, begin = bank * self._bank_size, self.operations[bank].begin
         if value & _BER:
-            self._begin(bank, base, b"\xff" * self._bank_size, _ERASE_BANK)
+            begin(self._memory, base, b"\xff" * self._bank_size, _ERASE_BANK)
         elif value & _SER:
-            self._begin(bank, base + (value >> 8 & 7) * self._SECTOR, b"\xff" * self._SECTOR, _ERASE_SECTOR)
-
-    def _begin(self, bank: int, offset: int, data: bytes, time: float) -> None:
-        self._finish(bank)
-        step = self._steps[bank] = (offset, data)
-        self.machine.clock.after(time, lambda: self._finish(bank) if self._steps[bank] is step else None)
-
-    def _finish(self, bank: int) -> None:
-        step = self._steps[bank]
-        if step is not None:
-            offset, data = step
-            self._memory.data[offset : offset + len(data)] = data
-            self._steps[bank] = None
-            self.machine.code_changed()
+            begin(self._memory, base + (value >> 8 & 7) * self._SECTOR, b"\xff" * self._SECTOR, _ERASE_SECTOR)
 
     def written(self, offset: int, size: int, value: int) -> None:
         """Handles a store to flash."""
@@ -393,17 +370,4 @@ class Flash(Peripheral):
                 # Its error correction would not fit: "Single write sequence".
                 self.machine.note(f"flash at offset {start:#x} was programmed without being erased")
             merged = bytes(old & new for old, new in zip(before, data, strict=True))
-            self._begin(bank, start, merged, _PROGRAM)
-
-
-class Dbgmcu(Peripheral):
-    """The debugger's block, which identifies the chip."""
-
-    NAMES = {0x00: "IDCODE", 0x04: "CR"}
-
-    def __init__(self, machine: Host) -> None:
-        super().__init__(machine, "DBGMCU", 0x5C001000)
-
-    def read(self, offset: int) -> int:
-        # "MCU device ID code": revision V.
-        return 0x20030450 if offset == 0 else super().read(offset)
+            self.operations[bank].begin(self._memory, start, merged, _PROGRAM)

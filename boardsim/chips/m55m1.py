@@ -5,13 +5,13 @@ Cortex-M33: start-up, clocks, console and the NPU are those of the chip, instruc
 """
 
 from boardsim.address_map import NUMICRO_M55M1
+from boardsim.chip import Chip
 from boardsim.m55m1_peripherals import Clocks, Flash, Gpio, Lock, Power, Uart
-from boardsim.memory import Memory
 from boardsim.npu import EthosU
 from boardsim.peripheral import Host
 
 
-class M55M1:
+class M55M1(Chip):
     """The chip.
 
     Args:
@@ -22,16 +22,14 @@ class M55M1:
     #: "Clock Controller": HIRC.
     ADDRESS_MAP = NUMICRO_M55M1
     RESET_CLOCK_HZ = 12_000_000
-    SYSRESETREQ_IS_CORE_ONLY = False
     #: The application's flash, where the user configuration says so.
     VECTOR_TABLE = 0x00100000
     #: 162 interrupts and 16 exceptions, rounded up to a power of two words (DDI 0403E B3.2.5).
     VECTOR_TABLE_ALIGNMENT = 1024
 
     def __init__(self, machine: Host, options: dict[str, str]) -> None:
-        self._machine = machine
-        self._flash_memory = machine.add_memory("flash", 0x00100000, 0x200000, writable=False)
-        self._flash_memory.data[:] = b"\xff" * self._flash_memory.size
+        super().__init__(machine, options)
+        self.add_flash(0x00100000, 0x200000)
         machine.add_memory("ITCM", 0x00000000, 0x10000)
         machine.add_memory("DTCM", 0x20000000, 0x20000)
         sram = machine.add_memory("SRAM0 and SRAM1", 0x20100000, 0x100000)
@@ -45,30 +43,12 @@ class M55M1:
             0x40003000,
             accelerator="ethos-u55-256",
             interrupt=13,
-            memories=(self._flash_memory, sram),
+            memories=(self.flash_memory, sram),
             enabled=lambda: self.clocks.enabled(0x28C, 0),
         )
         uart = Uart(machine, self.clocks, self.lock)
         for peripheral in (self.lock, power, flash, self.clocks, self.ports, uart, self.npu):
             machine.add_peripheral(peripheral)
-
-    def flash_written(self, memory: Memory, offset: int, size: int, value: int) -> None:
-        """Ignores a store to flash: the controller programs it."""
-        self._machine.note(f"flash was written at offset {offset:#x} as if it were RAM: nothing happened")
-
-    def power_lost(self) -> None:
-        """Handles the loss of power."""
-
-    def coprocessor(self, first: int, second: int) -> bool:
-        """Executes nothing: the chip has no coprocessor but the FPU."""
-        return False
-
-    def boot(self) -> tuple[int, int] | None:
-        """Returns the initial stack pointer and the entry, the first two words of the application's flash."""
-        start = self._flash_memory.vectors()
-        if start is None:
-            self._machine.note("flash is empty at 0x00100000: there is nothing to start")
-        return start
 
 
 CHIP = M55M1

@@ -1,12 +1,13 @@
 """Models the nRF52840 by its Product Specification: its addresses ("Memory map"), and how it starts."""
 
 from boardsim.address_map import NRF52840
+from boardsim.chip import Chip
 from boardsim.memory import Memory
 from boardsim.nrf52840_peripherals import Clock, Gpio, Nvmc, Uart, Watchdog
 from boardsim.peripheral import Host, Peripheral
 
 
-class Nrf52840:
+class Nrf52840(Chip):
     """The chip.
 
     Args:
@@ -17,19 +18,18 @@ class Nrf52840:
     #: "HFCLK": the internal oscillator, at once.
     ADDRESS_MAP = NRF52840
     RESET_CLOCK_HZ = 64_000_000
-    SYSRESETREQ_IS_CORE_ONLY = False
-    VECTOR_TABLE = 0
     #: 48 interrupts and 16 exceptions, rounded up to a power of two words (DDI 0403E B3.2.5).
     VECTOR_TABLE_ALIGNMENT = 256
 
     def __init__(self, machine: Host, options: dict[str, str]) -> None:
-        self._machine = machine
-        self._image = int(options.get("image", "0"), 0)
-        self.flash_memory = machine.add_memory("flash", 0, 0x100000, writable=False)
+        super().__init__(machine, options)
+        # A boot loader reads the vector table as the core does.
+        self.image = int(options.get("image", "0"), 0)
+        self.add_flash(0, 0x100000)
         ficr = machine.add_memory("FICR", 0x10000000, 0x1000, writable=False)
         uicr = machine.add_memory("UICR", 0x10001000, 0x1000, writable=False)
         machine.add_memory("RAM", 0x20000000, 0x40000)
-        for memory in (self.flash_memory, ficr, uicr):
+        for memory in (ficr, uicr):
             memory.data[:] = b"\xff" * memory.size
         # "FICR": INFO.PART, VARIANT ("AAD0"), PACKAGE.
         ficr.data[0x100:0x10C] = b"".join(word.to_bytes(4, "little") for word in (0x52840, 0x41414430, 0x2004))
@@ -46,20 +46,7 @@ class Nrf52840:
 
     def power_lost(self) -> None:
         """Handles the loss of power."""
-        self.nvmc.power_lost()
-
-    def coprocessor(self, first: int, second: int) -> bool:
-        """Executes nothing: the chip has no coprocessor but the FPU."""
-        return False
-
-    def boot(self) -> tuple[int, int] | None:
-        """Returns the initial stack pointer and the entry of the vector table; a boot loader reads them as the core
-        does.
-        """
-        start = self.flash_memory.vectors(self._image)
-        if start is None:
-            self._machine.note(f"flash is empty at {self._image:#010x}: there is nothing to start")
-        return start
+        self.nvmc.operation.power_lost()
 
 
 class Ports(Peripheral):

@@ -5,7 +5,7 @@ Controlled Boot Sequence"). One Cortex-M0+ runs; the other waits in the boot ROM
 import unicorn
 
 from boardsim.address_map import RP2040
-from boardsim.memory import Memory
+from boardsim.chip import Chip
 from boardsim.peripheral import Host, Peripheral
 from boardsim.rp2040_peripherals import (
     ROSC_HZ,
@@ -39,7 +39,7 @@ def _checksum(data: bytes) -> int:
     return remainder
 
 
-class Rp2040:
+class Rp2040(Chip):
     """The chip with its flash.
 
     Args:
@@ -54,23 +54,15 @@ class Rp2040:
     VECTOR_TABLE_ALIGNMENT = 256
     #: "Reset" of the processors: SYSRESETREQ is a reset of the core alone.
     SYSRESETREQ_IS_CORE_ONLY = True
-    #: The boot ROM's.
-    VECTOR_TABLE = 0
 
     def __init__(self, machine: Host, options: dict[str, str]) -> None:
-        self._machine = machine
+        super().__init__(machine, options)
         self._guard: int | None = None
         rom = machine.add_memory("boot ROM", 0, 0x4000, writable=False)
         # "XIP": the same without the cache, or without filling it.
-        self.flash_memory = machine.add_memory(
-            "flash",
-            _FLASH,
-            int(options.get("flash_size", str(2 << 20))),
-            aliases=(0x11000000, 0x12000000, 0x13000000),
-            writable=False,
-        )
+        size = int(options.get("flash_size", str(2 << 20)))
+        self.add_flash(_FLASH, size, aliases=(0x11000000, 0x12000000, 0x13000000))
         self.sram = machine.add_memory("SRAM", 0x20000000, 264 * 1024)
-        self.flash_memory.data[:] = b"\xff" * self.flash_memory.size
         self.flash = NorFlash(machine, self.flash_memory)
         self.boot_rom = Rp2040BootRom(machine, rom, self.flash, self.flash_memory.size)
         self.ssi = Ssi(machine, self.flash, quad_enabled=options.get("flash_quad", "1") != "0")
@@ -106,17 +98,9 @@ class Rp2040:
         for peripheral in [*blocks, self.usb, self.sio, clocks]:
             machine.add_peripheral(peripheral)
 
-    def flash_written(self, memory: Memory, offset: int, size: int, value: int) -> None:
-        """Ignores a store to flash or ROM: the boot ROM's functions program flash."""
-        self._machine.note(f"{memory.name} was written at offset {offset:#x}: nothing happened")
-
     def power_lost(self) -> None:
         """Handles the loss of power."""
         self.flash.power_lost()
-
-    def coprocessor(self, first: int, second: int) -> bool:
-        """Executes nothing: the chip has no coprocessor."""
-        return False
 
     def boot(self) -> tuple[int, int] | None:
         """Does what the boot ROM does: copies the second stage to SRAM, checks and enters it."""

@@ -5,7 +5,7 @@ One Cortex-M33 runs, in secure state; the other waits in the boot ROM.
 from functools import partial
 
 from boardsim.address_map import RP2350
-from boardsim.memory import Memory
+from boardsim.chip import Chip
 from boardsim.peripheral import Host, Peripheral
 from boardsim.rp2350_bootrom import BootRom, NorFlash, Qmi
 from boardsim.rp2350_peripherals import ROSC_HZ, Clocks, IoBank, Pads, Pll, Resets, Uart, Xosc
@@ -56,7 +56,7 @@ class _BootRam(Peripheral):
             super().write(offset, value & 0xFF if offset == self._STATUS else value)
 
 
-class Rp2350:
+class Rp2350(Chip):
     """The chip with its flash.
 
     Args:
@@ -74,14 +74,11 @@ class Rp2350:
     VECTOR_TABLE = 0x10000000
 
     def __init__(self, machine: Host, options: dict[str, str]) -> None:
-        self._machine = machine
+        super().__init__(machine, options)
         # "Address Map".
         rom = machine.add_memory("boot ROM", 0, 0x8000, writable=False)
-        self.flash_memory = machine.add_memory(
-            "flash", 0x10000000, int(options.get("flash_size", str(4 << 20))), writable=False
-        )
+        self.add_flash(0x10000000, int(options.get("flash_size", str(4 << 20))))
         machine.add_memory("SRAM", 0x20000000, 520 * 1024)
-        self.flash_memory.data[:] = b"\xff" * self.flash_memory.size
         self.flash = NorFlash(machine, self.flash_memory)
         self.boot_rom = BootRom(machine, rom, self.flash, self.flash_memory.size)
         machine.add_peripheral(Qmi(machine, self.flash))
@@ -121,10 +118,6 @@ class Rp2350:
             )
             machine.add_peripheral(timer)
         machine.add_peripheral(_Sio(machine, "SIO", 0xD0000000, 0x1000))
-
-    def flash_written(self, memory: Memory, offset: int, size: int, value: int) -> None:
-        """Ignores a store to flash or ROM: the boot ROM's functions program flash."""
-        self._machine.note(f"{memory.name} was written at offset {offset:#x}: nothing happened")
 
     def power_lost(self) -> None:
         """Handles the loss of power."""

@@ -3,13 +3,14 @@ modelled.
 """
 
 from boardsim.address_map import STM32H743
+from boardsim.chip import Chip
 from boardsim.memory import Memory
 from boardsim.peripheral import Host, Peripheral
-from boardsim.stm32 import Gpio, Pin, Usart, Watchdog
-from boardsim.stm32h7 import Dbgmcu, Flash, Power, Rcc, Syscfg
+from boardsim.stm32 import Dbgmcu, Gpio, Pin, Usart, Watchdog
+from boardsim.stm32h7 import Flash, Power, Rcc, Syscfg
 
 
-class Stm32h743:
+class Stm32h743(Chip):
     """The chip.
 
     Args:
@@ -20,17 +21,15 @@ class Stm32h743:
     #: HSI: RCC, "Clocks".
     ADDRESS_MAP = STM32H743
     RESET_CLOCK_HZ = 64_000_000
-    SYSRESETREQ_IS_CORE_ONLY = False
     #: The option bytes' boot address: flash.
     VECTOR_TABLE = 0x08000000
     #: 150 interrupts and 16 exceptions, rounded up to a power of two words (DDI 0403E B3.2.5).
     VECTOR_TABLE_ALIGNMENT = 1024
 
     def __init__(self, machine: Host, options: dict[str, str]) -> None:
-        self._machine = machine
+        super().__init__(machine, options)
         # "Memory organization".
-        self.flash_memory = machine.add_memory("flash", 0x08000000, 0x200000, writable=False)
-        self.flash_memory.data[:] = b"\xff" * self.flash_memory.size
+        self.add_flash(0x08000000, 0x200000)
         for name, base, size in (
             ("ITCM", 0x00000000, 0x10000),
             ("DTCM", 0x20000000, 0x20000),
@@ -68,7 +67,9 @@ class Stm32h743:
         blocks: list[Peripheral] = [self.rcc, power, Syscfg(machine, self.rcc, power), self.flash, usart3]
         # Only chips with two cores have these; pyOCD's flash algorithm feeds them here, too, without harm.
         blocks += [Peripheral(machine, "IWDG2", 0x58004C00), Peripheral(machine, "WWDG2", 0x40002C00)]
-        for peripheral in [*blocks, *self.ports.values(), Watchdog(machine, "IWDG1", 0x58004800), Dbgmcu(machine)]:
+        # Revision V.
+        blocks += [Watchdog(machine, "IWDG1", 0x58004800), Dbgmcu(machine, 0x5C001000, 0x20030450)]
+        for peripheral in [*blocks, *self.ports.values()]:
             machine.add_peripheral(peripheral)
 
     def flash_written(self, memory: Memory, offset: int, size: int, value: int) -> None:
@@ -78,17 +79,6 @@ class Stm32h743:
     def power_lost(self) -> None:
         """Handles the loss of power."""
         self.flash.power_lost()
-
-    def coprocessor(self, first: int, second: int) -> bool:
-        """Executes nothing: the chip has no coprocessor but the FPU."""
-        return False
-
-    def boot(self) -> tuple[int, int] | None:
-        """Returns the initial stack pointer and the entry, the first two words of flash."""
-        start = self.flash_memory.vectors()
-        if start is None:
-            self._machine.note("flash is empty at 0x08000000: there is nothing to start")
-        return start
 
 
 CHIP = Stm32h743
