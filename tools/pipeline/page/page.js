@@ -525,12 +525,13 @@ function drawImages() {
 // Okabe and Ito's colours.
 const COLORS = ["#0072b2", "#e69f00", "#009e73", "#d55e00", "#cc79a7", "#56b4e9", "#8a939e", "#b8a900"];
 
-/** Every image as a dot, a colour per board and a shape per model; a ring marks those that no other one beats in both. */
+/** Every image as a dot, a colour per board or core and a shape per model; a ring marks those that no other one beats in both. */
 function drawChoices() {
   const dots = data.images.map((image, index) => ({
     index,
     model: data.programs[image.program].name,
     board: image.board,
+    core: image.core,
     flash: image.memories.flash.used,
     RAM: image.memories.RAM.used,
     ms: timeOf(image),
@@ -543,6 +544,9 @@ function drawChoices() {
   const drawn = pairs.filter((pair) => knownOf(pair).length > 2);
   const wide = byId("overview").clientWidth - 32;
   const width = Math.min(640, wide / Math.max(1, Math.min(drawn.length, Math.floor(wide / 336))) - 16);
+  // More boards than colours are told apart by their core, and by what a dot says of itself.
+  const hue = new Set(dots.map((dot) => dot.board)).size > COLORS.length ? "core" : "board";
+  const isWide = (known, key) => key === "ms" && d3.max(known, (dot) => dot.ms) > 20 * d3.min(known, (dot) => dot.ms);
   const plots = drawn.map(([x, y]) => {
     const known = knownOf([x, y]);
     const beats = (a, b) => [x, y].every((key) => sign(key) * a[key] <= sign(key) * b[key]) && [x, y].some((key) => a[key] !== b[key]);
@@ -554,14 +558,14 @@ function drawChoices() {
       marginRight: 30,
       marginTop: 28,
       style: { background: "transparent", fontFamily: "inherit", fontSize: "11px" },
-      x: { label: labels[x], grid: true, tickFormat: "~s", zero: true },
+      x: { label: labels[x], grid: true, tickFormat: "~s", ticks: 5, ...(isWide(known, x) ? { type: "log" } : { zero: true }) },
       y: { label: labels[y], grid: true, tickFormat: y === "accuracy" ? "~%" : "~s", zero: y !== "accuracy" },
-      color: { domain: [...new Set(dots.map((dot) => dot.board))], range: COLORS, legend: true },
+      color: { domain: [...new Set(dots.map((dot) => dot[hue]))], range: COLORS, legend: true },
       symbol: { domain: [...new Set(dots.map((dot) => dot.model))], legend: true },
       marks: [
         Plot.dot(front, { x, y, r: 10, stroke: "var(--mark)" }),
         Plot.dot(known, {
-          x, y, r: 5, fill: "board", symbol: "model", title: (dot) => `${dot.model} on ${dot.board}: ${dot[x]} ${labels[x]}, ${dot[y]} ${labels[y]}`,
+          x, y, r: 5, fill: hue, symbol: "model", title: (dot) => `${dot.model} on ${dot.board}: ${dot[x]} ${labels[x]}, ${dot[y]} ${labels[y]}`,
           render(index, scales, values, dimensions, context, next) {
             const group = next(index, scales, values, dimensions, context);
             [...group.children].forEach((shape, place) => (shape.dataset.image = known[index[place]].index));
