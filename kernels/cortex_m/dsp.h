@@ -92,14 +92,14 @@ OPERATION_ON_THREE(multiply_high, smlatt)
 #undef OPERATION_ON_TWO
 #undef OPERATION_ON_THREE
 
-/// Bytes 0 and 2, as signed numbers.
+/// Returns bytes 0 and 2 as signed numbers.
 inline int16x2_t even_bytes(uint32_t word) {
   int16x2_t result;
   __asm__("sxtb16 %0, %1" : "=r"(result) : "r"(word));
   return result;
 }
 
-/// Bytes 1 and 3, as signed numbers.
+/// Returns bytes 1 and 3 as signed numbers.
 inline int16x2_t odd_bytes(uint32_t word) {
   int16x2_t result;
   __asm__("sxtb16 %0, %1, ror #8" : "=r"(result) : "r"(word));

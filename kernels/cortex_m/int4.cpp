@@ -124,7 +124,7 @@ ET_INLINE int32_t add_block(int32_t total, int32_t sum, uint32_t factors, int32_
   return wrapping_add(total, wrapping_mul(sum >> kSumShift, factor_of(factors, channel)));
 }
 
-/// All outputs of one vector.
+/// Computes all outputs of one vector.
 void vector_to_outputs(const PackedParts& parts, const int8_t* in, int8_t* out) {
   const PackedLayer& layer = *parts.layer;
   const int32_t channels = layer.channels;
@@ -239,7 +239,7 @@ ET_INLINE int32x4_t add_block(int32x4_t totals, int32x4_t sums, const int8_t* fa
   return vaddq_s32(totals, sums);
 }
 
-/// All outputs of one vector.
+/// Computes all outputs of one vector.
 template <bool kFactors>
 void rows_to_outputs(const PackedParts& parts, const int8_t* in, int8_t* out) {
   const int32_t channels = parts.layer->channels;

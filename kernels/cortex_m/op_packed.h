@@ -51,7 +51,7 @@ bool check_rows_scratch(KernelRuntimeContext& ctx, const PackedParts& parts, con
 // The geometry that the schemas have is for the export's shape inference; the packed constant says
 // it all.
 
-/// A packed layer on images, channels last.
+/// Computes a packed layer on images, channels last.
 template <class S>
 void packed_images_out(
     KernelRuntimeContext& ctx,

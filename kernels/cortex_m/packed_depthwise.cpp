@@ -27,8 +27,8 @@ constexpr int32_t kMaxColumnStride = 7;
 /// another than three by three.
 [[maybe_unused]] constexpr int32_t kPairOutputs = 32;
 
-/// Whether a depthwise layer, one for DSP, has windows of three by three that three_by_three()
-/// takes.
+/// Returns whether a depthwise layer, one for DSP, has windows of three by three that
+/// three_by_three() takes.
 [[maybe_unused]] inline bool is_three_by_three(const PackedLayer& layer) {
   return layer.kernel[0] == 3 && layer.kernel[1] == 3 && layer.is_wide == 0 &&
       layer.dilation[0] == 1 && layer.dilation[1] == 1 && layer.stride[1] <= kMaxColumnStride &&
@@ -151,8 +151,8 @@ ET_INLINE void expand_columns(
   ", ror #16\n"                     \
   "ssat " sum ", #8, " sum ", asr #1\n"
 
-/// A row of outputs of a group's channels, from one on, of a depthwise convolution of three by
-/// three.
+/// Computes a row of outputs of a group's channels, from `first` on, of a depthwise convolution of
+/// three by three.
 ///
 /// @param[in] output What Scale::addend is, above the number of all channels.
 __attribute__((noinline)) void row_to_outputs(
@@ -241,8 +241,8 @@ __attribute__((noinline)) void row_to_outputs(
 #undef OUTPUT
 }
 
-/// As row_to_outputs(), with two rows of outputs, `row_step` bytes apart, whose windows are
-/// neighbours in both directions.
+/// Does the same as row_to_outputs() for two rows of outputs, `row_step` bytes apart, whose windows
+/// are neighbours in both directions.
 __attribute__((noinline)) void rows_to_outputs(
     const ColumnChannels& group,
     int32_t first,
@@ -390,7 +390,7 @@ __attribute__((noinline)) void rows_to_outputs(
 
 #else
 
-/// Like multiply_row(), with three elements whose inputs are `step` apart.
+/// Does the same as multiply_row() for three elements whose inputs are `step` apart.
 ET_INLINE void multiply_three(
     const int8_t* x,
     int32_t step,
@@ -438,7 +438,7 @@ void depthwise_pixel_3x3(
   } while (out != end);
 }
 
-/// What depthwise_pixel() of packed_mve.h does, without its instructions.
+/// Does the same as depthwise_pixel() of packed_mve.h without its instructions.
 void depthwise_pixel_of_sixteens(
     const PackedParts& parts,
     const int8_t* const* rows,
@@ -464,7 +464,7 @@ void depthwise_pixel_of_sixteens(
 
 #ifndef __thumb__
 
-// The equivalent of these instructions for tests on the host, which run programs for DSP.
+// Tests on the host, which run programs for DSP, have this instead of these instructions.
 
 struct ColumnChannels {
   const PackedParts& parts;
@@ -489,7 +489,7 @@ void expand_columns(
   }
 }
 
-/// A row of outputs of which the windows begin in the row of columns with the number `top`.
+/// Computes a row of outputs whose windows begin in row `top` of the columns.
 void row_to_outputs(
     const ColumnChannels& group,
     int32_t first,
@@ -552,19 +552,19 @@ struct WordRows {
   }
 };
 
-/// Columns of an image, with the padding beside it, that windows of three by three use.
+/// Returns the columns of an image and its padding that windows of three by three use.
 ET_INLINE int32_t columns_of_three(const PackedLayer& layer, const Window& width) {
   return (width.out - 1) * layer.stride[1] + 3;
 }
 
-/// Words of scratch memory of three_by_three(): its columns, and a margin in which next_columns()
-/// moves them by a word each time before it copies them back.
+/// Returns the words of scratch memory of three_by_three(): its columns, and a margin in which
+/// next_columns() moves them by a word each time before it copies them back.
 ET_INLINE int64_t three_by_three_words(const PackedLayer& layer, const Window& width) {
   return kColumnWords * int64_t{columns_of_three(layer, width)} +
       3 * (int64_t{width.in} + 2 * layer.padding[1]);
 }
 
-/// Columns of three_by_three() with padding on the left, those of an image, and all.
+/// Counts the columns of three_by_three(): those of padding on the left, of an image, and all.
 struct ThreeByThree {
   int32_t left;
   int32_t inside;
@@ -696,7 +696,7 @@ ET_INLINE void dot_pairs(
 #endif
 }
 
-/// How depthwise_columns() computes windows: two products at a time, of elements above each other
+/// Computes windows for depthwise_columns(): two products at a time, of elements above each other
 /// and, in the last one of an odd number of rows, of elements side by side.
 class Pairs final {
  public:
@@ -743,7 +743,7 @@ class Pairs final {
     }
   }
 
-  /// A row of outputs, of a group's channels from `first` on.
+  /// Computes a row of outputs, of a group's channels from `first` on.
   ET_INLINE void compute(
       const PackedParts& parts,
       int32_t channel,
@@ -781,7 +781,7 @@ class Pairs final {
   /// The order of expanded columns: first every `period`th one, then those that come after these.
   struct Order {
     int32_t period;
-    /// Columns of each of them, as many as the first one has.
+    /// Counts the columns of each of them, as many as the first one has.
     int32_t each;
 
     ET_INLINE int32_t columns() const {
@@ -793,7 +793,7 @@ class Pairs final {
     }
   };
 
-  /// Where to_outputs() reads.
+  /// Holds what to_outputs() reads.
   struct Places {
     const uint32_t* weights;
     const uint32_t* expanded;
@@ -802,7 +802,7 @@ class Pairs final {
     Order others;
   };
 
-  /// Columns under the windows of outputs.
+  /// Returns the columns under the windows of outputs.
   ET_INLINE int32_t used(int32_t outputs) const {
     return (outputs - 1) * stride_ + (width_ - 1) * beside_ + 1;
   }
@@ -899,8 +899,8 @@ class Pairs final {
   int32_t side_by_side_;
 };
 
-/// The columns of three_by_three() for the next rows of an image, where the lower pairs of
-/// `columns` are the upper ones: one word further. Without `columns`, the first ones of an image.
+/// Returns the columns of three_by_three() for the next rows of an image, where the lower pairs of
+/// `columns` are the upper ones: one word further. Without `columns`, returns the first ones.
 ET_NOINLINE uint32_t*
 next_columns(const PackedLayer& layer, const Window& width, uint32_t* begin, uint32_t* columns) {
   const ThreeByThree counts(layer, width);
@@ -925,9 +925,9 @@ next_columns(const PackedLayer& layer, const Window& width, uint32_t* begin, uin
   return columns;
 }
 
-/// A depthwise convolution for DSP of three by three, four channels after four. Each element is
-/// expanded once if the stride is one or two, and two rows of outputs are computed at once if it is
-/// one in both directions.
+/// Computes a depthwise convolution for DSP of three by three, four channels at a time. Each
+/// element is expanded once if the stride is one or two, and two rows of outputs are computed at
+/// once if it is one in both directions.
 ET_NOINLINE void three_by_three(
     const PackedParts& parts,
     const PackedImages& images,
@@ -976,7 +976,7 @@ ET_NOINLINE void three_by_three(
   }
 }
 
-/// A depthwise convolution for DSP with any windows, four channels after four.
+/// Computes a depthwise convolution for DSP with any windows, four channels at a time.
 ET_NOINLINE void depthwise_columns(
     const PackedParts& parts,
     const PackedImages& images,
@@ -1044,7 +1044,7 @@ ET_NOINLINE void depthwise_columns(
 
 #ifndef __ARM_FEATURE_DSP
 
-/// Four channels from `channel` on of a depthwise convolution at one position.
+/// Computes four channels from `channel` on of a depthwise convolution at one position.
 ET_INLINE void depthwise_group(
     const PackedParts& parts,
     const int8_t* const* rows,
@@ -1113,7 +1113,7 @@ __attribute__((noinline)) void depthwise_last_group(
 
 #if !defined(__ARM_FEATURE_DSP) || defined(__ARM_FEATURE_MVE)
 
-/// A depthwise convolution that is not for DSP, pixel by pixel.
+/// Computes a depthwise convolution that is not for DSP, pixel by pixel.
 void depthwise_rows(
     const PackedParts& parts,
     const PackedImages& images,

@@ -4,7 +4,7 @@
 
 namespace torch::executor::native::cortex_m {
 
-/// Whether packed_depthwise() computes a layer of its kind.
+/// Returns whether packed_depthwise() computes a layer of its kind.
 inline bool takes_depthwise(const PackedLayer& layer) {
   if (layer.kernel[0] > kMaxDepthwiseKernel || layer.channels % layer.in_channels != 0) {
     return false;
@@ -16,11 +16,11 @@ inline bool takes_depthwise(const PackedLayer& layer) {
       (layer.arrangement == Arrangement::Mve ? layer.channels % 4 == 0 : layer.channels >= 4);
 }
 
-/// Bytes of scratch memory that a packed depthwise convolution on images needs.
+/// Returns the bytes of scratch memory that a packed depthwise convolution on images needs.
 int64_t depthwise_scratch(const PackedParts& parts, const Window& width);
 
-/// As many output channels per input channel as a layer for DSP has; otherwise one. `needs` are
-/// PackedNeeds.
+/// Computes as many output channels per input channel as a layer for DSP has; otherwise one.
+/// `needs` are PackedNeeds.
 void packed_depthwise(
     const PackedParts& parts,
     const PackedImages& images,
@@ -29,7 +29,7 @@ void packed_depthwise(
     int8_t* out,
     uint32_t needs);
 
-/// As above, of a packed constant that the build has checked.
+/// Does the same for a packed constant that the build has checked.
 void packed_depthwise(
     const int8_t* packed,
     const PackedImages& images,

@@ -76,7 +76,7 @@ __attribute__((noinline)) uint32_t* expand_rows(
  * channel's sum has 24 bits.
  */
 
-/// What the second channel adds up, of a sum of both and the first channel's.
+/// Returns the second channel's sum, from a sum of both and the first channel's.
 ET_INLINE int32_t second_of(int32_t both, int32_t first) {
   return wrapping_add(both, static_cast<int32_t>(0u - static_cast<uint32_t>(first))) >> 8;
 }
@@ -276,8 +276,8 @@ store_lanes(int32_t s0, int32_t s1, int32_t s2, int32_t s3, Scale scale, int8_t*
       : "memory", "cc")
 
 /**
- * The outputs of a layer that is not wide and has_short_sums(), at four pixels, of pairs of
- * channels. Returns where their weights end.
+ * Computes the outputs of a layer that is not wide and has_short_sums(), at four pixels, of pairs
+ * of channels. Returns where their weights end.
  *
  * @tparam kFactorStep That of the layer.
  * @param[in] pairs At least one.
@@ -350,7 +350,7 @@ ET_INLINE void dot_pair(
   s1 = dot2(odd, static_cast<int16x2_t>(second), s1);
 }
 
-/// Where dot_pair() begins to add for the second channel of a pair, by the first one's sum.
+/// Returns what dot_pair() begins to add to for a pair's second channel, by the first one's sum.
 ET_INLINE int32_t begin_second([[maybe_unused]] int32_t first) {
   return first;
 }
@@ -360,8 +360,8 @@ ET_INLINE int32_t second_sum(int32_t sum, int32_t both, [[maybe_unused]] int32_t
   return wrapping_add(sum, second_of(both, first));
 }
 
-/// As dot_pair(), with two pairs of channels and `count` inputs, a multiple of eight; the weights
-/// move on. With `kIsLong`, for kNeedsMany, sixteen inputs take a turn.
+/// Does the same as dot_pair() for two pairs of channels and `count` inputs, a multiple of eight;
+/// the weights move on. With `kIsLong`, for kNeedsMany, sixteen inputs take a turn.
 template <bool kIsLong>
 ET_INLINE void dot_vector(
     [[maybe_unused]] const PackedLayer& layer,
@@ -433,7 +433,7 @@ ET_INLINE void dot_vector(
 #undef PAIR
 }
 
-/// The next four biases.
+/// Takes the next four biases.
 ET_INLINE void take_four(const int32_t*& bias, int32_t& s0, int32_t& s1, int32_t& s2, int32_t& s3) {
   // Compiled, it loads a pointer that is on the stack four times.
   __asm__ volatile(

@@ -28,7 +28,7 @@ bool is_pointwise(const PackedLayer& layer) {
       layer.stride[1] == 1 && layer.padding[0] == 0 && layer.padding[1] == 0;
 }
 
-/// Whether the elements under a window are copied byte by byte.
+/// Returns whether the elements under a window are copied byte by byte.
 bool is_gathered(const PackedLayer& layer) {
   return !is_pointwise(layer) &&
       (layer.arrangement == Arrangement::Mve || layer.in_channels % 4 != 0);
@@ -378,7 +378,7 @@ class PaddedRows final {
 
 #if !defined(__ARM_FEATURE_MVE)
 
-/// Whether the sums of a layer's second channels have 24 bits without their biases.
+/// Returns whether the sums of a layer's second channels have 24 bits without their biases.
 inline bool has_short_sums(const PackedParts& parts) {
   return parts.layer->group_size != 0 || parts.padded_inner <= kPackedShortSum;
 }
@@ -619,7 +619,7 @@ ET_INLINE const uint32_t* dot_quad(
   }
 }
 
-/// All outputs of a linear layer with one input, which is not wide.
+/// Computes all outputs of a linear layer with one input, which is not wide.
 ET_INLINE void single_to_outputs(const PackedParts& parts, int32_t x, int8_t* out) {
   const Scale scale = {parts.multipliers[0], parts.shifts[0], addend_of(*parts.layer)};
   const int32_t* bias = parts.bias;
@@ -638,7 +638,7 @@ ET_INLINE void single_to_outputs(const PackedParts& parts, int32_t x, int8_t* ou
   }
 }
 
-/// All outputs of one vector; `kFactorStep` is that of the layer, `kIsLong` as of dot_vector().
+/// Computes all outputs of one vector; `kFactorStep` is the layer's, `kIsLong` is dot_vector()'s.
 template <int32_t kFactorStep, bool kIsLong = false>
 void vector_to_outputs(
     const PackedParts& parts,

@@ -28,22 +28,22 @@ struct PackedImages {
   Window width;
 };
 
-/// Whether packed_convolution() computes a layer of its kind: any.
+/// Returns whether packed_convolution() computes a layer of its kind: any.
 inline bool takes_convolution(const PackedLayer& /*layer*/) {
   return true;
 }
 
-/// Rows of an image from the first one under a window to the last one.
+/// Returns the rows of an image from the first one under a window to the last one.
 ET_INLINE int32_t window_rows(const PackedLayer& layer) {
   return (layer.kernel[0] - 1) * layer.dilation[0] + 1;
 }
 
-/// Bytes of the rows that a row of windows needs, with the padding beside them.
+/// Returns the bytes of the rows that a row of windows needs, with the padding beside them.
 inline int64_t rows_scratch(const PackedLayer& layer, const Window& width) {
   return (int64_t{width.in} + 2 * width.padding) * layer.in_channels * window_rows(layer);
 }
 
-/// Bytes of scratch memory that a packed convolution needs;
+/// Returns the bytes of scratch memory that a packed convolution needs;
 /// tools/pipeline/export/backends/cortex_m/pack.py has the same function.
 int64_t convolution_scratch(const PackedParts& parts, const Window& width);
 
@@ -56,7 +56,7 @@ void packed_convolution(
     int8_t* out,
     uint32_t needs);
 
-/// As above, of a packed constant that the build has checked.
+/// Does the same for a packed constant that the build has checked.
 void packed_convolution(
     const int8_t* packed,
     const PackedImages& images,
@@ -65,12 +65,13 @@ void packed_convolution(
     int8_t* out,
     uint32_t needs);
 
-/// Whether packed_grouped_convolution() computes a layer of its kind: not for MVE, and at most 504
-/// products per output, whose sums have no more bits than those of packed_convolution() with any
-/// weights.
+/// Returns whether packed_grouped_convolution() computes a layer of its kind: not for MVE, and at
+/// most 504 products per output, whose sums have no more bits than those of packed_convolution()
+/// with any weights.
 bool takes_grouped(const PackedLayer& layer);
 
-/// Bytes of scratch memory that packed_grouped_convolution() needs; pack.py has the same function.
+/// Returns the bytes of scratch memory that packed_grouped_convolution() needs; pack.py has the
+/// same function.
 int64_t grouped_scratch(const PackedParts& parts, const Window& width);
 
 void packed_grouped_convolution(
@@ -80,7 +81,7 @@ void packed_grouped_convolution(
     int8_t* scratch,
     int8_t* out);
 
-/// As above, of a packed constant that the build has checked.
+/// Does the same for a packed constant that the build has checked.
 void packed_grouped_convolution(
     const int8_t* packed,
     const PackedImages& images,
@@ -88,7 +89,8 @@ void packed_grouped_convolution(
     int8_t* scratch,
     int8_t* out);
 
-/// `rows` vectors of parts.inner elements to as many of layer->channels; `needs` are PackedNeeds.
+/// Maps `rows` vectors of parts.inner elements to as many of layer->channels; `needs` are
+/// PackedNeeds.
 void packed_linear(
     const PackedParts& parts,
     const int8_t* in,
@@ -96,7 +98,7 @@ void packed_linear(
     int8_t* out,
     uint32_t needs);
 
-/// As above, of a packed constant that the build has checked.
+/// Does the same for a packed constant that the build has checked.
 void packed_linear(
     const int8_t* packed,
     const int8_t* in,
@@ -104,7 +106,7 @@ void packed_linear(
     int8_t* out,
     uint32_t needs);
 
-/// The same, dequantized: out = (output - zero_point) * scale. `out` apart from `in`.
+/// Dequantizes the same outputs: out = (output - zero_point) * scale. `out` doesn't overlap `in`.
 void packed_linear_to_float(
     const PackedParts& parts,
     const int8_t* in,
@@ -114,7 +116,7 @@ void packed_linear_to_float(
     float* out,
     uint32_t needs);
 
-/// As above, of a packed constant that the build has checked.
+/// Does the same for a packed constant that the build has checked.
 void packed_linear_to_float(
     const int8_t* packed,
     const int8_t* in,
@@ -124,7 +126,7 @@ void packed_linear_to_float(
     float* out,
     uint32_t needs);
 
-/// packed_linear(), whose outputs a table replaces: out = table[output + 128].
+/// Replaces the outputs of packed_linear() by a table's: out = table[output + 128].
 void packed_linear_table(
     const PackedParts& parts,
     const int8_t* in,
@@ -133,7 +135,7 @@ void packed_linear_table(
     int8_t* out,
     uint32_t needs);
 
-/// As above, of a packed constant that the build has checked.
+/// Does the same for a packed constant that the build has checked.
 void packed_linear_table(
     const int8_t* packed,
     const int8_t* in,
@@ -142,11 +144,12 @@ void packed_linear_table(
     int8_t* out,
     uint32_t needs);
 
-/// Bytes of scratch memory that packed_linear_rows() needs; pack.py has the same function.
+/// Returns the bytes of scratch memory that packed_linear_rows() needs; pack.py has the same
+/// function.
 int64_t linear_rows_scratch(const PackedParts& parts);
 
-/// Like packed_linear() with kNeedsAll, but faster from three rows on if the layer is not arranged
-/// for MVE: weights are read once for four rows, whose inputs are expanded in `scratch`.
+/// Does the same as packed_linear() with kNeedsAll, faster from three rows on if the layer is not
+/// arranged for MVE: weights are read once for four rows, whose inputs are expanded in `scratch`.
 void packed_linear_rows(
     const PackedParts& parts,
     const int8_t* in,
@@ -154,7 +157,7 @@ void packed_linear_rows(
     int8_t* scratch,
     int8_t* out);
 
-/// As above, of a packed constant that the build has checked.
+/// Does the same for a packed constant that the build has checked.
 void packed_linear_rows(
     const int8_t* packed,
     const int8_t* in,

@@ -329,7 +329,7 @@ last_rows(const PackedParts& parts, const int8_t* in, int32_t channel, int8_t* o
   }
 }
 
-/// All outputs of one vector.
+/// Computes all outputs of one vector.
 inline void rows_to_outputs(const PackedParts& parts, const int8_t* in, int8_t* out) {
   const int32_t channels = parts.layer->channels;
   const int32_t inner = parts.inner;
@@ -420,7 +420,7 @@ inline bool are_short_pixels(const PackedParts& parts) {
   return parts.layer->is_wide == 0 && parts.inner <= 32 && parts.layer->channels % 4 == 0;
 }
 
-/// All outputs of a pointwise layer with few inputs, two pixels at a time.
+/// Computes all outputs of a pointwise layer with few inputs, two pixels at a time.
 inline void short_pixels(const PackedParts& parts, const int8_t* in, int32_t pixels, int8_t* out) {
   const int32_t inner = parts.inner;
   const auto pairs = inner > 16 ? short_pairs<2> : short_pairs<1>;
@@ -803,7 +803,7 @@ ET_INLINE int8x16_t outputs_3x3(
 #undef NEXT_ONE
 #undef FIRST_TWO
 
-/// All channels of a depthwise convolution of three by three at one position.
+/// Computes all channels of a depthwise convolution of three by three at one position.
 inline __attribute__((noinline)) void depthwise_pixel_3x3(
     const PackedParts& parts,
     const int8_t* row0,
@@ -863,7 +863,7 @@ inline __attribute__((noinline)) void depthwise_pixel_any(
   }
 }
 
-/// All channels of a depthwise convolution at one position.
+/// Computes all channels of a depthwise convolution at one position.
 ET_INLINE void
 depthwise_pixel(const PackedParts& parts, const int8_t* const* rows, int32_t offset, int8_t* out) {
   const PackedLayer& layer = *parts.layer;

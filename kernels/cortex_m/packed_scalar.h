@@ -63,7 +63,7 @@ __attribute__((noinline)) uint32_t* expand_rows(
  * possible in layers that are wide.
  */
 
-/// Whether a layer's weights are such that dot_lanes() does not take them.
+/// Returns whether a layer's weights are such that dot_lanes() does not take them.
 inline bool is_any(const PackedLayer& layer) {
 #ifdef __thumb__
   return layer.is_wide != 0;
@@ -170,7 +170,7 @@ dot_lanes(const uint32_t* lanes, const int8_t* weights, int32_t count, int32_t (
   return weights + 2 * count;
 }
 
-/// As dot_lanes(), for any weights.
+/// Does the same as dot_lanes() for any weights.
 inline const int8_t* dot_lanes_wide(
     const PackedLayer& layer,
     const uint32_t* lanes,
@@ -227,7 +227,7 @@ ET_INLINE void dot_pair(
   s1 = wrapping_add(s1, x[0] * w0 + x[2] * w1 + x[1] * w2 + x[3] * w3);
 }
 
-/// Where dot_pair() begins to add for the second channel of a pair, by the first one's sum.
+/// Returns what dot_pair() begins to add to for a pair's second channel, by the first one's sum.
 ET_INLINE int32_t begin_second([[maybe_unused]] int32_t first) {
   return 0;
 }
@@ -237,8 +237,8 @@ ET_INLINE int32_t second_sum(int32_t sum, int32_t both, [[maybe_unused]] int32_t
   return wrapping_add(sum, both);
 }
 
-/// As dot_pair(), with two pairs of channels and `count` inputs, a multiple of eight; the weights
-/// move on. With `kIsLong`, for kNeedsMany, sixteen inputs take a turn.
+/// Does the same as dot_pair() for two pairs of channels and `count` inputs, a multiple of eight;
+/// the weights move on. With `kIsLong`, for kNeedsMany, sixteen inputs take a turn.
 template <bool kIsLong>
 ET_INLINE void dot_vector(
     [[maybe_unused]] const PackedLayer& layer,
@@ -259,7 +259,7 @@ ET_INLINE void dot_vector(
   }
 }
 
-/// The next four biases.
+/// Takes the next four biases.
 ET_INLINE void take_four(const int32_t*& bias, int32_t& s0, int32_t& s1, int32_t& s2, int32_t& s3) {
   s0 = bias[0];
   s1 = bias[1];
@@ -268,7 +268,7 @@ ET_INLINE void take_four(const int32_t*& bias, int32_t& s0, int32_t& s1, int32_t
   bias += 4;
 }
 
-/// What rows_to_outputs() of packed_mve.h does, without its instructions.
+/// Does the same as rows_to_outputs() of packed_mve.h without its instructions.
 void rows_to_outputs(const PackedParts& parts, const int8_t* in, int8_t* out) {
   const int8_t* weights = parts.weights;
   for (int32_t c = 0; c < parts.layer->channels; ++c) {

@@ -37,7 +37,7 @@ ET_INLINE Pair subtract(Pair a, Pair b) {
   return subtract_pairs(a, b);
 }
 
-/// Bytes 0 and 2 of a word, or 1 and 3.
+/// Selects bytes 0 and 2 of a word, or 1 and 3.
 template <bool kOdd>
 ET_INLINE Pair bytes(const void* from) {
   const uint32_t word = load_word(from);
@@ -131,7 +131,7 @@ ET_INLINE void transform_window(const int8_t* from, int32_t row, int32_t column,
   }
 }
 
-/// All channels of a tile's window, transformed, into a lane.
+/// Transforms all channels of a tile's window into a lane.
 ET_NOINLINE void transform_windows(const int8_t* from, int32_t row, int32_t channels, Pair* to) {
   for (const int8_t* const end = from + channels; from != end; from += 4) {
     transform_window<false>(from, row, channels, to);

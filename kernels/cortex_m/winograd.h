@@ -32,7 +32,7 @@ inline bool takes_winograd(const PackedLayer& layer) {
       layer.padding[0] < 3 && layer.padding[1] < 3;
 }
 
-/// Bytes of scratch memory that a packed layer needs;
+/// Returns the bytes of scratch memory that a packed layer needs;
 /// tools/pipeline/export/backends/cortex_m/pack.py has the same function.
 int64_t winograd_scratch(const PackedParts& parts, const Window& width);
 

@@ -25,7 +25,7 @@ norm::Parameters<T> parameters_of(const Tensor& tensor) {
   return {tensor.const_data_ptr(), is_reduced<T> && tensor.scalar_type() == ScalarType::Float};
 }
 
-/// The same of one that may be missing.
+/// Does the same for one that may be missing.
 template <class T>
 norm::Parameters<T> parameters_of(const std::optional<Tensor>& tensor) {
   return tensor.has_value() ? parameters_of<T>(*tensor) : norm::Parameters<T>(nullptr, false);

@@ -102,7 +102,7 @@ copy_run(const char* from, int32_t from_stride, char* to, int32_t to_stride, siz
 }
 
 #if !defined(__thumb__) || defined(__ARM_FEATURE_UNALIGNED)
-/// Whether words may lie anywhere.
+/// Says whether words may be at any address.
 constexpr bool kHasWordsAnywhere = true;
 #else
 constexpr bool kHasWordsAnywhere = false;
