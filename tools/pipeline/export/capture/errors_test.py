@@ -291,6 +291,8 @@ def test_who_computes_in_other_dtypes_of_floating_point_is_told_what_to_call(tmp
     source = model_source("return self.fc(x)", "(torch.rand(2, 4).half(),)", "self.fc = nn.Linear(4, 2).half()")
     (note,) = [said for said in export_source(tmp_path, source).said if "computes in float16" in said]
     assert "fc (Linear)" in note and "call .float() on the model" in note
+    with pytest.raises(UserError, match=r"io = 'int8' quantizes inputs of float32, and input 0 is of float16; call"):
+        export_source(tmp_path, source, options=Options("cortex-m4", "cortex_m", "int8"))
     said = export_source(tmp_path, model_source("return self.fc(x)", _X, "self.fc = nn.Linear(4, 2)")).said
     assert not any("call .float()" in text for text in said)
 
@@ -304,6 +306,7 @@ def test_who_computes_in_other_dtypes_of_floating_point_is_told_what_to_call(tmp
         ("ema.py:11, ema.py:11, ema.py:12", "ema.py:11, ema.py:12"),
         ("<EdgeOpOverload: aten.where.self>: schema = aten::where.self(Tensor x) -> Tensor for it", "where for it"),
         ("of aten::index.Tensor(Tensor self, Tensor?[] indices) -> Tensor.", "of index."),
+        ("torch_fusion::spectrogram, cortex_m::quantized_add.out", "spectrogram, add"),
         ("it failed\nUse tlparse to see full graph. (https://x)", "it failed"),
         ("mine::scan from net (Net) at net.py:3", "mine::scan from net (Net) at net.py:3"),
     ],

@@ -17,6 +17,7 @@ _REPLACED: tuple[tuple[str, str], ...] = (
     (rf"(?:torch\.ops\.)?\b(?:{_SPACES})(?:::|\.)_*(\w+?)(?:_copy)?(?:\.\w+)?(?![\w.])", r"\1"),
     # A node without a source location in the model.
     (rf"\b(?:{_SPACES})_\w+\b", "an operator that no line of the model has written"),
+    (r"\b(?:cortex_m|torch_fusion)::(?:quantized_)?(\w+)(?:\.\w+)?", r"\1"),
     (r"\s*Use tlparse to see full graph\.?(?: \([^)]*\))?", ""),
     (r"\s*While executing %?\w+(?: : .*)?$", ""),
     (r"\bFX (graph|node|trace)", r"\1"),

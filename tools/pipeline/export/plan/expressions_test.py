@@ -59,6 +59,7 @@ _EXPRESSIONS = {
         v.gather(1, i), v.index_select(1, i[0, :3]), torch.where(v > 0, v, -v), v.masked_fill(v > 0, 0.0), v[i % 2],
         v.scatter(1, i, 0.5), v.scatter_add(1, i, v), torch.take_along_dim(v, i, 1), i + 1, i // 3, i % 5,
         i.float(), i.to(torch.int32), i > 3, i & 1, i << 1, torch.bitwise_right_shift(i, 1), ~(i > 2),
+        i >> i % 2, i << i % 3,
         torch.logical_and(v > 0, v < 1),
         torch.maximum(v, -v), torch.minimum(v, v * 2), v.isnan(), torch.isfinite(v), v == v, torch.arange(5) + i[0,
         :5], torch.zeros_like(v) + v, torch.ones(2, 16) * v, torch.full((2, 16), 3.0) - v, torch.eye(3),

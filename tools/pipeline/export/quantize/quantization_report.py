@@ -30,7 +30,9 @@ def quantization_report(
 
     accuracy = report.accuracy(asked.eager.outputs, outputs, asked.eager.labels, asked.file.labels())
     jumps = report.jumps_before(quantized.module, len(parameters), asked.file.path)
-    notes = report.far_outputs(asked.eager.outputs, outputs, parameters, asked.eager.names[1], jumps)
+    notes = report.far_outputs(
+        asked.eager.outputs, outputs, parameters, asked.eager.names[1], asked.options, jumps
+    )
     if quantized.start and quantized.floating is not None:
         expected, actual, of_outputs = asked.eager.outputs, outputs, parameters
         if asked.eager.labels is None:

@@ -13,6 +13,7 @@ from tools.artifacts.quantization_report.quantization_report import Accuracy, La
 from tools.pipeline.export.backends.cortex_m.int4 import factors_of, is_int4
 from tools.pipeline.export.ir.operators import DEQUANTIZATIONS, DEQUANTIZE_CHANNELS, QUANTIZE
 from tools.pipeline.export.ir.rewriting import has_steps, is_elementwise
+from tools.pipeline.export.options import Options
 from tools.pipeline.export.plan.manifest import Parameters, origin
 from tools.pipeline.export.quantize.accuracy import (
     Run,
@@ -29,7 +30,6 @@ from tools.pipeline.model_file.deterministic import computing
 # Outputs below this ratio in dB, or of which fewer elements are the same if they are integers, are worth a word.
 _FAR = 20
 _SAME = 0.95
-_CLOSER = "more calibration samples, keep_float or min_snr bring it closer"
 _CHOSEN = "numbers that are about equal are told apart by noise"
 
 
@@ -151,6 +151,7 @@ def far_outputs(
     quantized: list[list[torch.Tensor]],
     parameters: list[Parameters | None],
     names: list[str],
+    options: Options,
     jumps: Sequence[str] = (),
 ) -> tuple[str, ...]:
     """A line for each output that is far from the one in floating point, over all samples.
@@ -159,6 +160,7 @@ def far_outputs(
       eager, quantized: outputs of each sample.
       parameters: of outputs that are quantized.
       names: of the outputs.
+      options: those of the export, which decide what helps.
       jumps: of the outputs, what jumps_before() returned.
     """
     lines = []
@@ -175,8 +177,20 @@ def far_outputs(
             continue
         ratio = _signal_to_noise(expected, _numbers(actual, parameters[index]))
         if ratio < _FAR:
-            lines.append(f"{where} {ratio_text(ratio)} against floating point; {jump or _CLOSER}")
+            lines.append(f"{where} {ratio_text(ratio)} against floating point; {jump or _closer(options)}")
     return tuple(lines)
+
+
+def _closer(options: Options) -> str:
+    """Says what brings outputs closer to floating point, with an attribute that the backend has."""
+    if options.backend == "ethos_u":
+        others = [] if options.io == "int16" else ['io = "int16"']
+    elif options.backend == "vgf":
+        others = ['io = "float32"']
+    else:
+        others = ["keep_float", "min_snr" if options.io == "float32" else 'io = "float32"']
+    most = ", ".join(["more calibration samples", *others[:-1]])
+    return f"{most} or {others[-1]} bring it closer" if others else f"{most} bring it closer"
 
 
 def jumps_before(module: GraphModule, count: int, path: Path) -> list[str]:

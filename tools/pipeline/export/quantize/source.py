@@ -63,7 +63,13 @@ class Prepared:
 def capture_source(asked: LoweringRequest) -> Source:
     """Captures a model that is to be quantized; one that its author quantized, with images channels-last."""
     file, console = asked.file, asked.console
-
+    for index, value in enumerate(asked.eager.inputs):
+        if asked.options.io != "float32" and value.is_floating_point() and value.dtype != torch.float32:
+            dtype = str(value.dtype).removeprefix("torch.")
+            raise UserError(
+                f"{file.path}: io = '{asked.options.io}' quantizes inputs of float32, and input {index} is of {dtype}; "
+                "call .float() on the model, and give it float32, or use io = 'float32'."
+            )
     captured = capture_model(file, asked.eager, console)
     captured = without_branches(captured, file.path, asked.options.backend, console)
     inputs = quantize.channels_last(asked.eager.inputs)

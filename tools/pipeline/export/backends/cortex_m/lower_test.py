@@ -1063,11 +1063,20 @@ def test_outputs_that_are_far_from_those_in_floating_point_are_named() -> None:
     near = [[torch.tensor([1.0, -1.9]), torch.arange(10), torch.tensor([100, 100, 99], dtype=torch.int8)]]
     far = [[torch.tensor([0.0, -2.0]), torch.arange(10).roll(1), torch.tensor([0, 0, 0], dtype=torch.int8)]]
     parameters, names = [None, None, Parameters(0.01, 0)], ["scores", "output_1", "output_2"]
-    assert far_outputs(eager, near, parameters, names) == ()
-    scores, indices, integers = far_outputs(eager, far, parameters, names)
+    options = Options("cortex-m4", "cortex_m")
+    assert far_outputs(eager, near, parameters, names, options) == ()
+    scores, indices, integers = far_outputs(eager, far, parameters, names, options)
     assert scores.startswith("scores, over 1 sample: 7.0 dB against floating point; more calibration samples")
     assert indices.startswith("output_1, over 1 sample: 0 of 10 elements are those of floating point")
     assert integers.startswith("output_2, over 1 sample: 0.0 dB")
+    # Each of these is an attribute of that backend.
+    for backend, io, helps in (
+        ("cortex_m", "float32", "samples, keep_float or min_snr bring"),
+        ("cortex_m", "int8", "samples, keep_float or io = \"float32\" bring"),
+        ("ethos_u", "float32", "samples or io = \"int16\" bring"),
+        ("ethos_u", "int16", "samples bring"),
+    ):
+        assert helps in far_outputs(eager, far, parameters, names, Options("cortex-m55", backend, io))[0]
 
 
 def test_functions_with_steps_are_named_where_int8_moves_values_across_a_step(tmp_path: Path) -> None:

@@ -698,8 +698,8 @@ def _diagonal_scatter(x: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, di
 
 
 DECOMPOSITIONS: dict[torch._ops.OpOverload, Callable[..., Any]] = {
-    _aten.__lshift__.Scalar: torch.bitwise_left_shift,
-    _aten.__rshift__.Scalar: torch.bitwise_right_shift,
+    **dict.fromkeys((_aten.__lshift__.Scalar, _aten.__lshift__.Tensor), torch.bitwise_left_shift),
+    **dict.fromkeys((_aten.__rshift__.Scalar, _aten.__rshift__.Tensor), torch.bitwise_right_shift),
     _aten._adaptive_avg_pool3d.default: _adaptive_avg_pool3d,
     _aten._embedding_bag.default: _embedding_bag,
     _aten._embedding_bag_forward_only.default: _embedding_bag,
