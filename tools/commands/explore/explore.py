@@ -125,11 +125,11 @@ def _build(bazel: str, workspace: Path, packages: Sequence[str], images: int) ->
             # Not in a terminal of its own, Bazel prints its state in lines.
             with subprocess.Popen(command, cwd=workspace, stderr=subprocess.PIPE, text=True, errors="replace") as build:
                 assert build.stderr is not None
-                Progress(events, images).show(build.stderr)
+                Progress(events, images).show(build.stderr, workspace / "explore/bazel.log")
         else:
             subprocess.run(command, cwd=workspace, check=False)
         if not events.is_file():
-            raise UserError(f"{bazel} built nothing; its message is above")
+            raise UserError(f"{bazel} built nothing; its messages say why")
         return read_build_events(events)
 
 

@@ -118,9 +118,11 @@ def test_progress(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatc
     state = "1 of 4 images, 100 of 1,000 actions, about 3 min left: Linking b"
     assert progress.state("[100 / 1,000] Linking b\n") == state
     monkeypatch.setenv("COLUMNS", "60")
-    progress.show(["ERROR: no space\n", "[490 / 1,000] Linking c\n"])
+    log = tmp_path / "log"
+    progress.show(["ERROR: no space\n", "[490 / 1,000] Linking c\n"], log)
     drawn = "1 of 4 images, 490 of 1,000 actions, about 78 s left: Linki"
-    assert capsys.readouterr().err == f"\r\x1b[KERROR: no space\n\r\x1b[K{drawn}\r\x1b[K"
+    assert capsys.readouterr().err == f"\r\x1b[K{drawn}\r\x1b[KBazel's messages: {log}\n"
+    assert log.read_text() == "ERROR: no space\n"
 
 
 def test_unknown_variant_and_board(capsys: pytest.CaptureFixture[str]) -> None:

@@ -45,10 +45,14 @@ class Progress:
             left = f", about {seconds / 60:.0f} min left" if seconds > 90 else f", about {seconds:.0f} s left"
         return f"{built} of {self._images} images, {done:,} of {total:,} actions{left}: {found[3]}"
 
-    def show(self, lines: Iterable[str]) -> None:
-        """Draws the state as it changes, and prints messages above it."""
-        for line in lines:
-            state = self.state(line)
-            end = state[: shutil.get_terminal_size().columns - 1] if state is not None else f"{line.rstrip()}\n"
-            print(f"\r\x1b[K{end}", end="", file=sys.stderr, flush=True)
-        print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+    def show(self, lines: Iterable[str], log: Path) -> None:
+        """Draws the state as it changes, and writes messages into a log: the table has what failed, in a line each."""
+        with log.open("w", encoding="utf-8") as file:
+            for line in lines:
+                state = self.state(line)
+                if state is None:
+                    file.write(line)
+                else:
+                    width = shutil.get_terminal_size().columns - 1
+                    print(f"\r\x1b[K{state[:width]}", end="", file=sys.stderr, flush=True)
+        print(f"\r\x1b[KBazel's messages: {log}", file=sys.stderr, flush=True)
