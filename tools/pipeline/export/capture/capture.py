@@ -123,7 +123,6 @@ def rename_inputs(program: ExportedProgram) -> ExportedProgram:
         node._rename(kept)
         node.target = node.name
         signature.replace_all_uses(before, node.name)
-    program.graph_module.recompile()
     return program
 
 
@@ -156,7 +155,6 @@ def fill_memory(program: ExportedProgram) -> ExportedProgram:
             zeros.meta = {**rewriting.place_of(node), "val": value.new_zeros(value.shape)}
             rewriting.replace_node(program, node, zeros)
             program.graph.erase_node(node)
-    program.graph_module.recompile()
     return program
 
 

@@ -54,7 +54,6 @@ def copy_changed_inputs(program: ExportedProgram) -> ExportedProgram:
         copy.meta = {**place_of(node), "val": node.meta["val"].clone()}
         node.replace_all_uses_with(copy, delete_user_cb=lambda user, copy=copy: user is not copy)
         rename_output(program, node, copy)
-    program.graph_module.recompile()
     return program
 
 
@@ -81,5 +80,4 @@ def copy_operands_returned(program: ExportedProgram) -> ExportedProgram:
             results[index].meta = {**place_of(result), "val": result.meta["val"].clone()}
         output.args = (results[0] if is_one else tuple(results),)
         inner.recompile()
-    program.graph_module.recompile()
     return program

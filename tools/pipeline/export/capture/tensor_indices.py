@@ -31,7 +31,6 @@ def keep_tensor_indices(program: ExportedProgram) -> ExportedProgram:
             graph.erase_node(selection)
         if not number.users:
             graph.erase_node(number)
-    program.graph_module.recompile()
     return program
 
 

@@ -231,5 +231,4 @@ def order_outputs(program: ExportedProgram) -> ExportedProgram:
             results[index] = copy_to_order(program, node, order, node.meta)
         spec.arg.name = results[index].name
     output.args = (tuple(results),)
-    program.graph_module.recompile()
     return program

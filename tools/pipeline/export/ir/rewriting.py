@@ -1,5 +1,7 @@
 """Helpers of passes over an exported program: arguments of calls, new nodes, and replacement of nodes."""
 
+import functools
+import inspect
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -7,7 +9,7 @@ from typing import Any
 import torch
 from torch._ops import OpOverload
 from torch.export import ExportedProgram
-from torch.fx import Graph, Node
+from torch.fx import Node
 
 # The keys of a node's meta that tell its source location.
 _PLACE = ("stack_trace", "nn_module_stack", "source_fn_stack", "torch_fn", "from_node")
@@ -81,20 +83,20 @@ def as_list(argument: int | Sequence[int]) -> list[int]:
     return [argument] if isinstance(argument, int) else list(argument)
 
 
-def emit(graph: Graph, origin: Node, operator: Callable[..., Any], *args: Any, **options: Any) -> Node:
+def emit(origin: Node, operator: Callable[..., Any], *args: Any, **options: Any) -> Node:
     """Adds a call with the source location of `origin`, and computes its result's shape and layout.
 
     Args:
       args: nodes and constants.
       options: constants that the operator takes by name.
     """
-    node = graph.call_function(operator, args, options)
+    node = origin.graph.call_function(operator, args, options)
     node.meta = place_of(origin)
     node.meta["val"] = operator(*torch.fx.node.map_arg(args, lambda argument: argument.meta["val"]), **options)
     return node
 
 
-def crop(graph: Graph, origin: Node, source: Node, place: int, before: int, after: int) -> Node:
+def crop(origin: Node, source: Node, place: int, before: int, after: int) -> Node:
     """Returns a tensor without the elements that negative amounts of padding remove from a dimension.
 
     Args:
@@ -105,7 +107,37 @@ def crop(graph: Graph, origin: Node, source: Node, place: int, before: int, afte
         return source
     dim = source.meta["val"].dim() - 1 - place // 2
     end = after if after < 0 else sys.maxsize
-    return emit(graph, origin, torch.ops.aten.slice.Tensor, source, dim, max(-before, 0), end)
+    return emit(origin, torch.ops.aten.slice.Tensor, source, dim, max(-before, 0), end)
+
+
+def rewrites(*operators: Any) -> Callable[[Callable[..., Node | None]], Callable[..., ExportedProgram]]:
+    """Makes a pass of a function that rewrites one call of these operators.
+
+    The function emits nodes before the call and returns its result; None leaves the call as it is. The pass works in
+    place. What the function takes besides the node, the pass takes besides the program; both may take the program.
+    """
+
+    def decorate(replacement: Callable[..., Node | None]) -> Callable[..., ExportedProgram]:
+        takes_program = "program" in inspect.signature(replacement).parameters
+
+        @functools.wraps(replacement)
+        def run(program: ExportedProgram, **given: Any) -> ExportedProgram:
+            if takes_program:
+                given["program"] = program
+            for node in list(program.graph.nodes):
+                if node.op == "call_function" and node.target in operators:
+                    with program.graph.inserting_before(node):
+                        result = replacement(node, **given)
+                    if result is not None:
+                        replace_node(program, node, result)
+                        program.graph.erase_node(node)
+            program.graph.eliminate_dead_code()
+            program.graph_module.recompile()
+            return program
+
+        return run
+
+    return decorate
 
 
 def replace_node(program: ExportedProgram, node: Node, result: Node) -> None:

@@ -71,7 +71,7 @@ class AddedDimension:
                 return added.get(operand, operand)
             if operand not in begun:
                 with graph.inserting_before(node):
-                    begun[operand] = emit(graph, node, _aten.unsqueeze.default, operand, place)
+                    begun[operand] = emit(node, _aten.unsqueeze.default, operand, place)
             return begun[operand]
 
         for node in list(graph.nodes):
@@ -80,7 +80,7 @@ class AddedDimension:
             if node.target is operator.getitem:
                 if node.args[0] in added:
                     with graph.inserting_before(node):
-                        added[node] = emit(graph, node, operator.getitem, added[node.args[0]], node.args[1])
+                        added[node] = emit(node, operator.getitem, added[node.args[0]], node.args[1])
                 continue
             operands = [each for each in node.all_input_nodes if isinstance(each.meta.get("val"), torch.Tensor)]
             if not operands:
@@ -97,7 +97,7 @@ class AddedDimension:
                 if call is None:
                     continue
                 target, args, options = torch.fx.node.map_arg(call, lambda each, given=given: given.get(each, each))
-                result = emit(graph, node, target, *args, **options)
+                result = emit(node, target, *args, **options)
             sizes, wanted = _sizes(result), _sizes(node)
             if all(len(each) >= self.place for each in wanted) and sizes == [
                 [*each[: self.place], 1, *each[self.place :]] for each in wanted
@@ -110,7 +110,7 @@ class AddedDimension:
         for node, result in added.items():
             if isinstance(result.meta["val"], torch.Tensor):
                 with graph.inserting_after(result):
-                    without[node] = emit(graph, node, _aten.squeeze.dims, result, [self.place])
+                    without[node] = emit(node, _aten.squeeze.dims, result, [self.place])
         for node, result in without.items():
             replace_node(program, node, result)
         graph.eliminate_dead_code()

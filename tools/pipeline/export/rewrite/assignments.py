@@ -87,7 +87,7 @@ def assemble(program: ExportedProgram) -> ExportedProgram:
     for node in list(graph.nodes):
         if node.op == "call_function" and node.target in _COPIES and _is_static(node) and _is_known(node.args[1]):
             with graph.inserting_before(node):
-                replace_node(program, node, _copied(graph, node))
+                replace_node(program, node, _copied(node))
     graph.eliminate_dead_code()
     parts = _Assembled(graph)
     for node in list(graph.nodes):
@@ -98,7 +98,6 @@ def assemble(program: ExportedProgram) -> ExportedProgram:
             with graph.inserting_before(node):
                 replace_node(program, node, parts.build(node))
     graph.eliminate_dead_code()
-    program.graph_module.recompile()
     return program
 
 
@@ -111,15 +110,15 @@ def _writes(node: Node) -> bool:
     return schema is not None and schema.is_mutable and is_part
 
 
-def _copied(graph: Graph, node: Node) -> Node:
+def _copied(node: Node) -> Node:
     """Emits the source of a copy or a fill, whose target's own elements are all overwritten."""
     value, source = node.meta["val"], node.args[1]
     if not isinstance(source, Node):
-        return emit(graph, node, _aten.full.default, [*value.shape], source, dtype=value.dtype)
+        return emit(node, _aten.full.default, [*value.shape], source, dtype=value.dtype)
     if source.meta["val"].dtype != value.dtype:
-        source = emit(graph, node, _aten._to_copy.default, source, dtype=value.dtype)
+        source = emit(node, _aten._to_copy.default, source, dtype=value.dtype)
     if source.meta["val"].shape != value.shape:
-        source = emit(graph, node, _aten.expand.default, source, [*value.shape])
+        source = emit(node, _aten.expand.default, source, [*value.shape])
     return source
 
 
@@ -199,7 +198,7 @@ class _Assembled:
                 self._note(node, self._of(whole), whole in self._changed)
                 return
             with self._graph.inserting_before(node):
-                written = emit(self._graph, node, _aten.unsqueeze.default, written, dim)
+                written = emit(node, _aten.unsqueeze.default, written, dim)
             start = given["index"] % shape[dim]
             taken = range(start, start + 1)
         else:
@@ -239,7 +238,7 @@ class _Assembled:
             result = self._build(node, inside, *piece)
             is_along = result.target == _aten.cat.default and result.args[1] == dim and not result.users
             built += result.args[0] if is_along else [result]
-        return emit(self._graph, node, _aten.cat.default, built, dim)
+        return emit(node, _aten.cat.default, built, dim)
 
     def _taken(self, node: Node, part: _Part) -> Node:
         """The elements of a part."""
@@ -247,10 +246,10 @@ class _Assembled:
         sizes = [end - begin for begin, end in zip(part.low, part.high, strict=True)]
         filled = _filling(source)
         if filled is not None:
-            return emit(self._graph, node, _aten.full.default, sizes, filled, dtype=source.meta["val"].dtype)
+            return emit(node, _aten.full.default, sizes, filled, dtype=source.meta["val"].dtype)
         for dim, (offset, size) in enumerate(zip(part.offset, sizes, strict=True)):
             if size != source.meta["val"].shape[dim]:
-                source = emit(self._graph, node, _aten.slice.Tensor, source, dim, offset, offset + size)
+                source = emit(node, _aten.slice.Tensor, source, dim, offset, offset + size)
         return source
 
 

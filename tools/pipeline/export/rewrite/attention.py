@@ -74,7 +74,7 @@ def _decompose(program: ExportedProgram, constants: Constants, graph: Graph, nod
     if mask is not None and not (trusts_masks if constant is None else _lets_all_see(constant)):
         return
 
-    emitted = functools.partial(emit, graph, node)
+    emitted = functools.partial(emit, node)
     scale = given["scale"] if given["scale"] is not None else 1 / math.sqrt(shapes[0][-1])
     with graph.inserting_before(node), query.meta["val"].fake_mode:
         scaled = emitted(_aten.mul.Tensor, query, scale)

@@ -7,10 +7,9 @@ convolution of averages has fewer pixels. DenseNet's transitions are written the
 import math
 
 import torch
-from torch.export import ExportedProgram
 from torch.fx import Node
 
-from tools.pipeline.export.ir.rewriting import emit, for_each, named_arguments, replace_node
+from tools.pipeline.export.ir.rewriting import emit, for_each, named_arguments, rewrites
 
 _aten = torch.ops.aten
 
@@ -20,69 +19,53 @@ _MAX_PRODUCTS = 64
 _MAX_WEIGHTS = 1024
 
 
-def average_first(program: ExportedProgram) -> ExportedProgram:
+@rewrites(_aten.avg_pool2d.default)
+def average_first(node: Node) -> Node | None:
     """Averages the inputs of pointwise convolutions where their results are averaged, in place.
 
-    Args:
-      program: the captured program, with batch normalization folded.
+    Batch normalization must be folded.
     """
-    for node in list(program.graph.nodes):
-        convolution = node.args[0] if node.target == _aten.avg_pool2d.default else None
-        if convolution is None or not _is_pointwise(convolution) or len(convolution.users) > 1:
-            continue
-        pooling = named_arguments(node)
-        is_padded = any(for_each(pooling["padding"])) and pooling["count_include_pad"]
-        strides = for_each(pooling["stride"] or pooling["kernel_size"])
-        image = convolution.args[0]
-        channels, results = (each.meta["val"].shape[1] for each in (image, convolution))
-        if is_padded or pooling["divisor_override"] or math.prod(strides) == 1 or channels > 2 * results:
-            continue
-        with program.graph.inserting_before(node):
-            means = emit(program.graph, node, node.target, image, *node.args[1:], **node.kwargs)
-            result = emit(
-                program.graph, convolution, convolution.target, means, *convolution.args[1:], **convolution.kwargs
-            )
-        replace_node(program, node, result)
-    program.graph.eliminate_dead_code()
-    program.graph_module.recompile()
-    return program
+    convolution = node.args[0]
+    if not _is_pointwise(convolution) or len(convolution.users) > 1:
+        return None
+    pooling = named_arguments(node)
+    is_padded = any(for_each(pooling["padding"])) and pooling["count_include_pad"]
+    strides = for_each(pooling["stride"] or pooling["kernel_size"])
+    image = convolution.args[0]
+    channels, results = (each.meta["val"].shape[1] for each in (image, convolution))
+    if is_padded or pooling["divisor_override"] or math.prod(strides) == 1 or channels > 2 * results:
+        return None
+    means = emit(node, node.target, image, *node.args[1:], **node.kwargs)
+    return emit(convolution, convolution.target, means, *convolution.args[1:], **convolution.kwargs)
 
 
-def convolve_averages(program: ExportedProgram) -> ExportedProgram:
+@rewrites(_aten.conv2d.default)
+def convolve_averages(node: Node) -> Node | None:
     """Makes poolings the kernels of pointwise convolutions behind them, where those have few channels, in place.
 
-    Args:
-      program: the captured program, with batch normalization folded; constants must be propagated afterwards.
+    Batch normalization must be folded, and constants must be propagated afterwards.
     """
-    for node in list(program.graph.nodes):
-        pooling = node.args[0] if _is_pointwise(node) else None
-        if pooling is None or pooling.target != _aten.avg_pool2d.default or len(pooling.users) > 1:
-            continue
-        given, convolution = named_arguments(pooling), named_arguments(node)
-        kernel = for_each(given["kernel_size"])
-        padding = for_each(given["padding"])
-        strides = for_each(given["stride"] or kernel)
-        results, channels = convolution["weight"].meta["val"].shape[:2]
-        more = math.prod(kernel) - 1
-        if (
-            convolution["groups"] > 1
-            or given["ceil_mode"]
-            or given["divisor_override"]
-            or (any(padding) and not given["count_include_pad"])
-            or results * more > _MAX_PRODUCTS
-            or results * channels * more > _MAX_WEIGHTS
-        ):
-            continue
-        with program.graph.inserting_before(node):
-            part = emit(program.graph, node, _aten.div.Tensor, convolution["weight"], more + 1)
-            weight = emit(program.graph, node, _aten.repeat.default, part, [1, 1, *kernel])
-            result = emit(
-                program.graph, node, node.target, given["self"], weight, convolution["bias"], strides, padding
-            )
-        replace_node(program, node, result)
-    program.graph.eliminate_dead_code()
-    program.graph_module.recompile()
-    return program
+    pooling = node.args[0] if _is_pointwise(node) else None
+    if pooling is None or pooling.target != _aten.avg_pool2d.default or len(pooling.users) > 1:
+        return None
+    given, convolution = named_arguments(pooling), named_arguments(node)
+    kernel = for_each(given["kernel_size"])
+    padding = for_each(given["padding"])
+    strides = for_each(given["stride"] or kernel)
+    results, channels = convolution["weight"].meta["val"].shape[:2]
+    more = math.prod(kernel) - 1
+    if (
+        convolution["groups"] > 1
+        or given["ceil_mode"]
+        or given["divisor_override"]
+        or (any(padding) and not given["count_include_pad"])
+        or results * more > _MAX_PRODUCTS
+        or results * channels * more > _MAX_WEIGHTS
+    ):
+        return None
+    part = emit(node, _aten.div.Tensor, convolution["weight"], more + 1)
+    weight = emit(node, _aten.repeat.default, part, [1, 1, *kernel])
+    return emit(node, node.target, given["self"], weight, convolution["bias"], strides, padding)
 
 
 def _is_pointwise(node: Node) -> bool:

@@ -101,7 +101,7 @@ class _Emitter:
         self._origin = origin
 
     def __call__(self, operator: Callable[..., Any], *args: Any, origin: Node | None = None) -> Node:
-        return emit(self._graph, origin or self._origin, operator, *args)
+        return emit(origin or self._origin, operator, *args)
 
     def scale_and_shift(
         self, gamma: Node | None, beta: Node | None, mean: Node, variance: Node, eps: float

@@ -45,7 +45,6 @@ def lift_constants(program: ExportedProgram) -> ExportedProgram:
     for node in list(program.graph.nodes):
         for index, (value, _) in enumerate(_lift(program.graph_module, node)):
             _add_operand(node, add_constant(program, f"{node.name}_constant_{index}", value))
-    program.graph_module.recompile()
     return program
 
 
@@ -224,9 +223,9 @@ def _write_cond(place: _Inside, node: Node) -> list[Node]:
     condition, *branches, operands = node.args
     taken, other = (_inline(place, node, branch, operands) for branch in branches)
     if condition.meta["val"].dim():
-        condition = emit(place.graph, node, torch.ops.aten.reshape.default, condition, [])
+        condition = emit(node, torch.ops.aten.reshape.default, condition, [])
     return [
-        first if first is second else emit(place.graph, node, torch.ops.aten.where.self, condition, first, second)
+        first if first is second else emit(node, torch.ops.aten.where.self, condition, first, second)
         for first, second in zip(taken, other, strict=True)
     ]
 
@@ -241,19 +240,15 @@ def _write_map(place: _Inside, node: Node) -> list[Node]:
     return _write_steps(place, node, function, [], inputs, operands)
 
 
-def _write_steps(
-    place: _Inside, node: Node, function: Any, start: Any, inputs: Any, operands: Any
-) -> list[Node]:
+def _write_steps(place: _Inside, node: Node, function: Any, start: Any, inputs: Any, operands: Any) -> list[Node]:
     """Writes the steps of a loop over the first dimension of its inputs; returns the state and the stacked results."""
     state, results = list(start), []
     for step in range(_steps(node)):
-        slices = [emit(place.graph, node, torch.ops.aten.select.int, each, 0, step) for each in inputs]
+        slices = [emit(node, torch.ops.aten.select.int, each, 0, step) for each in inputs]
         made = _inline(place, node, function, [*state, *slices, *operands])
         state = made[: len(state)]
         results.append(made[len(state) :])
-    stacked = [
-        emit(place.graph, node, torch.ops.aten.stack.default, list(each)) for each in zip(*results, strict=True)
-    ]
+    stacked = [emit(node, torch.ops.aten.stack.default, list(each)) for each in zip(*results, strict=True)]
     return state + stacked
 
 
@@ -267,7 +262,7 @@ def _write_while(place: _Inside, node: Node) -> list[Node]:
         made = _inline(place, node, function, [*state, *operands])
         if known is None:
             (holds,) = _inline(place, node, condition, [*state, *operands])
-            choose = functools.partial(emit, place.graph, node, torch.ops.aten.where.self, holds)
+            choose = functools.partial(emit, node, torch.ops.aten.where.self, holds)
             made = [before if new is before else choose(new, before) for new, before in zip(made, state, strict=True)]
         state = made
     return state

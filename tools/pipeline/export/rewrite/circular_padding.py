@@ -7,7 +7,7 @@ import sys
 
 import torch
 from torch.export import ExportedProgram
-from torch.fx import Graph, Node
+from torch.fx import Node
 
 from tools.pipeline.export.ir.control_flow import graphs_inside
 from tools.pipeline.export.ir.rewriting import crop, emit, named_arguments, rename_output
@@ -24,7 +24,7 @@ def join_ends(program: ExportedProgram) -> ExportedProgram:
                 ends = named_arguments(node)["pad"]
                 if not any(ends):
                     continue
-                result = _joined(module.graph, node, ends)
+                result = _joined(node, ends)
                 node.replace_all_uses_with(result)
                 if module is program.graph_module:
                     rename_output(program, node, result)
@@ -33,20 +33,20 @@ def join_ends(program: ExportedProgram) -> ExportedProgram:
     return program
 
 
-def _joined(graph: Graph, pad: Node, ends: list[int]) -> Node:
+def _joined(pad: Node, ends: list[int]) -> Node:
     result = pad.args[0]
     assert isinstance(result, Node)
     rank = result.meta["val"].dim()
-    with graph.inserting_before(pad):
+    with pad.graph.inserting_before(pad):
         for place in range(0, len(ends), 2):
             dim, (before, after) = rank - 1 - place // 2, ends[place : place + 2]
             # What is left is repeated.
-            result = crop(graph, pad, result, place, before, after)
+            result = crop(pad, result, place, before, after)
             parts = [result]
             if before > 0:
-                parts.insert(0, emit(graph, pad, _aten.slice.Tensor, result, dim, -before, sys.maxsize))
+                parts.insert(0, emit(pad, _aten.slice.Tensor, result, dim, -before, sys.maxsize))
             if after > 0:
-                parts.append(emit(graph, pad, _aten.slice.Tensor, result, dim, 0, after))
+                parts.append(emit(pad, _aten.slice.Tensor, result, dim, 0, after))
             if len(parts) > 1:
-                result = emit(graph, pad, _aten.cat.default, parts, dim)
+                result = emit(pad, _aten.cat.default, parts, dim)
     return result

@@ -5,10 +5,9 @@ reads a single pixel, eight of its nine weights only multiply zeros. Removing th
 """
 
 import torch
-from torch.export import ExportedProgram
 from torch.fx import Node
 
-from tools.pipeline.export.ir.rewriting import emit, for_each, named_arguments, replace_node
+from tools.pipeline.export.ir.rewriting import emit, for_each, named_arguments, rewrites
 
 _aten = torch.ops.aten
 
@@ -23,27 +22,18 @@ _CONVOLUTIONS = {
 }
 
 
-def leave_out_what_is_over_padding(program: ExportedProgram) -> ExportedProgram:
+@rewrites(*_CONVOLUTIONS)
+def leave_out_what_is_over_padding(node: Node) -> Node | None:
     """Crops the weights of convolutions to the part that reaches their images, in place.
 
-    Args:
-      program: the captured program, with batch normalization folded; constants must be propagated afterwards.
+    Batch normalization must be folded, and constants must be propagated afterwards.
     """
-    graph = program.graph
-    for node in list(graph.nodes):
-        if node.op == "call_function" and node.target in _CONVOLUTIONS:
-            _cut(program, node)
-    program.graph_module.recompile()
-    return program
-
-
-def _cut(program: ExportedProgram, node: Node) -> None:
     dims, operator = _CONVOLUTIONS[node.target]
     given = named_arguments(node)
     image, weight = given["input"], given["weight"]
     sizes, kernel, results = (each.meta["val"].shape[-dims:] for each in (image, weight, node))
     if not all(isinstance(size, int) for size in (*sizes, *results)):
-        return
+        return None
     stride, dilation = (for_each(given[name], dims) for name in ("stride", "dilation"))
     padding = given["padding"]
     if padding == "same":
@@ -62,18 +52,13 @@ def _cut(program: ExportedProgram, node: Node) -> None:
             begins[axis], ends[axis], padding[axis] = begin, end, left
         elif given["padding"] == "same" and kernel[axis] % 2 == 0:
             # `same` pads one more element after the image than before it.
-            return
+            return None
     if (begins, ends) == ([0] * dims, list(kernel)):
-        return
-    with node.graph.inserting_before(node):
-        for axis, (begin, end) in enumerate(zip(begins, ends, strict=True)):
-            if end - begin != kernel[axis]:
-                weight = emit(node.graph, node, _aten.slice.Tensor, weight, 2 + axis, begin, end)
-        result = emit(
-            node.graph, node, operator, image, weight, given["bias"], stride, padding, dilation, given["groups"]
-        )
-    replace_node(program, node, result)
-    node.graph.erase_node(node)
+        return None
+    for axis, (begin, end) in enumerate(zip(begins, ends, strict=True)):
+        if end - begin != kernel[axis]:
+            weight = emit(node, _aten.slice.Tensor, weight, 2 + axis, begin, end)
+    return emit(node, operator, image, weight, given["bias"], stride, padding, dilation, given["groups"])
 
 
 def _used(size: int, results: int, kernel: int, stride: int, dilation: int, padding: int) -> list[int]:

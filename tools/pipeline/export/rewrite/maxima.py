@@ -38,7 +38,7 @@ def drop_unused_argmax(module: GraphModule, alone: Mapping[Any, Any], program: E
             [value] if str(each.type) == "List[int]" and type(value) is int else value for each, value in given[:count]
         ]
         with module.graph.inserting_before(node):
-            maxima = emit(module.graph, node, target, *arguments)
+            maxima = emit(node, target, *arguments)
         for user in list(node.users):
             # Keep annotations of quantizers and passes on the result.
             maxima.meta = {**user.meta, **node.meta, "val": maxima.meta["val"]}

@@ -41,21 +41,19 @@ def lay_down(graph: Graph, is_channels_last: bool, activations: Collection[Any] 
         image = given["input"]
         with graph.inserting_before(node):
             if image not in lying:
-                lying[image] = _turned(graph, node, image, is_channels_last)
+                lying[image] = _turned(node, image, is_channels_last)
             kernel = given["weight"].meta["val"].shape
-            weight = emit(graph, node, _aten.reshape.default, given["weight"], [*kernel[:2], 1, kernel[2]])
+            weight = emit(node, _aten.reshape.default, given["weight"], [*kernel[:2], 1, kernel[2]])
             stride, padding, dilation = (for_each(given[name])[0] for name in ("stride", "padding", "dilation"))
             windows = [1, stride], [0, padding], [1, dilation]
-            result = emit(
-                graph, node, _aten.conv2d.default, lying[image], weight, given["bias"], *windows, given["groups"]
-            )
+            result = emit(node, _aten.conv2d.default, lying[image], weight, given["bias"], *windows, given["groups"])
         last = node
         while len(last.users) == 1 and (user := next(iter(last.users))).target in activations:
             with graph.inserting_before(user):
-                result = emit(graph, user, user.target, result, *user.args[1:], **user.kwargs)
+                result = emit(user, user.target, result, *user.args[1:], **user.kwargs)
             last = user
         with graph.inserting_before(last):
-            standing = _turned(graph, last, result, is_channels_last)
+            standing = _turned(last, result, is_channels_last)
         last.replace_all_uses_with(standing)
         lying[standing] = result
     graph.eliminate_dead_code()
@@ -71,12 +69,12 @@ def _is_narrow(node: Node) -> bool:
     return is_known and all(len(shape) == 4 and shape[3] == 1 for shape in shapes) and shapes[0][2] > 1
 
 
-def _turned(graph: Graph, origin: Node, image: Node, is_channels_last: bool) -> Node:
+def _turned(origin: Node, image: Node, is_channels_last: bool) -> Node:
     """Swaps height and width of an image, one of which is 1. This moves no data if the image has the given order."""
     batch, channels, height, width = image.meta["val"].shape
     if not is_channels_last:
-        return emit(graph, origin, _aten.reshape.default, image, [batch, channels, width, height])
-    pixels = emit(graph, origin, _aten.permute.default, image, PIXELS)
-    turned = emit(graph, origin, _aten.reshape.default, pixels, [batch, width, height, channels])
-    result = emit(graph, origin, _aten.permute.default, turned, IMAGE)
-    return emit(graph, origin, _aten.clone.default, result, memory_format=torch.channels_last)
+        return emit(origin, _aten.reshape.default, image, [batch, channels, width, height])
+    pixels = emit(origin, _aten.permute.default, image, PIXELS)
+    turned = emit(origin, _aten.reshape.default, pixels, [batch, width, height, channels])
+    result = emit(origin, _aten.permute.default, turned, IMAGE)
+    return emit(origin, _aten.clone.default, result, memory_format=torch.channels_last)

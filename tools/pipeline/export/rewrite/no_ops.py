@@ -33,7 +33,6 @@ def drop_no_ops(program: ExportedProgram) -> None:
             node.replace_all_uses_with(result)
             program.graph.erase_node(node)
     program.graph.eliminate_dead_code()
-    program.graph_module.recompile()
 
 
 def _filled(program: ExportedProgram, node: Node) -> Node | None:

@@ -35,7 +35,7 @@ def write_numbers(program: ExportedProgram) -> None:
             continue
         target = _COMPARISONS.get(node.target, _aten.sub.Tensor)
         with graph.inserting_before(node):
-            written = emit(graph, node, target, *(args if node.target in _COMPARISONS else args[1::-1]))
+            written = emit(node, target, *(args if node.target in _COMPARISONS else args[1::-1]))
         replace_node(program, node, written)
         graph.erase_node(node)
     program.graph_module.recompile()

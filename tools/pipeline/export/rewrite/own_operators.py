@@ -246,4 +246,4 @@ class _Recurrent:
 
     def _emit(self, target: Any, *args: Any) -> Node:
         with self._program.graph.inserting_before(self._node):
-            return emit(self._program.graph, self._node, target, *args)
+            return emit(self._node, target, *args)

@@ -5,7 +5,7 @@ TensorFlow's "same" pooling pads one end more than the other, with minus infinit
 
 import torch
 from torch.export import ExportedProgram
-from torch.fx import Graph, Node
+from torch.fx import Node
 
 from tools.pipeline.export.ir.operators import PADS
 from tools.pipeline.export.ir.rewriting import emit, for_each, named_arguments
@@ -22,9 +22,8 @@ def take_ignored_padding(program: ExportedProgram) -> ExportedProgram:
         if node.target == _aten.amax.default:
             drop_padding(node)
         elif node.target == _aten.max_pool2d.default:
-            take_padding(program.graph, node)
+            take_padding(node)
     program.graph.eliminate_dead_code()
-    program.graph_module.recompile()
     return program
 
 
@@ -56,7 +55,7 @@ def drop_padding(maximum: Node) -> None:
         maximum.replace_input_with(maximum.args[0], source)
 
 
-def take_padding(graph: Graph, pooling: Node) -> Node:
+def take_padding(pooling: Node) -> Node:
     """Folds padding that a max pooling of images ignores into the pooling.
 
     The pooling pads both ends equally. The rest becomes repeated first and last rows and columns, which every window
@@ -91,28 +90,28 @@ def take_padding(graph: Graph, pooling: Node) -> Node:
         )
         paddings.append(most)
         counts.append((before - most, max(after - most, 0)))
-    with graph.inserting_before(pooling):
+    with pooling.graph.inserting_before(pooling):
         if any(map(any, counts)) and is_positive(source):
             (top, bottom), (left, right) = counts
-            source = emit(graph, pooling, _aten.constant_pad_nd.default, source, [left, right, top, bottom], 0.0)
+            source = emit(pooling, _aten.constant_pad_nd.default, source, [left, right, top, bottom], 0.0)
         else:
-            source = repeat_ends(graph, pooling, source, counts)
-        pooled = emit(graph, pooling, pooling.target, source, kernel, stride or kernel, paddings)
+            source = repeat_ends(pooling, source, counts)
+        pooled = emit(pooling, pooling.target, source, kernel, stride or kernel, paddings)
     pooling.replace_all_uses_with(pooled)
-    graph.erase_node(pooling)
+    pooling.graph.erase_node(pooling)
     return pooled
 
 
-def repeat_ends(graph: Graph, pooling: Node, image: Node, counts: list[tuple[int, int]]) -> Node:
+def repeat_ends(pooling: Node, image: Node, counts: list[tuple[int, int]]) -> Node:
     """Repeats the first and last rows and columns of the image that many times."""
     for dim, (before, after) in zip((2, 3), counts, strict=True):
         size, parts = image.meta["val"].shape[dim], [image]
         if before:
-            parts = [emit(graph, pooling, _aten.slice.Tensor, image, dim, 0, 1)] * before + parts
+            parts = [emit(pooling, _aten.slice.Tensor, image, dim, 0, 1)] * before + parts
         if after:
-            parts += [emit(graph, pooling, _aten.slice.Tensor, image, dim, size - 1, size)] * after
+            parts += [emit(pooling, _aten.slice.Tensor, image, dim, size - 1, size)] * after
         if len(parts) > 1:
-            image = emit(graph, pooling, _aten.cat.default, parts, dim)
+            image = emit(pooling, _aten.cat.default, parts, dim)
     return image
 
 

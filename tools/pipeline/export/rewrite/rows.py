@@ -66,7 +66,7 @@ def _as_image(node: Node, given: dict[str, Any]) -> Call:
         elif isinstance(value, (list, tuple)):
             value = [1, *(value or given["kernel_size"])]
         elif isinstance(value, Node) and name == "weight":
-            value = emit(node.graph, node, _aten.unsqueeze.default, value, _HEIGHT)
+            value = emit(node, _aten.unsqueeze.default, value, _HEIGHT)
         arguments[name] = value
     return target, arguments
 

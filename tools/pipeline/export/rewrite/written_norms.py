@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 from torch.export import ExportedProgram
-from torch.fx import Graph, Node
+from torch.fx import Node
 
 from tools.pipeline.export.ir.constants import is_constant
 from tools.pipeline.export.ir.dim_orders import IMAGE, PIXELS
@@ -46,27 +46,26 @@ def find_norms(program: ExportedProgram) -> ExportedProgram:
     graph = program.graph
     for node in list(graph.nodes):
         if node.target == _aten.instance_norm.default:
-            _group_instances(graph, node)
+            _group_instances(node)
     # In reverse order: a product may be a part of a larger one.
     for node in reversed(list(graph.nodes)):
         if node.target in (_aten.mul.Tensor, _aten.div.Tensor):
-            _replace(graph, node)
+            _replace(node)
     graph.eliminate_dead_code()
-    program.graph_module.recompile()
     return program
 
 
-def _group_instances(graph: Graph, node: Node) -> None:
+def _group_instances(node: Node) -> None:
     x, weight, bias, mean, variance, uses_input, _, epsilon, *_ = node.args
     if not uses_input or mean is not None or variance is not None:
         return
-    with graph.inserting_before(node):
-        grouped = emit(graph, node, _aten.group_norm.default, x, x.meta["val"].shape[1], weight, bias, epsilon)
+    with node.graph.inserting_before(node):
+        grouped = emit(node, _aten.group_norm.default, x, x.meta["val"].shape[1], weight, bias, epsilon)
     node.replace_all_uses_with(grouped)
-    graph.erase_node(node)
+    node.graph.erase_node(node)
 
 
-def _replace(graph: Graph, product: Node) -> None:
+def _replace(product: Node) -> None:
     numerators, denominators = _factors(product, True)
     roots = [(node, found) for node in numerators if (found := _root(node, True)) is not None]
     roots += [(node, found) for node in denominators if (found := _root(node, False)) is not None]
@@ -98,16 +97,15 @@ def _replace(graph: Graph, product: Node) -> None:
         terms = [each for each in users[0].args if isinstance(each, Node) and is_constant(each)]
         if len(terms) == 1 and _is_per_channel(terms[0], size, rank - root.dim):
             last, bias = users[0], terms[0]
-    with graph.inserting_before(last):
-        result = _emit(graph, last, source or x, source is not None, size, weights, bias, root, is_image)
+    with last.graph.inserting_before(last):
+        result = _emit(last, source or x, source is not None, size, weights, bias, root, is_image)
     last.replace_all_uses_with(result)
-    graph.erase_node(last)
+    last.graph.erase_node(last)
     if last is not product:
-        graph.erase_node(product)
+        product.graph.erase_node(product)
 
 
 def _emit(
-    graph: Graph,
     origin: Node,
     x: Node,
     is_centered: bool,
@@ -119,28 +117,28 @@ def _emit(
 ) -> Node:
     def vector(constant: Node) -> Node:
         if constant.meta["val"].numel() != 1 or size == 1:
-            return emit(graph, origin, _aten.reshape.default, constant, [size])
-        one = emit(graph, origin, _aten.reshape.default, constant, [1])
-        return emit(graph, origin, _aten.expand.default, one, [size])
+            return emit(origin, _aten.reshape.default, constant, [size])
+        one = emit(origin, _aten.reshape.default, constant, [1])
+        return emit(origin, _aten.expand.default, one, [size])
 
     weight = None
     for each in map(vector, weights):
-        weight = each if weight is None else emit(graph, origin, _aten.mul.Tensor, weight, each)
+        weight = each if weight is None else emit(origin, _aten.mul.Tensor, weight, each)
     if root.factor != 1.0:
         if weight is None:
-            weight = emit(graph, origin, _aten.full.default, [size], 1.0 / root.factor)
+            weight = emit(origin, _aten.full.default, [size], 1.0 / root.factor)
         else:
-            weight = emit(graph, origin, _aten.mul.Tensor, weight, 1.0 / root.factor)
+            weight = emit(origin, _aten.mul.Tensor, weight, 1.0 / root.factor)
     term = None if bias is None else vector(bias)
     if is_image:
-        x = emit(graph, origin, _aten.permute.default, x, PIXELS)
+        x = emit(origin, _aten.permute.default, x, PIXELS)
     if is_centered:
-        result = emit(graph, origin, _aten.layer_norm.default, x, [size], weight, term, root.epsilon)
+        result = emit(origin, _aten.layer_norm.default, x, [size], weight, term, root.epsilon)
     else:
-        result = emit(graph, origin, _aten.rms_norm.default, x, [size], weight, root.epsilon)
+        result = emit(origin, _aten.rms_norm.default, x, [size], weight, root.epsilon)
         if term is not None:
-            result = emit(graph, origin, _aten.add.Tensor, result, term)
-    return emit(graph, origin, _aten.permute.default, result, IMAGE) if is_image else result
+            result = emit(origin, _aten.add.Tensor, result, term)
+    return emit(origin, _aten.permute.default, result, IMAGE) if is_image else result
 
 
 def _is_per_channel(constant: Node, size: int, dims: int) -> bool:

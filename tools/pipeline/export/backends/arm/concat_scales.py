@@ -54,7 +54,7 @@ def isolate_concat_scales(program: ExportedProgram, samples: Sequence[Sample], s
         wide, narrow = (max(most, 0.0) - min(least, 0.0) for least, most in (seen.ranges[join], seen.ranges[source]))
         if narrow > 0 and wide >= _WIDER * narrow:
             with graph.inserting_before(join):
-                join.replace_input_with(operand, emit(graph, join, _aten.mul.Tensor, operand, 1.0))
+                join.replace_input_with(operand, emit(join, _aten.mul.Tensor, operand, 1.0))
     program.graph_module.recompile()
 
 

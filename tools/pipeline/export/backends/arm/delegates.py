@@ -22,14 +22,21 @@ from executorch.exir.tensor import TensorSpec
 from torch.export import ExportedProgram
 from torch.export.graph_signature import ExportGraphSignature, InputKind, OutputKind
 from torch.fx import GraphModule, Interpreter, Node
-from torch.fx.traceback import NodeSource
 from torch.utils._pytree import tree_map_only
 from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e
 from tosa.DType import DType
 from tosa.TosaGraph import TosaGraph
 
 from tools.pipeline.export.backends.arm.child_process import in_a_child
-from tools.pipeline.export.backends.arm.forms import part_activations, write_activations
+from tools.pipeline.export.backends.arm.forms import (
+    layouts_of_all_readers,
+    part_activations,
+    tables_before_pools,
+    upsampling_of_sizes,
+    write_activations,
+)
+from tools.pipeline.export.backends.arm.layout import fewer_transpositions
+from tools.pipeline.export.backends.arm.refused import checking
 from tools.pipeline.export.capture.state import State
 from tools.pipeline.export.ir.operators import DEQUANTIZE, QUANTIZE
 from tools.pipeline.export.ir.signature import varying
@@ -42,6 +49,7 @@ from tools.pipeline.export.quantize.quantize import NotFinite, Quantized, Sample
 from tools.pipeline.export.quantize.ranges import Methods, prepare_observers
 from tools.pipeline.export.rewrite.numbers import write_numbers
 from tools.pipeline.export.upstream.replaced import replaced
+from tools.pipeline.export.upstream.retracing import decomposed_once
 from tools.pipeline.model_file.deterministic import computing
 from tools.quiet.console import UserError
 
@@ -134,7 +142,22 @@ def quantize(
 
 
 @contextlib.contextmanager
-def rejections(path: Path, target: str) -> Iterator[list[tuple[str, str, str]]]:
+def lowering(program: ExportedProgram, path: Path, target: str) -> Iterator[list[tuple[str, str, str]]]:
+    """Changes of ExecuTorch what lowering a program for either backend needs, and yields the list of _rejections()."""
+    with (
+        _rejections(path, target) as rejected,
+        decomposed_once(),
+        tables_before_pools(),
+        fewer_transpositions(),
+        upsampling_of_sizes(),
+        layouts_of_all_readers(),
+        checking(program),
+    ):
+        yield rejected
+
+
+@contextlib.contextmanager
+def _rejections(path: Path, target: str) -> Iterator[list[tuple[str, str, str]]]:
     """Yields a list that afterwards has the operators that partitioners left to other kernels: operator, location and
     reason.
 
@@ -179,20 +202,6 @@ def _in_words_of_models(reason: str, target: str) -> str:
         if found:
             return found.expand(meaning).format(target=target)
     return reason
-
-
-@contextlib.contextmanager
-def shared_history() -> Iterator[None]:
-    """Makes copies of a graph's nodes share torch's records of their origin, which never change.
-
-    Each of ExecuTorch's passes copies the graph, and for each node the records of all earlier passes.
-    """
-    source: Any = NodeSource
-    source.__deepcopy__ = lambda self, memo: self
-    try:
-        yield
-    finally:
-        del source.__deepcopy__
 
 
 class _ExactPlan(MemoryPlanningAlgorithmSuite):

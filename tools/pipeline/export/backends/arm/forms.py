@@ -29,7 +29,7 @@ from tools.pipeline.export.ir.operators import (
     PADS,
     QUANTIZE,
 )
-from tools.pipeline.export.ir.rewriting import emit, named_arguments, replace_node, run_decompositions
+from tools.pipeline.export.ir.rewriting import emit, named_arguments, replace_node, rewrites, run_decompositions
 from tools.pipeline.export.upstream.gaps import is_open
 from tools.pipeline.export.upstream.replaced import replaced
 
@@ -56,20 +56,12 @@ def compose_layers(program: ExportedProgram) -> ExportedProgram:
     return run_decompositions(program, dict(_COMPOSED)) if called & _COMPOSED.keys() else program
 
 
-def pad_outside(program: ExportedProgram) -> None:
+@rewrites(*CONVOLUTIONS_BY_WORD, *PADS)
+def pad_outside(node: Node) -> Node | None:
     """Moves `same` padding out of convolutions, and replaces negative padding by slices, in place."""
-    for node in list(program.graph.nodes):
-        if node.op != "call_function":
-            continue
-        with program.graph.inserting_before(node):
-            if node.target in CONVOLUTIONS_BY_WORD:
-                result = _pad_outside(program, node)
-            elif node.target in PADS and named_arguments(node).get("mode", "constant") == "constant":
-                result = _pad_and_cut(program, node)
-            else:
-                continue
-        replace_node(program, node, result)
-        program.graph.erase_node(node)
+    if node.target in CONVOLUTIONS_BY_WORD:
+        return _pad_outside(node)
+    return _pad_and_cut(node) if named_arguments(node).get("mode", "constant") == "constant" else None
 
 
 def part_extremes(program: ExportedProgram) -> None:
@@ -85,7 +77,7 @@ def part_extremes(program: ExportedProgram) -> None:
         for user in list(node.users):
             with graph.inserting_before(node):
                 target = _EXTREMES[node.target][user.args[1]]
-                part = emit(graph, node, target, given["self"], given["dim"], given["keepdim"])
+                part = emit(node, target, given["self"], given["dim"], given["keepdim"])
             replace_node(program, user, part)
             graph.erase_node(user)
         graph.erase_node(node)
@@ -100,7 +92,7 @@ def write_strides(program: ExportedProgram) -> None:
     program.graph_module.recompile()
 
 
-def _pad_outside(program: ExportedProgram, node: Node) -> Node:
+def _pad_outside(node: Node) -> Node:
     """Replaces named padding of a convolution by numbers, and by an operator before it if numbers can't express it.
 
     ExecuTorch would decompose it after quantization, and the new operator inside the layer would not be quantized.
@@ -114,13 +106,13 @@ def _pad_outside(program: ExportedProgram, node: Node) -> Node:
         padding = [total // 2 for total in totals]
         more = [value for total in reversed(totals) for value in (0, total % 2)]
         if any(more):
-            source = emit(program.graph, node, _aten.constant_pad_nd.default, source, more, 0.0)
+            source = emit(node, _aten.constant_pad_nd.default, source, more, 0.0)
     target = _aten.conv1d.default if len(kernel) == 1 else _aten.conv2d.default
     rest = (given["stride"], padding, given["dilation"], given["groups"])
-    return emit(program.graph, node, target, source, given["weight"], given["bias"], *rest)
+    return emit(node, target, source, given["weight"], given["bias"], *rest)
 
 
-def _pad_and_cut(program: ExportedProgram, node: Node) -> Node:
+def _pad_and_cut(node: Node) -> Node:
     """Replaces constant padding with negative amounts by slices and nonnegative padding.
 
     ExecuTorch leaves negative padding to the core, as an operator that no runtime has.
@@ -132,9 +124,9 @@ def _pad_and_cut(program: ExportedProgram, node: Node) -> Node:
         if before < 0 or after < 0:
             dim = dims - 1 - axis
             end = result.meta["val"].shape[dim] + min(after, 0)
-            result = emit(program.graph, node, _aten.slice.Tensor, result, dim, max(-before, 0), end)
+            result = emit(node, _aten.slice.Tensor, result, dim, max(-before, 0), end)
     added = [max(size, 0) for size in sides]
-    return emit(program.graph, node, _aten.constant_pad_nd.default, result, added, value) if any(added) else result
+    return emit(node, _aten.constant_pad_nd.default, result, added, value) if any(added) else result
 
 
 def _gru_cell(
@@ -426,15 +418,13 @@ def write_activations(program: ExportedProgram) -> None:
             count, dims = weight.meta["val"].numel(), source.meta["val"].dim()
             if weight.meta["val"].dim() != dims:
                 shape = [count if axis == 1 else 1 for axis in range(dims)]
-                weight = emit(graph, node, _aten.reshape.default, weight, shape)
+                weight = emit(node, _aten.reshape.default, weight, shape)
             if values is not None and float(values.detach().max()) <= 1:
-                result = emit(
-                    graph, node, _aten.maximum.default, source, emit(graph, node, _aten.mul.Tensor, source, weight)
-                )
+                result = emit(node, _aten.maximum.default, source, emit(node, _aten.mul.Tensor, source, weight))
             else:
-                below = emit(graph, node, _aten.clamp.default, source, None, 0.0)
-                scaled = emit(graph, node, _aten.mul.Tensor, below, weight)
-                result = emit(graph, node, _aten.add.Tensor, emit(graph, node, _aten.relu.default, source), scaled)
+                below = emit(node, _aten.clamp.default, source, None, 0.0)
+                scaled = emit(node, _aten.mul.Tensor, below, weight)
+                result = emit(node, _aten.add.Tensor, emit(node, _aten.relu.default, source), scaled)
         replace_node(program, node, result)
         graph.erase_node(node)
     program.graph_module.recompile()

@@ -121,7 +121,7 @@ def _scores(program: ExportedProgram, softmax: Node, steps: Sequence[Step]) -> N
         if added is not None and added.any():
             constant = add_constant(program, f"{softmax.name}_added_{index}", added)
             with program.graph.inserting_before(softmax):
-                scores = emit(program.graph, softmax, _aten.add.Tensor, scores, constant)
+                scores = emit(softmax, _aten.add.Tensor, scores, constant)
     return scores
 
 
@@ -134,7 +134,7 @@ def _write(
       scores: the scores without masks.
       extent: their minimum and maximum.
     """
-    graph, (least, most) = program.graph, extent
+    least, most = extent
     dim, masks = named_arguments(softmax)["dim"], [step.mask for step in steps if step.mask is not None]
     bounds = list[tuple[Node, Node]]()
     if not least < most:
@@ -144,13 +144,13 @@ def _write(
             # 16 bits have room for the mask, but no tables for comparisons.
             below = least - most - _NOTHING
             limits = (below, 0.0) if kind is Kind.ADDED else (0.0, -below)
-            limited = emit(graph, softmax, _aten.clamp.default, mask, *limits)
+            limited = emit(softmax, _aten.clamp.default, mask, *limits)
             target = _aten.add.Tensor if kind is Kind.ADDED else _aten.sub.Tensor
-            scores = emit(graph, softmax, target, scores, limited)
+            scores = emit(softmax, target, scores, limited)
             continue
         condition, values = _condition(program, softmax, mask, kind), ((least, most), (0.0, 1.0))
         one, other = (
-            emit(graph, softmax, _aten.where.Scalar, condition, *(each[::-1] if kind is Kind.KEPT else each))
+            emit(softmax, _aten.where.Scalar, condition, *(each[::-1] if kind is Kind.KEPT else each))
             for each in values
         )
         bounds.append((one, other))
@@ -162,25 +162,25 @@ def _write(
         )
         bounds.append((one, other))
     for bound, _ in bounds:
-        scores = emit(graph, softmax, _aten.minimum.default, scores, bound)
-    most_of_row = emit(graph, softmax, _aten.amax.default, scores, [dim], True)
-    difference = emit(graph, softmax, _aten.sub.Tensor, scores, most_of_row)
-    exponentials = emit(graph, softmax, _aten.exp.default, difference)
+        scores = emit(softmax, _aten.minimum.default, scores, bound)
+    most_of_row = emit(softmax, _aten.amax.default, scores, [dim], True)
+    difference = emit(softmax, _aten.sub.Tensor, scores, most_of_row)
+    exponentials = emit(softmax, _aten.exp.default, difference)
     for _, bound in bounds:
-        exponentials = emit(graph, softmax, _aten.minimum.default, exponentials, bound)
-    total = emit(graph, softmax, _aten.sum.dim_IntList, exponentials, [dim], True)
-    reciprocal = emit(graph, softmax, _aten.reciprocal.default, total)
-    result = emit(graph, softmax, _aten.mul.Tensor, exponentials, reciprocal)
+        exponentials = emit(softmax, _aten.minimum.default, exponentials, bound)
+    total = emit(softmax, _aten.sum.dim_IntList, exponentials, [dim], True)
+    reciprocal = emit(softmax, _aten.reciprocal.default, total)
+    result = emit(softmax, _aten.mul.Tensor, exponentials, reciprocal)
     shape = list(softmax.meta["val"].shape)
     if list(result.meta["val"].shape) == shape:
         return result
-    return emit(graph, softmax, _aten.reshape.default, result, shape)
+    return emit(softmax, _aten.reshape.default, result, shape)
 
 
 def _condition(program: ExportedProgram, origin: Node, mask: Node, kind: Kind) -> Node:
     """Returns a condition that is true for excluded elements, or for kept ones if the mask is such a condition."""
     if kind is Kind.ADDED:
-        return emit(program.graph, origin, _aten.le.Scalar, mask, EXCLUDED)
+        return emit(origin, _aten.le.Scalar, mask, EXCLUDED)
     if kind is Kind.SUBTRACTED:
-        return emit(program.graph, origin, _aten.ge.Scalar, mask, -EXCLUDED)
+        return emit(origin, _aten.ge.Scalar, mask, -EXCLUDED)
     return mask

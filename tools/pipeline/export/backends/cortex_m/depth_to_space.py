@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import torch
 from torch.export import ExportedProgram
-from torch.fx import Graph, Node
+from torch.fx import Node
 
 from tools.pipeline.export.ir.constants import add_constant, is_constant
 from tools.pipeline.export.ir.dim_orders import IMAGE, PIXELS
@@ -30,7 +30,7 @@ _aten = torch.ops.aten
 _ORDER = [0, 1, 3, 2, 4, 5]
 
 
-def move_channels_to_pixels(graph: Graph, node: Node) -> None:
+def move_channels_to_pixels(node: Node) -> None:
     """Replaces pixel_shuffle of images by a transposition of a channels-last image.
 
     If nothing else reads the convolution before it, that convolution computes its channels in the order of the result,
@@ -40,21 +40,21 @@ def move_channels_to_pixels(graph: Graph, node: Node) -> None:
     layer, readers = image, [node]
     while is_elementwise(layer.target) and len(layer.all_input_nodes) == 1 and [*layer.users] == readers:
         layer, readers = layer.all_input_nodes[0], [layer]
-    is_ordered = [*layer.users] == readers and _has_channels_last(graph, layer, factor)
+    is_ordered = [*layer.users] == readers and _has_channels_last(layer, factor)
     last = _after_fused(node)
-    with graph.inserting_before(last):
-        pixels = emit(graph, last, _aten.permute.default, _fused(graph, node, last, image), PIXELS)
+    with last.graph.inserting_before(last):
+        pixels = emit(last, _aten.permute.default, _fused(node, last, image), PIXELS)
         batch, height, width, channels = pixels.meta["val"].shape
         inner = [factor, factor, channels // factor**2]
         if not is_ordered:
             inner = [inner[2], *inner[:2]]
-        parts = emit(graph, last, _aten.view.default, pixels, [batch, height, width, *inner])
+        parts = emit(last, _aten.view.default, pixels, [batch, height, width, *inner])
         order = _ORDER if is_ordered else [0, 1, 4, 2, 5, 3]
-        result = _channels_last(graph, last, _interleaved(graph, last, parts, order))
+        result = _channels_last(last, _interleaved(last, parts, order))
     last.replace_all_uses_with(result)
 
 
-def _has_channels_last(graph: Graph, layer: Node, factor: int) -> bool:
+def _has_channels_last(layer: Node, factor: int) -> bool:
     """Makes a convolution compute [factor, factor, channels] instead of [channels, factor, factor]; returns whether it
     can.
     """
@@ -63,12 +63,12 @@ def _has_channels_last(graph: Graph, layer: Node, factor: int) -> bool:
     constants = [constant for constant in layer.args[1:3] if constant is not None]
     if not all(map(is_constant, constants)):
         return False
-    with graph.inserting_before(layer):
+    with layer.graph.inserting_before(layer):
         for place, constant in enumerate(constants, 1):
             shape = constant.meta["val"].shape
-            parts = emit(graph, layer, _aten.reshape.default, constant, [-1, factor, factor, shape[1:].numel()])
-            moved = emit(graph, layer, _aten.permute.default, parts, [1, 2, 0, 3])
-            layer.update_arg(place, emit(graph, layer, _aten.reshape.default, moved, [*shape]))
+            parts = emit(layer, _aten.reshape.default, constant, [-1, factor, factor, shape[1:].numel()])
+            moved = emit(layer, _aten.permute.default, parts, [1, 2, 0, 3])
+            layer.update_arg(place, emit(layer, _aten.reshape.default, moved, [*shape]))
     return True
 
 
@@ -139,13 +139,13 @@ def write_transposed_convolution(program: ExportedProgram, node: Node) -> None:
                 _layer(program, node, (image, weight, bias), (rows, columns), (row, column), last)
                 for column in columns.runs
             ]
-            parts.append(_joined(graph, node, layers, 4))
-        pixels = _interleaved(graph, node, _joined(graph, node, parts, 3), _ORDER)
+            parts.append(_joined(node, layers, 4))
+        pixels = _interleaved(node, _joined(node, parts, 3), _ORDER)
         for dim, dimension in ((1, rows), (2, columns)):
             if pixels.meta["val"].shape[dim] != dimension.length:
                 ends = dimension.offset, dimension.offset + dimension.length
-                pixels = emit(graph, node, _aten.slice.Tensor, pixels, dim, *ends)
-        result = _channels_last(graph, last, pixels)
+                pixels = emit(node, _aten.slice.Tensor, pixels, dim, *ends)
+        result = _channels_last(last, pixels)
     last.replace_all_uses_with(result)
 
 
@@ -158,7 +158,6 @@ def _layer(
     last: Node,
 ) -> Node:
     """Computes the pixels of two runs' remainders: [batch, q of rows, q of columns, rows, columns, channels]."""
-    graph = program.graph
     image, weight, bias = operands
     channels, results = weight.meta["val"].shape[:2]
     (rows, height), (columns, width) = ((run.end - run.begin, run.weights) for run in runs)
@@ -167,12 +166,12 @@ def _layer(
         if places != list(range(weight.meta["val"].shape[dim])):
             name = f"{node.name}_weights_{dim}_{runs[0].begin}_{runs[1].begin}"
             index = add_constant(program, name, torch.tensor(places))
-            weight = emit(graph, node, _aten.index_select.default, weight, dim, index)
-    parts = emit(graph, node, _aten.reshape.default, weight, [channels, results, rows, height, columns, width])
-    moved = emit(graph, node, _aten.permute.default, parts, [2, 4, 1, 0, 3, 5])
-    weight = emit(graph, node, _aten.reshape.default, moved, [-1, channels, height, width])
+            weight = emit(node, _aten.index_select.default, weight, dim, index)
+    parts = emit(node, _aten.reshape.default, weight, [channels, results, rows, height, columns, width])
+    moved = emit(node, _aten.permute.default, parts, [2, 4, 1, 0, 3, 5])
+    weight = emit(node, _aten.reshape.default, moved, [-1, channels, height, width])
     if bias is not None:
-        bias = emit(graph, node, _aten.repeat.default, bias, [rows * columns])
+        bias = emit(node, _aten.repeat.default, bias, [rows * columns])
 
     ends = [dimension.ends(run) for dimension, run in zip(dimensions, runs, strict=True)]
     padding = [0, 0]
@@ -182,18 +181,18 @@ def _layer(
         for dim, (before, after) in enumerate(ends, 2):
             if before < 0 or after < 0:
                 end = image.meta["val"].shape[dim] + min(after, 0)
-                image = emit(graph, node, _aten.slice.Tensor, image, dim, max(-before, 0), end)
+                image = emit(node, _aten.slice.Tensor, image, dim, max(-before, 0), end)
         more = [max(end, 0) for pair in reversed(ends) for end in pair]
         if any(more):
-            image = emit(graph, node, _aten.constant_pad_nd.default, image, more, 0.0)
-    layer = emit(graph, node, _aten.conv2d.default, image, weight, bias, [1, 1], padding)
-    pixels = emit(graph, node, _aten.permute.default, _fused(graph, node, last, layer), PIXELS)
+            image = emit(node, _aten.constant_pad_nd.default, image, more, 0.0)
+    layer = emit(node, _aten.conv2d.default, image, weight, bias, [1, 1], padding)
+    pixels = emit(node, _aten.permute.default, _fused(node, last, layer), PIXELS)
     shape = [*pixels.meta["val"].shape[:3], rows, columns, results]
-    return emit(graph, node, _aten.view.default, pixels, shape)
+    return emit(node, _aten.view.default, pixels, shape)
 
 
-def _joined(graph: Graph, node: Node, parts: list[Node], dim: int) -> Node:
-    return parts[0] if len(parts) == 1 else emit(graph, node, _aten.cat.default, parts, dim)
+def _joined(node: Node, parts: list[Node], dim: int) -> Node:
+    return parts[0] if len(parts) == 1 else emit(node, _aten.cat.default, parts, dim)
 
 
 def _after_fused(node: Node) -> Node:
@@ -203,22 +202,22 @@ def _after_fused(node: Node) -> Node:
     return node
 
 
-def _fused(graph: Graph, node: Node, last: Node, image: Node) -> Node:
+def _fused(node: Node, last: Node, image: Node) -> Node:
     """Applies the operators after `node`, up to `last`, to another image."""
     while node is not last:
         node = next(iter(node.users))
-        image = emit(graph, node, node.target, image, *node.args[1:], **node.kwargs)
+        image = emit(node, node.target, image, *node.args[1:], **node.kwargs)
     return image
 
 
-def _interleaved(graph: Graph, node: Node, parts: Node, order: list[int]) -> Node:
+def _interleaved(node: Node, parts: Node, order: list[int]) -> Node:
     """Interleaves pixels in height and width by a permutation: [batch, height, width, channels]."""
-    moved = emit(graph, node, _aten.permute.default, parts, order)
+    moved = emit(node, _aten.permute.default, parts, order)
     batch, height, rows, width, columns, channels = moved.meta["val"].shape
-    return emit(graph, node, _aten.reshape.default, moved, [batch, height * rows, width * columns, channels])
+    return emit(node, _aten.reshape.default, moved, [batch, height * rows, width * columns, channels])
 
 
-def _channels_last(graph: Graph, node: Node, pixels: Node) -> Node:
+def _channels_last(node: Node, pixels: Node) -> Node:
     """Views pixels as a channels-last image."""
-    image = emit(graph, node, _aten.permute.default, pixels, IMAGE)
-    return emit(graph, node, _aten.clone.default, image, memory_format=torch.channels_last)
+    image = emit(node, _aten.permute.default, pixels, IMAGE)
+    return emit(node, _aten.clone.default, image, memory_format=torch.channels_last)

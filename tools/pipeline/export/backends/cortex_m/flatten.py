@@ -34,19 +34,18 @@ def flatten_in_memory_order(program: ExportedProgram) -> ExportedProgram:
         if not views or not all(_is_flattened_for_layers(view, channels * height * width) for view in views):
             continue
         with graph.inserting_before(copy):
-            in_memory_order = emit(graph, copy, _aten.permute.default, image, PIXELS)
+            in_memory_order = emit(copy, _aten.permute.default, image, PIXELS)
         for view in views:
             for layer in list(view.users):
                 weight = layer.args[1]
                 with graph.inserting_before(layer):
-                    columns = emit(graph, layer, _aten.view.default, weight, [-1, channels, height, width])
-                    moved = emit(graph, layer, _aten.permute.default, columns, PIXELS)
+                    columns = emit(layer, _aten.view.default, weight, [-1, channels, height, width])
+                    moved = emit(layer, _aten.permute.default, columns, PIXELS)
                     shape = list(weight.meta["val"].shape)
-                    layer.update_arg(1, emit(graph, layer, _aten.reshape.default, moved, shape))
+                    layer.update_arg(1, emit(layer, _aten.reshape.default, moved, shape))
             view.target = _aten.view.default
             view.update_arg(0, in_memory_order)
         graph.erase_node(copy)
-    program.graph_module.recompile()
     return program
 
 

@@ -31,7 +31,7 @@ from typing import Any
 import torch
 from torch._ops import OpOverload
 from torch.export import ExportedProgram
-from torch.fx import Graph, Node
+from torch.fx import Node
 from torch.utils._pytree import tree_map
 
 from tools.pipeline.export.backends.cortex_m.depth_to_space import move_channels_to_pixels, write_transposed_convolution
@@ -105,15 +105,15 @@ def make_quantizable(program: ExportedProgram) -> ExportedProgram:
     drop_unused_argmax(program.graph_module, {_aten.max.dim: _aten.amax.default}, program)
     for node in list(graph.nodes):
         if node.target == _aten.relu6.default:
-            _replace(graph, node, _aten.hardtanh.default, node.args[0], 0.0, 6.0)
+            _replace(node, _aten.hardtanh.default, node.args[0], 0.0, 6.0)
         elif node.target == _aten.pad.default and _arguments(node)[2] == "constant":
-            _pad_or_slice(graph, node, _arguments(node)[3] or 0.0)
+            _pad_or_slice(node, _arguments(node)[3] or 0.0)
         elif node.target == _aten.constant_pad_nd.default:
-            _pad_or_slice(graph, node, _arguments(node)[2])
+            _pad_or_slice(node, _arguments(node)[2])
         elif node.target == _aten.pixel_shuffle.default and _is_image(node):
-            move_channels_to_pixels(graph, node)
+            move_channels_to_pixels(node)
         elif node.target == _aten.glu.default:
-            _gate(graph, node)
+            _gate(node)
         elif node.target == _aten.prelu.default:
             _share_slope(program, node)
         elif node.target == _aten.roll.default:
@@ -125,35 +125,34 @@ def make_quantizable(program: ExportedProgram) -> ExportedProgram:
         if node.target in ARITHMETIC:
             _make_channelwise(program, node)
         elif node.target == _aten.matmul.default:
-            _batch(graph, node)
+            _batch(node)
     _Sequences(program).rewrite()
     for node in list(graph.nodes):
         if node.target in _SELECTING:
             _select(program, node)
         elif node.target == _aten.conv2d.padding:
-            _number_padding(graph, node)
+            _number_padding(node)
         elif node.target == _aten.conv2d.default:
-            _fold_padding(graph, node)
+            _fold_padding(node)
         elif node.target == _aten.conv_transpose2d.input:
             write_transposed_convolution(program, node)
         elif node.target in _POOLED:
             drop_padding(node)
-            _make_pooling(graph, node)
+            _make_pooling(node)
         elif node.target == _aten.adaptive_avg_pool2d.default:
-            _make_even_pooling(graph, node)
+            _make_even_pooling(node)
         elif node.target == _aten.max_pool2d.default:
-            _round_down(graph, _pool_first(program, take_padding(graph, node)))
+            _round_down(_pool_first(program, take_padding(node)))
         elif node.target == _aten.avg_pool2d.default:
-            _round_down(graph, node)
+            _round_down(node)
     view_tokens_as_pixels(graph)
     lay_down(graph, is_channels_last=True, activations=_ELEMENTWISE)
     graph.eliminate_dead_code()
     for node in list(graph.nodes):
         # Nodes without operands, such as random numbers, keep their layout.
         if node.op == "call_function" and "val" in node.meta and node.all_input_nodes:
-            _lay_out(graph, node)
+            _lay_out(node)
     drop_undone_transpositions(graph)
-    program.graph_module.recompile()
     return program
 
 
@@ -180,11 +179,11 @@ def _is_plane(node: Node) -> bool:
     )
 
 
-def _replace(graph: Graph, node: Node, operator: Callable[..., Any], *args: Any) -> Node:
-    with graph.inserting_before(node):
-        other = emit(graph, node, operator, *args)
+def _replace(node: Node, operator: Callable[..., Any], *args: Any) -> Node:
+    with node.graph.inserting_before(node):
+        other = emit(node, operator, *args)
     node.replace_all_uses_with(other)
-    graph.erase_node(node)
+    node.graph.erase_node(node)
     return other
 
 
@@ -211,12 +210,12 @@ def _make_channelwise(program: ExportedProgram, first: Node) -> None:
     )
     with graph.inserting_before(last):
         for step, constant in zip(steps, constants, strict=True):
-            factors, terms = _composed(graph, step, constant, last, factors, terms)
-        weight = emit(graph, last, _aten.reshape.default, factors, [shape[1], 1, *ones[2:]])
-        bias = emit(graph, last, _aten.reshape.default, terms, [shape[1]])
+            factors, terms = _composed(step, constant, last, factors, terms)
+        weight = emit(last, _aten.reshape.default, factors, [shape[1], 1, *ones[2:]])
+        bias = emit(last, _aten.reshape.default, terms, [shape[1]])
     operator = _aten.conv1d.default if len(shape) == 3 else _aten.conv2d.default
     stride, padding = ones[2:], [0] * (len(shape) - 2)
-    _replace(graph, last, operator, image, weight, bias, stride, padding, stride, shape[1])
+    _replace(last, operator, image, weight, bias, stride, padding, stride, shape[1])
 
 
 def _operands(step: Node) -> tuple[Node, Any] | tuple[None, None]:
@@ -248,15 +247,15 @@ def _is_by_channel(operand: Any, shape: torch.Size) -> bool:
     return [1] * (len(shape) - len(numbers)) + numbers == [1, shape[1], *[1] * (len(shape) - 2)]
 
 
-def _composed(graph: Graph, step: Node, constant: Any, origin: Node, factors: Node, terms: Node) -> tuple[Node, Node]:
+def _composed(step: Node, constant: Any, origin: Node, factors: Node, terms: Node) -> tuple[Node, Node]:
     """Returns the factors and terms after a sum or product with a constant, from those before it."""
     target: Any = step.target
     if target in (_aten.mul.Tensor, _aten.div.Tensor):
-        return emit(graph, origin, target, factors, constant), emit(graph, origin, target, terms, constant)
+        return emit(origin, target, factors, constant), emit(origin, target, terms, constant)
     if step.args[1] is constant:
-        return factors, emit(graph, origin, target, terms, constant)
-    negated = emit(graph, origin, _aten.neg.default, factors) if target == _aten.sub.Tensor else factors
-    return negated, emit(graph, origin, target, constant, terms)
+        return factors, emit(origin, target, terms, constant)
+    negated = emit(origin, _aten.neg.default, factors) if target == _aten.sub.Tensor else factors
+    return negated, emit(origin, target, constant, terms)
 
 
 def _make_number_constant(program: ExportedProgram, node: Node) -> None:
@@ -266,7 +265,7 @@ def _make_number_constant(program: ExportedProgram, node: Node) -> None:
         node.update_arg(1, add_constant(program, f"{node.name}_number", number))
 
 
-def _batch(graph: Graph, product: Node) -> None:
+def _batch(product: Node) -> None:
     """Turns x @ y of stacks of matrices into a batched product, with all leading dimensions merged.
 
     A transposition of the second operand comes last, because the kernel undoes it.
@@ -289,52 +288,52 @@ def _batch(graph: Graph, product: Node) -> None:
     if is_transposed:
         other = other.args[0]
         matrices[1] = (matrices[1][0], *matrices[1][:0:-1])
-    with graph.inserting_before(product):
+    with product.graph.inserting_before(product):
         given = zip((one, other), matrices, strict=True)
-        factors = [_as_matrices(graph, product, factor, batch, shape) for factor, shape in given]
+        factors = [_as_matrices(product, factor, batch, shape) for factor, shape in given]
         if is_transposed:
-            factors[1] = emit(graph, product, _aten.transpose.int, factors[1], 1, 2)
-    result = _replace(graph, product, _aten.bmm.default, *factors)
+            factors[1] = emit(product, _aten.transpose.int, factors[1], 1, 2)
+    result = _replace(product, _aten.bmm.default, *factors)
     out = (*batch, shapes[0][-2], shapes[1][-1]) if len(shapes[1]) > 2 else (*shapes[0][:-1], shapes[1][-1])
     if len(out) > 3 or out[0] != matrices[0][0]:
-        with graph.inserting_after(result):
-            shaped = emit(graph, result, _aten.reshape.default, result, list(out))
+        with result.graph.inserting_after(result):
+            shaped = emit(result, _aten.reshape.default, result, list(out))
         result.replace_all_uses_with(shaped, delete_user_cb=lambda user: user is not shaped)
 
 
-def _as_matrices(graph: Graph, origin: Node, factor: Node, batch: tuple[int, ...], shape: tuple[int, ...]) -> Node:
+def _as_matrices(origin: Node, factor: Node, batch: tuple[int, ...], shape: tuple[int, ...]) -> Node:
     """Reshapes a factor to one dimension of matrices, repeated where the other factor has more of them."""
     given = tuple(factor.meta["val"].shape)
     if shape[0] != 1 and given[:-2] != batch:
-        factor = emit(graph, origin, _aten.expand.default, factor, [*batch, *given[-2:]])
+        factor = emit(origin, _aten.expand.default, factor, [*batch, *given[-2:]])
     if tuple(factor.meta["val"].shape) != shape:
-        factor = emit(graph, origin, _aten.reshape.default, factor, list(shape))
+        factor = emit(origin, _aten.reshape.default, factor, list(shape))
     return factor
 
 
-def _pad_or_slice(graph: Graph, pad: Node, value: float) -> None:
+def _pad_or_slice(pad: Node, value: float) -> None:
     """Splits constant padding with negative amounts, which remove elements, into a slice and nonnegative padding."""
     source, ends = pad.args[0], list(pad.args[1])
-    with graph.inserting_before(pad):
+    with pad.graph.inserting_before(pad):
         for place in range(0, len(ends), 2):
             before, after = ends[place : place + 2]
-            source = crop(graph, pad, source, place, before, after)
+            source = crop(pad, source, place, before, after)
             ends[place : place + 2] = max(before, 0), max(after, 0)
         if any(ends):
-            source = emit(graph, pad, _aten.constant_pad_nd.default, source, ends, value)
+            source = emit(pad, _aten.constant_pad_nd.default, source, ends, value)
     pad.replace_all_uses_with(source)
-    graph.erase_node(pad)
+    pad.graph.erase_node(pad)
 
 
-def _gate(graph: Graph, node: Node) -> None:
+def _gate(node: Node) -> None:
     """Replaces glu by the first half of a dimension times the sigmoid of the other one."""
     source, dim = _arguments(node)
     half = source.meta["val"].shape[dim] // 2
-    with graph.inserting_before(node):
-        first = emit(graph, node, _aten.slice.Tensor, source, dim, 0, half)
-        other = emit(graph, node, _aten.slice.Tensor, source, dim, half, 2 * half)
-        gate = emit(graph, node, _aten.sigmoid.default, other)
-    _replace(graph, node, _aten.mul.Tensor, first, gate)
+    with node.graph.inserting_before(node):
+        first = emit(node, _aten.slice.Tensor, source, dim, 0, half)
+        other = emit(node, _aten.slice.Tensor, source, dim, half, 2 * half)
+        gate = emit(node, _aten.sigmoid.default, other)
+    _replace(node, _aten.mul.Tensor, first, gate)
 
 
 def _rotate(program: ExportedProgram, roll: Node) -> None:
@@ -392,13 +391,12 @@ def _selected(node: Node) -> dict[int, torch.Tensor] | None:
 
 def _choose(program: ExportedProgram, origin: Node, source: Node, indices: dict[int, torch.Tensor]) -> Node:
     """Selects elements by dimension. Images are channels-last, so that a pixel's elements are copied together."""
-    graph = program.graph
     rank = source.meta["val"].dim()
     order = PIXELS if rank == 4 else list(range(rank))
     if rank == 4:
-        source = emit(graph, origin, _aten.permute.default, source, order)
+        source = emit(origin, _aten.permute.default, source, order)
     source = _choose_in(program, origin, source, indices, order)
-    return emit(graph, origin, _aten.permute.default, source, IMAGE) if rank == 4 else source
+    return emit(origin, _aten.permute.default, source, IMAGE) if rank == 4 else source
 
 
 def _choose_in(
@@ -409,20 +407,20 @@ def _choose_in(
     for place in range(len(order) - 1, -1, -1):
         if order[place] in indices:
             index = add_constant(program, f"{origin.name}_index_{order[place]}", indices[order[place]])
-            source = emit(program.graph, origin, _aten.index_select.default, source, place, index)
+            source = emit(origin, _aten.index_select.default, source, place, index)
     return source
 
 
-def _number_padding(graph: Graph, convolution: Node) -> None:
+def _number_padding(convolution: Node) -> None:
     """Replaces named padding of conv2d by numbers; an odd `same` padding gets an operator of its own for the extra
     element.
     """
     image, weight, bias, stride, padding, dilation, groups = _arguments(convolution)
-    image, padding = _padding(graph, convolution, image, weight.meta["val"].shape[2:], padding, dilation)
-    _replace(graph, convolution, _aten.conv2d.default, image, weight, bias, stride, padding, dilation, groups)
+    image, padding = _padding(convolution, image, weight.meta["val"].shape[2:], padding, dilation)
+    _replace(convolution, _aten.conv2d.default, image, weight, bias, stride, padding, dilation, groups)
 
 
-def _fold_padding(graph: Graph, convolution: Node) -> None:
+def _fold_padding(convolution: Node) -> None:
     """Folds zero padding of an image into the convolution after it, if both ends are padded equally."""
     image, weight, bias, stride, padding, dilation, groups = _arguments(convolution)
     if image.target != _aten.constant_pad_nd.default:
@@ -433,7 +431,6 @@ def _fold_padding(graph: Graph, convolution: Node) -> None:
         return
     height, width = for_each(padding)
     _replace(
-        graph,
         convolution,
         _aten.conv2d.default,
         source,
@@ -446,7 +443,7 @@ def _fold_padding(graph: Graph, convolution: Node) -> None:
     )
 
 
-def _make_pooling(graph: Graph, node: Node) -> None:
+def _make_pooling(node: Node) -> None:
     """Turns the mean or the maximum of each channel, or of its rows or columns, into a pooling of the image."""
     image, dims, keepdim, *dtype = _arguments(node)
     value = image.meta["val"]
@@ -454,27 +451,27 @@ def _make_pooling(graph: Graph, node: Node) -> None:
     if value.dim() != 4 or any(dtype) or taken not in ([2], [3], [2, 3]):
         return
     shape = list(node.meta["val"].shape)
-    pooled = _replace(graph, node, _POOLED[node.target], image, [value.shape[d] if d in taken else 1 for d in (2, 3)])
+    pooled = _replace(node, _POOLED[node.target], image, [value.shape[d] if d in taken else 1 for d in (2, 3)])
     if not keepdim:
-        with graph.inserting_after(pooled):
-            view = emit(graph, pooled, _aten.reshape.default, pooled, shape)
+        with pooled.graph.inserting_after(pooled):
+            view = emit(pooled, _aten.reshape.default, pooled, shape)
         pooled.replace_all_uses_with(view, delete_user_cb=lambda user: user is not view)
 
 
-def _make_even_pooling(graph: Graph, pooling: Node) -> None:
+def _make_even_pooling(pooling: Node) -> None:
     """Turns adaptive pooling to a size that divides the image's into a pooling with equal windows."""
     image, size = pooling.args
     pairs = list(zip(image.meta["val"].shape[-2:], size, strict=True))
     if image.meta["val"].dim() == 4 and list(size) != [1, 1] and not any(whole % part for whole, part in pairs):
         window = [whole // part for whole, part in pairs]
-        _replace(graph, pooling, _aten.avg_pool2d.default, image, window, window)
+        _replace(pooling, _aten.avg_pool2d.default, image, window, window)
 
 
 def _share_slope(program: ExportedProgram, node: Node) -> None:
     """Turns a PReLU whose slopes are all equal into a leaky ReLU, a function of one tensor."""
     slopes = Constants(program).value(node.args[1])
     if slopes is not None and bool((slopes == slopes.flatten()[0]).all()):
-        _replace(program.graph, node, _aten.leaky_relu.default, node.args[0], float(slopes.flatten()[0]))
+        _replace(node, _aten.leaky_relu.default, node.args[0], float(slopes.flatten()[0]))
 
 
 def _pool_first(program: ExportedProgram, pooling: Node) -> Node:
@@ -490,12 +487,12 @@ def _pool_first(program: ExportedProgram, pooling: Node) -> Node:
         return pooling
     graph, arguments = program.graph, pooling.args[1:]
     with graph.inserting_before(pooling):
-        pooled = emit(graph, pooling, pooling.target, source, *arguments)
-    _replace(graph, pooling, activation.target, pooled, *activation.args[1:])
+        pooled = emit(pooling, pooling.target, source, *arguments)
+    _replace(pooling, activation.target, pooled, *activation.args[1:])
     return pooled
 
 
-def _round_down(graph: Graph, pooling: Node) -> None:
+def _round_down(pooling: Node) -> None:
     """Rewrites a pooling without ceil_mode, if no window exceeds the image, or if it is a max pooling.
 
     Maxima stay the same if the last row and column are repeated, because every window that exceeds the image contains
@@ -516,26 +513,24 @@ def _round_down(graph: Graph, pooling: Node) -> None:
     if any(missing):
         if not is_max or dilation != [1, 1]:
             return
-        with graph.inserting_before(pooling):
+        with pooling.graph.inserting_before(pooling):
             if is_positive(image):
-                image = emit(graph, pooling, _aten.constant_pad_nd.default, image, [0, missing[1], 0, missing[0]], 0.0)
+                image = emit(pooling, _aten.constant_pad_nd.default, image, [0, missing[1], 0, missing[0]], 0.0)
             else:
-                image = repeat_ends(graph, pooling, image, [(0, count) for count in missing])
+                image = repeat_ends(pooling, image, [(0, count) for count in missing])
     arguments[place] = False
-    _replace(graph, pooling, pooling.target, image, *arguments[1:])
+    _replace(pooling, pooling.target, image, *arguments[1:])
 
 
-def _padding(
-    graph: Graph, node: Node, image: Node, kernel: torch.Size, name: str, dilation: list[int]
-) -> tuple[Node, list[int]]:
+def _padding(node: Node, image: Node, kernel: torch.Size, name: str, dilation: list[int]) -> tuple[Node, list[int]]:
     """Returns the image, padded if its ends differ, and the numbers for a convolution's named padding."""
     dilation = for_each(dilation, len(kernel))
     total = [d * (k - 1) if name == "same" else 0 for d, k in zip(dilation, kernel, strict=True)]
     if not any(amount % 2 for amount in total):
         return image, [amount // 2 for amount in total]
     ends = [end for amount in reversed(total) for end in (amount // 2, amount - amount // 2)]
-    with graph.inserting_before(node):
-        return emit(graph, node, _aten.constant_pad_nd.default, image, ends, 0.0), [0] * len(kernel)
+    with node.graph.inserting_before(node):
+        return emit(node, _aten.constant_pad_nd.default, image, ends, 0.0), [0] * len(kernel)
 
 
 def _arguments(node: Node) -> list[Any]:
@@ -544,7 +539,7 @@ def _arguments(node: Node) -> list[Any]:
     return [*node.args, *(node.kwargs.get(argument.name, argument.default_value) for argument in left)]
 
 
-def _lay_out(graph: Graph, node: Node) -> None:
+def _lay_out(node: Node) -> None:
     """Copies the images of image operators, and of elementwise ones beside channels-last images, to channels-last.
 
     Updates the layout of the result to that in the lowered program, where views are copies in the default order.
@@ -553,8 +548,8 @@ def _lay_out(graph: Graph, node: Node) -> None:
     if node.target in _DEFAULT_ORDER or (node.target in RESHAPES and not _is_view(node)):
         for operand in operands:
             if not operand.meta["val"].is_contiguous():
-                with graph.inserting_before(node):
-                    copy = emit(graph, node, _aten.clone.default, operand, memory_format=torch.contiguous_format)
+                with node.graph.inserting_before(node):
+                    copy = emit(node, _aten.clone.default, operand, memory_format=torch.contiguous_format)
                 node.replace_input_with(operand, copy)
         operands = []
     elif node.target in _IMAGE_OPERATORS or _is_padding(node):
@@ -566,16 +561,16 @@ def _lay_out(graph: Graph, node: Node) -> None:
     ):
         operands = []
     if _is_part(node):
-        _take_part(graph, node)
+        _take_part(node)
         return
     for operand in operands:
         if node.target in _IMAGE_OPERATORS and _is_plane(operand):
-            with graph.inserting_before(node):
+            with node.graph.inserting_before(node):
                 batch, _, height, width = operand.meta["val"].shape
-                plane = emit(graph, node, _aten.reshape.default, operand, [batch, height, width, 1])
-                node.replace_input_with(operand, emit(graph, node, _aten.permute.default, plane, IMAGE))
+                plane = emit(node, _aten.reshape.default, operand, [batch, height, width, 1])
+                node.replace_input_with(operand, emit(node, _aten.permute.default, plane, IMAGE))
         elif operand.meta["val"].dim() == 4 and not is_channels_last(operand) and not is_constant(operand):
-            node.replace_input_with(operand, _copied(graph, node, operand))
+            node.replace_input_with(operand, _copied(node, operand))
     if node.target in RESHAPES and not node.args[0].meta["val"].is_contiguous():
         # It was a view in the previous order of its operand.
         node.target = _aten.reshape.default
@@ -591,14 +586,14 @@ def _is_padding(node: Node) -> bool:
     return node.target == _aten.constant_pad_nd.default and all(user.target in _IMAGE_OPERATORS for user in node.users)
 
 
-def _copied(graph: Graph, node: Node, image: Node) -> Node:
+def _copied(node: Node, image: Node) -> Node:
     """Returns an image's copy in channels-last for a node, which others may read, too."""
     layout = {"memory_format": torch.channels_last}
     for user in image.users:
         if user.target == _aten.clone.default and user.kwargs == layout and user < node:
             return user
-    with graph.inserting_before(node):
-        return emit(graph, node, _aten.clone.default, image, **layout)
+    with node.graph.inserting_before(node):
+        return emit(node, _aten.clone.default, image, **layout)
 
 
 def _is_part(node: Node) -> bool:
@@ -613,7 +608,7 @@ def _is_part(node: Node) -> bool:
     return is_channels_last(image) and image.meta["val"].shape[1] > 1
 
 
-def _take_part(graph: Graph, node: Node) -> None:
+def _take_part(node: Node) -> None:
     """Replaces a part of a channels-last image by one with the same layout; PyTorch's would have the default order."""
     operator: Any = _aten.slice.Tensor
     if node.target == getitem:
@@ -627,19 +622,19 @@ def _take_part(graph: Graph, node: Node) -> None:
     else:
         operator, image = node.target, node.args[0]
         arguments = [[node.meta["val"].shape[dim] for dim in PIXELS]]
-    with graph.inserting_before(node):
-        pixels = emit(graph, node, _aten.permute.default, image, PIXELS)
-        part = emit(graph, node, operator, pixels, *arguments)
+    with node.graph.inserting_before(node):
+        pixels = emit(node, _aten.permute.default, image, PIXELS)
+        part = emit(node, operator, pixels, *arguments)
         # Makes sequences, [batch, channels, steps], images of height 1, [batch, channels, 1, steps].
         #
         # A convolution begins a chain of images, which continues through all operators that work on them unchanged.
         # Where another operator reads a sequence, the image is viewed as one.
         part.meta["val"] = part.meta["val"].contiguous()
-        result = emit(graph, node, _aten.permute.default, part, IMAGE)
+        result = emit(node, _aten.permute.default, part, IMAGE)
         result.meta["val"] = result.meta["val"].contiguous()
-        result = emit(graph, node, _aten.clone.default, result, memory_format=torch.channels_last)
+        result = emit(node, _aten.clone.default, result, memory_format=torch.channels_last)
     node.replace_all_uses_with(result)
-    graph.erase_node(node)
+    node.graph.erase_node(node)
 
 
 def _is_view(node: Node) -> bool:
@@ -712,44 +707,41 @@ class _Sequences:
         make = self._makers.get(node.target)
         return None if make is None else make(node)
 
-    def _emit(self, node: Node, operator: Callable[..., Any], *args: Any, **options: Any) -> Node:
-        return emit(self._graph, node, operator, *args, **options)
-
     def _enter(self, node: Node, sequence: Node) -> Node:
         """Returns the image of a sequence that `node` reads."""
         if sequence not in self._images:
             batch, channels, steps = sequence.meta["val"].shape
             if channels == 1:
                 # Has both orders; the strides mark it as channels-last.
-                rows = self._emit(node, _aten.reshape.default, sequence, [batch, 1, steps, 1])
-                self._images[sequence] = self._emit(node, _aten.permute.default, rows, IMAGE)
+                rows = emit(node, _aten.reshape.default, sequence, [batch, 1, steps, 1])
+                self._images[sequence] = emit(node, _aten.permute.default, rows, IMAGE)
             else:
-                self._images[sequence] = self._emit(node, _aten.unsqueeze.default, sequence, 2)
+                self._images[sequence] = emit(node, _aten.unsqueeze.default, sequence, 2)
         return self._images[sequence]
 
     def _leave(self, sequence: Node, image: Node, user: Node) -> None:
         """Makes `user` read the image instead of the sequence."""
         batch, channels, steps = sequence.meta["val"].shape
         if order_of(user) == [0, 2, 1]:
-            rows = self._emit(user, _aten.permute.default, image, PIXELS)
-            user.replace_all_uses_with(self._emit(user, _aten.view.default, rows, [batch, steps, channels]))
+            rows = emit(user, _aten.permute.default, image, PIXELS)
+            user.replace_all_uses_with(emit(user, _aten.view.default, rows, [batch, steps, channels]))
             return
-        copy = self._emit(user, _aten.clone.default, image, memory_format=torch.contiguous_format)
+        copy = emit(user, _aten.clone.default, image, memory_format=torch.contiguous_format)
         if user.target in RESHAPES:
             user.update_arg(0, copy)
         else:
-            user.replace_input_with(sequence, self._emit(user, _aten.view.default, copy, [batch, channels, steps]))
+            user.replace_input_with(sequence, emit(user, _aten.view.default, copy, [batch, channels, steps]))
 
     def _convolution(self, node: Node) -> Node | None:
         sequence, weight, bias, stride, padding, dilation, groups = _arguments(node)
         if sequence.meta["val"].dim() != 3:
             return None
         image = self._enter(node, sequence)
-        kernel = self._emit(node, _aten.unsqueeze.default, weight, 2)
+        kernel = emit(node, _aten.unsqueeze.default, weight, 2)
         if isinstance(padding, str):
             shape = kernel.meta["val"].shape[2:]
-            image, (_, *padding) = _padding(self._graph, node, image, shape, padding, [1, *dilation])
-        return self._emit(
+            image, (_, *padding) = _padding(node, image, shape, padding, [1, *dilation])
+        return emit(
             node, _aten.conv2d.default, image, kernel, bias, [1, *stride], [0, *padding], [1, *dilation], groups
         )
 
@@ -758,25 +750,23 @@ class _Sequences:
         if sequence.meta["val"].dim() != 3:
             return None
         image = self._enter(node, sequence)
-        kernel = self._emit(node, _aten.unsqueeze.default, weight, 2)
+        kernel = emit(node, _aten.unsqueeze.default, weight, 2)
         windows = [1, *stride], [0, *padding], [0, *output_padding], groups, [1, *dilation]
-        return self._emit(node, _aten.conv_transpose2d.input, image, kernel, bias, *windows)
+        return emit(node, _aten.conv_transpose2d.input, image, kernel, bias, *windows)
 
     def _max_pool(self, node: Node) -> Node | None:
         sequence, kernel, stride, padding, dilation, ceil_mode = _arguments(node)
         if sequence not in self._images:
             return None
         windows = [1, *kernel], [1, *(stride or kernel)], [0, *padding], [1, *dilation]
-        return self._emit(node, _aten.max_pool2d.default, self._images[sequence], *windows, ceil_mode)
+        return emit(node, _aten.max_pool2d.default, self._images[sequence], *windows, ceil_mode)
 
     def _average_pool(self, node: Node) -> Node | None:
         sequence, kernel, stride, padding, ceil_mode, count_include_pad = _arguments(node)
         if sequence not in self._images:
             return None
         windows = [1, *kernel], [1, *(stride or kernel)], [0, *padding]
-        return self._emit(
-            node, _aten.avg_pool2d.default, self._images[sequence], *windows, ceil_mode, count_include_pad
-        )
+        return emit(node, _aten.avg_pool2d.default, self._images[sequence], *windows, ceil_mode, count_include_pad)
 
     def _adaptive_average_pool(self, node: Node) -> Node | None:
         sequence, (steps,) = node.args
@@ -784,26 +774,26 @@ class _Sequences:
         if sequence not in self._images or size % steps:
             return None
         window = [1, size // steps]
-        return self._emit(node, _aten.avg_pool2d.default, self._images[sequence], window, window)
+        return emit(node, _aten.avg_pool2d.default, self._images[sequence], window, window)
 
     def _pooled(self, node: Node) -> Node | None:
         sequence, dims, keepdim, *dtype = _arguments(node)
         if sequence not in self._images or dims not in ([-1], [2]) or any(dtype):
             return None
-        return self._emit(node, node.target, self._images[sequence], [2, 3], keepdim)
+        return emit(node, node.target, self._images[sequence], [2, 3], keepdim)
 
     def _expand(self, node: Node) -> Node | None:
         sequence, shape = node.args
         if sequence not in self._images or len(shape) != 3:
             return None
-        return self._emit(node, node.target, self._images[sequence], [*shape[:2], -1, shape[2]])
+        return emit(node, node.target, self._images[sequence], [*shape[:2], -1, shape[2]])
 
     def _cat(self, node: Node) -> Node | None:
         sequences, dim = _arguments(node)
         if not all(sequence in self._images for sequence in sequences):
             return None
         images = [self._images[sequence] for sequence in sequences]
-        return self._emit(node, _aten.cat.default, images, _OF_SEQUENCE[dim])
+        return emit(node, _aten.cat.default, images, _OF_SEQUENCE[dim])
 
     def _slice(self, node: Node) -> Node | None:
         sequence, dim, start, end, step = _arguments(node)
@@ -817,10 +807,10 @@ class _Sequences:
             if stride == [1, 1] and steps - left <= padding[1]:
                 # A causal convolution, which drops the results that overlap the padding after the sequence.
                 ends = [padding[1], padding[1] - (steps - left)]
-                padded = self._emit(image, _aten.constant_pad_nd.default, source, ends, 0.0)
+                padded = emit(image, _aten.constant_pad_nd.default, source, ends, 0.0)
                 windows = stride, [0, 0], dilation, groups
-                return self._emit(image, _aten.conv2d.default, padded, weight, bias, *windows)
-        return self._emit(node, _aten.slice.Tensor, image, _OF_SEQUENCE[dim], start, end, step)
+                return emit(image, _aten.conv2d.default, padded, weight, bias, *windows)
+        return emit(node, _aten.slice.Tensor, image, _OF_SEQUENCE[dim], start, end, step)
 
     def _part(self, node: Node) -> Node | None:
         parts, place = node.args
@@ -828,8 +818,8 @@ class _Sequences:
             if parts.target not in SPLITS or parts.args[0] not in self._images:
                 return None
             sequence, sizes, dim = _arguments(parts)
-            self._parts[parts] = self._emit(parts, parts.target, self._images[sequence], sizes, _OF_SEQUENCE[dim])
-        return self._emit(node, getitem, self._parts[parts], place)
+            self._parts[parts] = emit(parts, parts.target, self._images[sequence], sizes, _OF_SEQUENCE[dim])
+        return emit(node, getitem, self._parts[parts], place)
 
     def _select(self, node: Node) -> Node | None:
         sequence = node.args[0]
@@ -844,14 +834,14 @@ class _Sequences:
         # Padding of all three dimensions has six numbers, which don't match an image's dimensions.
         if sequence not in self._images or (node.target == _aten.constant_pad_nd.default and len(rest[0]) != 2):
             return None
-        return self._emit(node, node.target, self._images[sequence], *rest, **node.kwargs)
+        return emit(node, node.target, self._images[sequence], *rest, **node.kwargs)
 
     def _binary(self, node: Node) -> Node | None:
         one, other = node.args
         if one not in self._images and other not in self._images:
             return None
         if not isinstance(other, Node) or other.meta["val"].dim() == 0:
-            return self._emit(node, node.target, self._images[one], other, **node.kwargs)
+            return emit(node, node.target, self._images[one], other, **node.kwargs)
         if not isinstance(one, Node) or one.meta["val"].dim() != 3 or other.meta["val"].dim() != 3:
             return None
-        return self._emit(node, node.target, self._enter(node, one), self._enter(node, other), **node.kwargs)
+        return emit(node, node.target, self._enter(node, one), self._enter(node, other), **node.kwargs)

@@ -566,4 +566,3 @@ def lower_int4(program: ExportedProgram, arrangement: int) -> None:
         replace_node(program, found.quantize, result)
         graph.erase_node(found.quantize)
     graph.eliminate_dead_code()
-    program.graph_module.recompile()

@@ -138,7 +138,6 @@ def fuse_clamps(program: ExportedProgram) -> None:
         layer.args, layer.kwargs = tuple(arguments.values()), {}
         replace_node(program, node, node.args[0])
         program.graph.erase_node(node)
-    program.graph_module.recompile()
 
 
 def list_integers(program: ExportedProgram) -> ExportedProgram:
@@ -151,7 +150,6 @@ def list_integers(program: ExportedProgram) -> ExportedProgram:
             [argument] if isinstance(argument, int) and str(taken.real_type) == "List[int]" else argument
             for argument, taken in zip(node.args, schema.arguments, strict=False)
         )
-    program.graph_module.recompile()
     return program
 
 
@@ -197,7 +195,6 @@ def quantize_biases(program: ExportedProgram) -> None:
             dequantized = graph.call_function(DEQUANTIZE_CHANNELS, arguments)
         dequantized.meta = {"val": bias.meta["val"]}
         node.replace_input_with(bias, dequantized)
-    program.graph_module.recompile()
 
 
 def separate_activations(program: ExportedProgram) -> None:
@@ -234,7 +231,6 @@ def separate_activations(program: ExportedProgram) -> None:
         quantized.meta = layer.meta | {"val": users[0].meta["val"]}
         result.meta = dict(layer.meta)
         node.replace_input_with(layer, result)
-    program.graph_module.recompile()
 
 
 def _bounds(node: Node) -> tuple[float | None, float | None] | None:
@@ -305,7 +301,6 @@ def drop_unused_constants(program: ExportedProgram) -> ExportedProgram:
         program.state_dict.pop(spec.target, None)
         program.constants.pop(spec.target, None)
     program.graph_signature.input_specs = kept
-    program.graph_module.recompile()
     return program
 
 
@@ -315,7 +310,6 @@ def drop_empty_padding(program: ExportedProgram) -> None:
         if node.target == exir_ops.edge.cortex_m.pad.default and not any([*node.args[1], *node.args[2]]):
             node.replace_all_uses_with(node.args[0])
             program.graph.erase_node(node)
-    program.graph_module.recompile()
 
 
 def order_images(program: ExportedProgram) -> None:
@@ -330,7 +324,6 @@ def order_images(program: ExportedProgram) -> None:
         if lies != wanted:
             with program.graph.inserting_before(node):
                 node.replace_input_with(image, copy_to_order(program, image, PIXELS, node.meta))
-    program.graph_module.recompile()
 
 
 def cancel_transpositions(program: ExportedProgram) -> None:
@@ -342,7 +335,6 @@ def cancel_transpositions(program: ExportedProgram) -> None:
             if order == sorted(order):
                 node.replace_all_uses_with(source.args[0])
     program.graph.eliminate_dead_code()
-    program.graph_module.recompile()
 
 
 def leave_views_to_the_plan(program: ExportedProgram) -> None:
@@ -365,7 +357,6 @@ def leave_views_to_the_plan(program: ExportedProgram) -> None:
             for other in readers[1:]:
                 other.replace_all_uses_with(readers[0])
     program.graph.eliminate_dead_code()
-    program.graph_module.recompile()
 
 
 def _lie_alike(one: torch.Tensor, other: torch.Tensor) -> bool:
@@ -469,8 +460,8 @@ def quantize_later(program: ExportedProgram) -> None:
             continue
         given = sources[0] if node.target in _EXTREMES else sources
         with graph.inserting_before(node):
-            result = emit(graph, node, node.target, given, *node.args[1:], **node.kwargs)
-            replace_node(program, node, emit(graph, node, _QUANTIZE, result, *parameters))
+            result = emit(node, node.target, given, *node.args[1:], **node.kwargs)
+            replace_node(program, node, emit(node, _QUANTIZE, result, *parameters))
     graph.eliminate_dead_code()
     program.graph_module.recompile()
 

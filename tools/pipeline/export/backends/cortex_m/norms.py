@@ -14,10 +14,10 @@ from torch.export import ExportedProgram
 from torch.fx import Node
 from torch.library import Library, impl, register_fake
 
-from tools.pipeline.export.backends.cortex_m.own_layers import is_marked
+from tools.pipeline.export.backends.cortex_m.own_layers import emit_int8, marked_layer
 from tools.pipeline.export.ir.constants import add_constant
-from tools.pipeline.export.ir.operators import DEQUANTIZE, QUANTIZE
-from tools.pipeline.export.ir.rewriting import named_arguments, place_of, replace_node
+from tools.pipeline.export.ir.operators import QUANTIZE
+from tools.pipeline.export.ir.rewriting import named_arguments, rewrites
 
 _aten = torch.ops.aten
 
@@ -171,41 +171,29 @@ def norm_of(node: Node) -> Norm | None:
     return Norm(weight, bias, epsilon, count, channels, groups, node.target != _aten.rms_norm.default)
 
 
-def lower_norms(program: ExportedProgram) -> None:
+@rewrites(QUANTIZE)
+def lower_norms(node: Node, program: ExportedProgram) -> Node | None:
     """Replaces normalization that the quantizer annotated by int8 operators, in place."""
-    graph = program.graph
-    for node in list(graph.nodes):
-        if node.target != QUANTIZE or node.args[5] != torch.int8 or not isinstance(node.args[0], Node):
-            continue
-        layer = node.args[0]
-        norm = norm_of(layer) if is_marked(layer) else None
-        source = layer.args[0] if norm is not None else None
-        if norm is None or not isinstance(source, Node) or source.target != DEQUANTIZE or source.args[5] != torch.int8:
-            continue
-        weight = torch.ones(norm.channels) if norm.weight is None else get_param_tensor(program, norm.weight)
-        bias = torch.zeros(norm.channels) if norm.bias is None else get_param_tensor(program, norm.bias)
-        if weight is None or bias is None:
-            continue
-        operand, scale, zero_point = source.args[:3]
-        made = constants(norm.count, weight.detach().flatten(), bias.detach().flatten(), *node.args[1:3])
-        epsilon = norm.epsilon / scale**2
-        if made is None or not math.isfinite(epsilon):
-            continue
-        tables = [
-            add_constant(program, f"{layer.name}_{name}", value)
-            for name, value in (("weights", made.weight), ("biases", made.bias))
-        ]
-        if norm.groups is None:
-            target = torch.ops.torch_fusion.quantized_layer_norm.default
-            middle = None if norm.is_centered else zero_point
-            arguments = (operand, *tables, middle, epsilon, made.shift)
-        else:
-            target = torch.ops.torch_fusion.quantized_group_norm.default
-            arguments = (operand, *tables, norm.groups, epsilon, made.shift)
-        with graph.inserting_before(node):
-            result = graph.call_function(target, arguments)
-        result.meta = {**place_of(layer), "val": node.meta["val"]}
-        replace_node(program, node, result)
-        graph.erase_node(node)
-    graph.eliminate_dead_code()
-    program.graph_module.recompile()
+    layer = marked_layer(node)
+    norm = None if layer is None else norm_of(layer)
+    if layer is None or norm is None:
+        return None
+    weight = torch.ones(norm.channels) if norm.weight is None else get_param_tensor(program, norm.weight)
+    bias = torch.zeros(norm.channels) if norm.bias is None else get_param_tensor(program, norm.bias)
+    if weight is None or bias is None:
+        return None
+    operand, scale, zero_point = layer.args[0].args[:3]
+    made = constants(norm.count, weight.detach().flatten(), bias.detach().flatten(), *node.args[1:3])
+    epsilon = norm.epsilon / scale**2
+    if made is None or not math.isfinite(epsilon):
+        return None
+    tables = [
+        add_constant(program, f"{layer.name}_{name}", value)
+        for name, value in (("weights", made.weight), ("biases", made.bias))
+    ]
+    if norm.groups is None:
+        target = torch.ops.torch_fusion.quantized_layer_norm.default
+        middle = None if norm.is_centered else zero_point
+        return emit_int8(node, layer, target, operand, *tables, middle, epsilon, made.shift)
+    target = torch.ops.torch_fusion.quantized_group_norm.default
+    return emit_int8(node, layer, target, operand, *tables, norm.groups, epsilon, made.shift)

@@ -6,7 +6,6 @@ result over its operand.
 """
 
 import math
-from typing import Any
 
 import torch
 from executorch.backends.transforms.utils import get_param_tensor
@@ -16,10 +15,10 @@ from torch.fx import Node
 from torch.library import Library, impl, register_fake
 
 from tools.abi.layouts.layouts import MAX_PRELU_SHIFT
-from tools.pipeline.export.backends.cortex_m.own_layers import is_marked
+from tools.pipeline.export.backends.cortex_m.own_layers import emit_int8, marked_layer
 from tools.pipeline.export.ir.constants import add_constant
-from tools.pipeline.export.ir.operators import DEQUANTIZE, QUANTIZE
-from tools.pipeline.export.ir.rewriting import place_of, replace_node
+from tools.pipeline.export.ir.operators import QUANTIZE
+from tools.pipeline.export.ir.rewriting import rewrites
 
 _library = Library("torch_fusion", "FRAGMENT")
 _ARGUMENTS = "Tensor input, Tensor negative, int positive, int zero_point, int output_zero_point, int shift"
@@ -49,32 +48,21 @@ def is_prelu(node: Node) -> bool:
     return len(shape) >= 2 and math.prod(slopes) == shape[1] and math.prod(shape) > 0
 
 
-def lower_prelus(program: ExportedProgram) -> None:
+@rewrites(QUANTIZE)
+def lower_prelus(node: Node, program: ExportedProgram) -> Node | None:
     """Replaces PReLUs that the quantizer annotated by int8 operators, in place."""
-    graph = program.graph
-    for node in list(graph.nodes):
-        if node.target != QUANTIZE or node.args[5] != torch.int8 or not isinstance(node.args[0], Node):
-            continue
-        layer = node.args[0]
-        if not (is_prelu(layer) and is_marked(layer)):
-            continue
-        source, slopes = layer.args[0], get_param_tensor(program, layer.args[1])
-        if source.target != DEQUANTIZE or source.args[5] != torch.int8 or slopes is None:
-            continue
-        operand, scale, zero_point = source.args[:3]
-        made = factors(slopes.detach().flatten(), scale / node.args[1])
-        if made is None:
-            continue
-        negative, *numbers = made
-        table = add_constant(program, f"{layer.name}_factors", negative)
-        arguments: tuple[Any, ...] = (operand, table, numbers[0], zero_point, node.args[2], numbers[1])
-        with graph.inserting_before(node):
-            result = graph.call_function(torch.ops.torch_fusion.quantized_prelu.default, arguments)
-        result.meta = {**place_of(layer), "val": node.meta["val"]}
-        replace_node(program, node, result)
-        graph.erase_node(node)
-    graph.eliminate_dead_code()
-    program.graph_module.recompile()
+    layer = marked_layer(node)
+    slopes = get_param_tensor(program, layer.args[1]) if layer is not None and is_prelu(layer) else None
+    if layer is None or slopes is None:
+        return None
+    operand, scale, zero_point = layer.args[0].args[:3]
+    made = factors(slopes.detach().flatten(), scale / node.args[1])
+    if made is None:
+        return None
+    negative, *numbers = made
+    table = add_constant(program, f"{layer.name}_factors", negative)
+    arguments = (operand, table, numbers[0], zero_point, node.args[2], numbers[1])
+    return emit_int8(node, layer, torch.ops.torch_fusion.quantized_prelu.default, *arguments)
 
 
 def factors(slopes: Tensor, ratio: float) -> tuple[Tensor, int, int] | None:

@@ -281,13 +281,12 @@ def make_layers_of_cells(program: ExportedProgram) -> ExportedProgram:
         with graph.inserting_before(node):
             _replace_cell(program, node, x, state, [*parameters, None, None][:4])
     graph.eliminate_dead_code()
-    program.graph_module.recompile()
     return program
 
 
 def _replace_cell(program: ExportedProgram, node: Node, x: Node, state: Any, parameters: list[Node | None]) -> None:
     def make(target: Any, *args: Any) -> Node:
-        return emit(program.graph, node, target, *args)
+        return emit(node, target, *args)
 
     is_lstm = node.target == _aten.lstm_cell.default
     input_weight, hidden_weight, *biases = parameters

@@ -19,10 +19,10 @@ from torch.export import ExportedProgram
 from torch.fx import Node
 from torch.library import Library, impl, register_fake
 
-from tools.pipeline.export.backends.cortex_m.own_layers import is_marked
+from tools.pipeline.export.backends.cortex_m.own_layers import emit_int8, is_marked
 from tools.pipeline.export.ir.constants import Constants, add_constant
 from tools.pipeline.export.ir.operators import DEQUANTIZE, QUANTIZE, SOFTMAX
-from tools.pipeline.export.ir.rewriting import emit, named_arguments, place_of, replace_node
+from tools.pipeline.export.ir.rewriting import emit, named_arguments, replace_node, rewrites
 from tools.pipeline.export.rewrite.masks import EXCLUDED, before_views, find_step
 
 _aten = torch.ops.aten
@@ -218,10 +218,10 @@ def write_masks(program: ExportedProgram) -> None:
         with graph.inserting_before(node):
             if not _changes_nothing(mask):
                 added = add_constant(program, f"{masked.name}_mask", mask)
-                scores = emit(graph, masked, _aten.add.Tensor, scores, added)
-            result = emit(graph, node, _aten.softmax.int, scores, -1)
+                scores = emit(masked, _aten.add.Tensor, scores, added)
+            result = emit(node, _aten.softmax.int, scores, -1)
             if scores.meta["val"].shape != node.meta["val"].shape:
-                result = emit(graph, node, _aten.reshape.default, result, list(node.meta["val"].shape))
+                result = emit(node, _aten.reshape.default, result, list(node.meta["val"].shape))
         replace_node(program, node, result)
         graph.erase_node(node)
     graph.eliminate_dead_code()
@@ -237,35 +237,28 @@ def _is_no_mask(node: Node, is_subtracted: bool) -> bool:
     return False
 
 
-def lower_softmaxes(program: ExportedProgram) -> None:
+@rewrites(QUANTIZE)
+def lower_softmaxes(node: Node, program: ExportedProgram) -> Node | None:
     """Replaces each softmax that the quantizer annotated by the operators, in place."""
-    graph, constants = program.graph, Constants(program)
-    for node in list(graph.nodes):
-        layer = node.args[0] if node.target == QUANTIZE else None
-        if not isinstance(layer, Node) or not is_marked(layer) or not has_table(layer):
-            continue
-        scores = scores_of(layer)
-        factor = None if scores is None else scores.scale(constants.value)
-        if scores is None or factor is None:
-            source, factor, mask = layer.args[0], 1.0, None
-        else:
-            source, mask = scores.source, None if scores.mask is None else constants.value(scores.mask)
-        # The result has this scale, unless it shares that of another operator.
-        if node.args[1:3] != (1 / 256, -128) or source.target != DEQUANTIZE or source.args[5] != torch.int8:
-            continue
-        operand, scale = source.args[0], source.args[1] * factor
-        if mask is not None and float(mask[mask < 0].max()) + 255 * scale > -_LEFT_OUT:
-            continue
-        operator, arguments = torch.ops.torch_fusion.quantized_softmax.default, [named_arguments(layer)["dim"]]
-        if mask is not None:
-            arranged, repeats = arranged_mask(mask, layer.meta["val"].shape)
-            operator = torch.ops.torch_fusion.quantized_masked_softmax.default
-            arguments = [add_constant(program, f"{layer.name}_mask", arranged), repeats]
-        table = add_constant(program, f"{layer.name}_exponentials", exponentials(scale))
-        with graph.inserting_before(node):
-            result = graph.call_function(operator, (operand, table, *arguments))
-        result.meta = {**place_of(layer), "val": node.meta["val"]}
-        replace_node(program, node, result)
-        graph.erase_node(node)
-    graph.eliminate_dead_code()
-    program.graph_module.recompile()
+    layer = node.args[0]
+    if not isinstance(layer, Node) or not is_marked(layer) or not has_table(layer):
+        return None
+    scores, constants = scores_of(layer), Constants(program)
+    factor = None if scores is None else scores.scale(constants.value)
+    if scores is None or factor is None:
+        source, factor, mask = layer.args[0], 1.0, None
+    else:
+        source, mask = scores.source, None if scores.mask is None else constants.value(scores.mask)
+    # The result has this scale, unless it shares that of another operator.
+    if node.args[1:3] != (1 / 256, -128) or source.target != DEQUANTIZE or source.args[5] != torch.int8:
+        return None
+    operand, scale = source.args[0], source.args[1] * factor
+    if mask is not None and float(mask[mask < 0].max()) + 255 * scale > -_LEFT_OUT:
+        return None
+    operator, arguments = torch.ops.torch_fusion.quantized_softmax.default, [named_arguments(layer)["dim"]]
+    if mask is not None:
+        arranged, repeats = arranged_mask(mask, layer.meta["val"].shape)
+        operator = torch.ops.torch_fusion.quantized_masked_softmax.default
+        arguments = [add_constant(program, f"{layer.name}_mask", arranged), repeats]
+    table = add_constant(program, f"{layer.name}_exponentials", exponentials(scale))
+    return emit_int8(node, layer, operator, operand, table, *arguments)

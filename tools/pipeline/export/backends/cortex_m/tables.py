@@ -53,7 +53,6 @@ def tabulate(program: ExportedProgram) -> None:
         node.target = _edge.cortex_m.quantized_activation.default
         node.args = (operand, constant)
     graph.eliminate_dead_code()
-    program.graph_module.recompile()
 
 
 @dataclass

@@ -29,8 +29,8 @@ def view_tokens_as_pixels(graph: Graph) -> None:
             continue
         with graph.inserting_before(node):
             batch, channels, height, width = shape
-            pixels = emit(graph, node, _aten.reshape.default, moved.args[0], [batch, height, width, channels])
-            image = emit(graph, node, _aten.permute.default, pixels, IMAGE)
+            pixels = emit(node, _aten.reshape.default, moved.args[0], [batch, height, width, channels])
+            image = emit(node, _aten.permute.default, pixels, IMAGE)
         node.replace_all_uses_with(image)
     graph.eliminate_dead_code()
 
@@ -45,7 +45,7 @@ def drop_undone_transpositions(graph: Graph) -> None:
         source = _undone(node)
         if source is not None:
             with graph.inserting_before(node):
-                view = emit(graph, node, _aten.reshape.default, source, list(node.meta["val"].shape))
+                view = emit(node, _aten.reshape.default, source, list(node.meta["val"].shape))
             node.replace_all_uses_with(view)
     graph.eliminate_dead_code()
 

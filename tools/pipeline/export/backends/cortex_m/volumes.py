@@ -29,7 +29,6 @@ _POOLINGS = {_aten.max_pool3d.default: _aten.max_pool2d.default, _aten.avg_pool3
 def write_volumes(program: ExportedProgram) -> ExportedProgram:
     """Rewrites convolutions of one group over a volume of static sizes, and the layers that follow them, in place."""
     _Volumes(program).rewrite()
-    program.graph_module.recompile()
     return program
 
 
@@ -62,23 +61,20 @@ class _Volumes:
                 with self._graph.inserting_before(volume):
                     size = list(volume.meta["val"].shape)
                     image = self._view(volume, planes, [1, size[2] * size[3], size[4], size[1]])
-                    left = self._emit(volume, _aten.reshape.default, image, size)
+                    left = emit(volume, _aten.reshape.default, image, size)
                 replace_node(self._program, volume, left)
         self._graph.eliminate_dead_code()
 
-    def _emit(self, node: Node, operator: Callable[..., Any], *args: Any, **options: Any) -> Node:
-        return emit(self._graph, node, operator, *args, **options)
-
     def _view(self, node: Node, image: Node, pixels: list[int]) -> Node:
         """Returns an image's pixels as an image with pixels of other sizes, in the same order."""
-        moved = self._emit(node, _aten.permute.default, image, PIXELS)
-        return self._emit(node, _aten.permute.default, self._emit(node, _aten.reshape.default, moved, pixels), IMAGE)
+        moved = emit(node, _aten.permute.default, image, PIXELS)
+        return emit(node, _aten.permute.default, emit(node, _aten.reshape.default, moved, pixels), IMAGE)
 
     def _enter(self, node: Node, volume: Node) -> Node:
         """Returns the planes of a volume that `node` reads."""
         if volume not in self._planes:
             _, channels, depth, height, width = volume.meta["val"].shape
-            image = self._emit(node, _aten.reshape.default, volume, [1, channels, depth * height, width])
+            image = emit(node, _aten.reshape.default, volume, [1, channels, depth * height, width])
             self._planes[volume] = self._view(node, image, [depth, height, width, channels])
         return self._planes[volume]
 
@@ -91,25 +87,23 @@ class _Volumes:
         planes, weight = self._enter(node, given["input"]), given["weight"]
         outputs, channels, deep, *kernel = weight.meta["val"].shape
         if deep > 1 or stride[0] > 1 or padding[0]:
-            pixels = self._emit(node, _aten.permute.default, planes, PIXELS)
+            pixels = emit(node, _aten.permute.default, planes, PIXELS)
             if padding[0]:
                 sides = [0, 0, 0, 0, 0, 0, padding[0], padding[0]]
-                pixels = self._emit(node, _aten.constant_pad_nd.default, pixels, sides, 0.0)
+                pixels = emit(node, _aten.constant_pad_nd.default, pixels, sides, 0.0)
             reach = (node.meta["val"].shape[2] - 1) * stride[0] + 1
             starts = range(0, deep * dilation[0], dilation[0])
-            parts = [
-                self._emit(node, _aten.slice.Tensor, pixels, 0, start, start + reach, stride[0]) for start in starts
-            ]
-            joined = self._emit(node, _aten.cat.default, parts, 3) if deep > 1 else parts[0]
-            planes = self._emit(node, _aten.permute.default, joined, IMAGE)
-        by_plane = self._emit(node, _aten.permute.default, weight, [0, 2, 1, 3, 4])
-        flat = self._emit(node, _aten.reshape.default, by_plane, [outputs, deep * channels, *kernel])
+            parts = [emit(node, _aten.slice.Tensor, pixels, 0, start, start + reach, stride[0]) for start in starts]
+            joined = emit(node, _aten.cat.default, parts, 3) if deep > 1 else parts[0]
+            planes = emit(node, _aten.permute.default, joined, IMAGE)
+        by_plane = emit(node, _aten.permute.default, weight, [0, 2, 1, 3, 4])
+        flat = emit(node, _aten.reshape.default, by_plane, [outputs, deep * channels, *kernel])
         windows = stride[1:], padding[1:], dilation[1:]
-        return self._emit(node, _aten.conv2d.default, planes, flat, given["bias"], *windows)
+        return emit(node, _aten.conv2d.default, planes, flat, given["bias"], *windows)
 
     def _elementwise(self, node: Node) -> Node | None:
         planes = self._planes.get(node.args[0])
-        return None if planes is None else self._emit(node, node.target, planes, *node.args[1:], **node.kwargs)
+        return None if planes is None else emit(node, node.target, planes, *node.args[1:], **node.kwargs)
 
     def _pooling(self, node: Node) -> Node | None:
         given = named_arguments(node)
@@ -124,11 +118,11 @@ class _Volumes:
         else:
             rest.append(given["count_include_pad"])
         operator = _POOLINGS[node.target]
-        planes = self._emit(node, operator, planes, *(each[1:] for each in windows), *rest)
+        planes = emit(node, operator, planes, *(each[1:] for each in windows), *rest)
         depth, channels, height, width = planes.meta["val"].shape
         image = self._view(node, planes, [1, depth, height * width, channels])
         deep = [[each[0], neutral] for each, neutral in zip(windows, (1, 1, 0, 1), strict=False)]
-        pooled = self._emit(node, operator, image, *deep, *rest)
+        pooled = emit(node, operator, image, *deep, *rest)
         return self._view(node, pooled, [node.meta["val"].shape[2], height, width, channels])
 
     def _mean(self, node: Node) -> None:
@@ -139,5 +133,5 @@ class _Volumes:
             return
         depth, channels, height, width = planes.meta["val"].shape
         image = self._view(node, planes, [1, depth * height, width, channels])
-        mean = self._emit(node, _aten.mean.dim, image, [2, 3], True)
-        node.replace_all_uses_with(self._emit(node, _aten.reshape.default, mean, list(node.meta["val"].shape)))
+        mean = emit(node, _aten.mean.dim, image, [2, 3], True)
+        node.replace_all_uses_with(emit(node, _aten.reshape.default, mean, list(node.meta["val"].shape)))

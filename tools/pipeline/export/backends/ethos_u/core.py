@@ -16,7 +16,7 @@ from executorch.exir.delegate import executorch_call_delegate
 from executorch.exir.dialects._ops import ops as exir_ops
 from executorch.exir.dialects.edge._ops import EdgeOpOverload
 from torch.export import ExportedProgram
-from torch.fx import Graph, Node
+from torch.fx import Node
 
 from tools.pipeline.export.backends.cortex_m.lower import target_of
 from tools.pipeline.export.ir.dim_orders import copy_to_order
@@ -122,22 +122,22 @@ def _convolve_linear(program: ExportedProgram) -> None:
             order = list(range(len(shape) + 1))
             if list(integers.meta["val"].dim_order()) != order:
                 integers = copy_to_order(program, integers, order, source.meta)
-            integers = emit(graph, node, _aten.view_copy.default, integers, rows)
-            images = emit(graph, node, source.target, integers, *source.args[1:])
-            kernel = emit(graph, node, weight.target, kernels[weight.args[0]], *weight.args[1:])
+            integers = emit(node, _aten.view_copy.default, integers, rows)
+            images = emit(node, source.target, integers, *source.args[1:])
+            kernel = emit(node, weight.target, kernels[weight.args[0]], *weight.args[1:])
             bias = [*bias, None][0]
             layer = _emit_layer(
-                graph, node, _aten.convolution.default, images, kernel, bias, [1, 1], [0, 0], [1, 1], False, [0, 0], 1
+                node, _aten.convolution.default, images, kernel, bias, [1, 1], [0, 0], [1, 1], False, [0, 0], 1
             )
         last, results = node, list(node.users)
         if results[0].target in _ACTIVATIONS:
             last, results = results[0], list(results[0].users)
             with graph.inserting_before(last):
-                layer = _emit_layer(graph, last, last.target, layer, *last.args[1:])
+                layer = _emit_layer(last, last.target, layer, *last.args[1:])
         for result in results:
             with graph.inserting_before(result):
-                quantized = emit(graph, result, result.target, layer, *result.args[1:])
-                rows_back = emit(graph, result, _aten.view_copy.default, quantized, list(last.meta["val"].shape))
+                quantized = emit(result, result.target, layer, *result.args[1:])
+                rows_back = emit(result, _aten.view_copy.default, quantized, list(last.meta["val"].shape))
             replace_node(program, result, rows_back)
     graph.eliminate_dead_code()
     program.graph_module.recompile()
@@ -157,9 +157,9 @@ def _is_linear_of_channels(program: ExportedProgram, node: Node) -> bool:
     )
 
 
-def _emit_layer(graph: Graph, origin: Node, target: EdgeOpOverload, *args: Any) -> Node:
+def _emit_layer(origin: Node, target: EdgeOpOverload, *args: Any) -> Node:
     """Emits a call that replaces another one, with its quantization metadata."""
-    layer = emit(graph, origin, target, *args)
+    layer = emit(origin, target, *args)
     if "custom" in origin.meta:
         layer.meta["custom"] = dict(origin.meta["custom"])
     return layer

@@ -12,7 +12,7 @@ import torch
 from executorch.exir.dialects._ops import ops as exir_ops
 from torch._ops import OpOverload
 from torch.export import ExportedProgram
-from torch.fx import Graph, Node
+from torch.fx import Node
 from torch.utils._pytree import tree_leaves
 
 from tools.artifacts.ethos_u.npu import Npu
@@ -32,7 +32,7 @@ from tools.pipeline.export.ir.operators import (
     SPLITS,
     TRANSPOSITIONS,
 )
-from tools.pipeline.export.ir.rewriting import as_list, emit, for_each, named_arguments, replace_node
+from tools.pipeline.export.ir.rewriting import as_list, emit, for_each, named_arguments, rewrites
 from tools.pipeline.export.ir.signature import varying
 
 _aten = torch.ops.aten
@@ -75,53 +75,43 @@ def repeats_pixels(node: Node) -> bool:
     return _has_repetition(shape, [result / size for result, size in zip(results, shape[2:], strict=True)])
 
 
-def fill_groups(program: ExportedProgram) -> None:
+@rewrites(_aten.conv_transpose2d.input)
+def fill_groups(node: Node) -> Node | None:
     """Merges the groups of transposed convolutions into one, filled up with zeros, in place.
 
     ExecuTorch leaves groups to the core in floating point, which has no int8 form of them either, and gives a bias the
     scales of one group. Vela compresses zeros.
     """
-    graph = program.graph
-    for node in list(graph.nodes):
-        if node.op != "call_function" or node.target != _aten.conv_transpose2d.input:
-            continue
-        given = named_arguments(node)
-        weight, groups = given["weight"], given["groups"]
-        if groups == 1:
-            continue
-        inputs, outputs = weight.meta["val"].shape[:2]
-        size = inputs // groups
-        with graph.inserting_before(node):
-            parts = []
-            for group in range(groups):
-                part = emit(graph, node, _aten.slice.Tensor, weight, 0, group * size, (group + 1) * size)
-                sides = [0, 0, 0, 0, group * outputs, (groups - 1 - group) * outputs]
-                parts.append(emit(graph, node, _aten.constant_pad_nd.default, part, sides, 0.0))
-            given |= {"weight": emit(graph, node, _aten.cat.default, parts, 0), "groups": 1}
-            result = emit(graph, node, node.target, *given.values())
-        replace_node(program, node, result)
-        graph.erase_node(node)
-    program.graph_module.recompile()
+    given = named_arguments(node)
+    weight, groups = given["weight"], given["groups"]
+    if groups == 1:
+        return None
+    inputs, outputs = weight.meta["val"].shape[:2]
+    size = inputs // groups
+    parts = []
+    for group in range(groups):
+        part = emit(node, _aten.slice.Tensor, weight, 0, group * size, (group + 1) * size)
+        sides = [0, 0, 0, 0, group * outputs, (groups - 1 - group) * outputs]
+        parts.append(emit(node, _aten.constant_pad_nd.default, part, sides, 0.0))
+    given |= {"weight": emit(node, _aten.cat.default, parts, 0), "groups": 1}
+    return emit(node, node.target, *given.values())
 
 
-def write_minima(program: ExportedProgram) -> None:
+@rewrites(_aten.amin.default)
+def write_minima(node: Node) -> Node | None:
     """Computes minima along dimensions as negated maxima of negated values, in place.
 
     Ethos-U55 and U65 only have maxima, and the commands that Vela 5.2 generates for minima return wrong numbers.
     """
-    graph = program.graph
-    for node in list(graph.nodes):
-        if node.target != _aten.amin.default or not node.meta["val"].is_floating_point():
-            continue
-        with graph.inserting_before(node):
-            negative = emit(graph, node, _aten.mul.Tensor, node.args[0], -1.0)
-            least = emit(graph, node, _aten.amax.default, negative, *node.args[1:])
-            replace_node(program, node, emit(graph, node, _aten.mul.Tensor, least, -1.0))
-    graph.eliminate_dead_code()
-    program.graph_module.recompile()
+    if not node.meta["val"].is_floating_point():
+        return None
+    negative = emit(node, _aten.mul.Tensor, node.args[0], -1.0)
+    least = emit(node, _aten.amax.default, negative, *node.args[1:])
+    return emit(node, _aten.mul.Tensor, least, -1.0)
 
 
-def reduce_images(program: ExportedProgram, npu: Npu) -> None:
+@rewrites(_aten.amax.default, _aten.mean.dim)
+def reduce_images(node: Node, program: ExportedProgram, npu: Npu) -> Node | None:
     """Computes means of images as layers with equal weights, and maxima as poolings, in place.
 
     ExecuTorch sums rows and columns one after the other, for which Vela transposes all elements each time, and a
@@ -129,39 +119,34 @@ def reduce_images(program: ExportedProgram, npu: Npu) -> None:
     large as the image needs no transposition. For larger images it takes more cycles on Ethos-U55 and U65 than a layer
     whose channels are the pixels, which needs a single transposition.
     """
-    graph = program.graph
-    for node in list(graph.nodes):
-        if node.target not in (_aten.mean.dim, _aten.amax.default) or not node.meta["val"].is_floating_point():
-            continue
-        image, dims = node.args[:2]
-        if image.meta["val"].dim() != 4 or {dim % 4 for dim in as_list(dims)} != {2, 3}:
-            continue
-        batch, channels, height, width = image.meta["val"].shape
-        pixels, is_mean = height * width, node.target == _aten.mean.dim
-        sides = _sides(height, width, _LONGEST_DEPTHWISE if is_mean else _LONGEST_MAXIMUM)
-        is_large = is_mean and npu.product != "u85" and (sides is None or pixels * channels > _MOST_AVERAGED)
-        if batch != 1 or pixels == 1 or (sides is None and not is_large):
-            continue
-        with graph.inserting_before(node):
-            if sides is None or is_large:
-                rows = emit(graph, node, _aten.reshape.default, image, [1, channels, pixels])
-                weight = add_constant(program, f"{node.name}_weight", torch.full((1, pixels), 1 / pixels))
-                result = emit(graph, node, _aten.linear.default, rows, weight)
-            else:
-                if sides != (height, width):
-                    image = emit(graph, node, _aten.reshape.default, image, [1, channels, *sides])
-                if is_mean:
-                    share = torch.full((channels, 1, *sides), 1 / pixels)
-                    weight = add_constant(program, f"{node.name}_weight", share)
-                    options = ([1, 1], [0, 0], [1, 1], channels)
-                    result = emit(graph, node, _aten.conv2d.default, image, weight, None, *options)
-                else:
-                    result = emit(graph, node, _aten.max_pool2d.default, image, [*sides], [1, 1])
-            if result.meta["val"].shape != node.meta["val"].shape:
-                result = emit(graph, node, _aten.reshape.default, result, list(node.meta["val"].shape))
-        replace_node(program, node, result)
-        graph.erase_node(node)
-    program.graph_module.recompile()
+    if not node.meta["val"].is_floating_point():
+        return None
+    image, dims = node.args[:2]
+    if image.meta["val"].dim() != 4 or {dim % 4 for dim in as_list(dims)} != {2, 3}:
+        return None
+    batch, channels, height, width = image.meta["val"].shape
+    pixels, is_mean = height * width, node.target == _aten.mean.dim
+    sides = _sides(height, width, _LONGEST_DEPTHWISE if is_mean else _LONGEST_MAXIMUM)
+    is_large = is_mean and npu.product != "u85" and (sides is None or pixels * channels > _MOST_AVERAGED)
+    if batch != 1 or pixels == 1 or (sides is None and not is_large):
+        return None
+    if sides is None or is_large:
+        rows = emit(node, _aten.reshape.default, image, [1, channels, pixels])
+        weight = add_constant(program, f"{node.name}_weight", torch.full((1, pixels), 1 / pixels))
+        result = emit(node, _aten.linear.default, rows, weight)
+    else:
+        if sides != (height, width):
+            image = emit(node, _aten.reshape.default, image, [1, channels, *sides])
+        if is_mean:
+            share = torch.full((channels, 1, *sides), 1 / pixels)
+            weight = add_constant(program, f"{node.name}_weight", share)
+            options = ([1, 1], [0, 0], [1, 1], channels)
+            result = emit(node, _aten.conv2d.default, image, weight, None, *options)
+        else:
+            result = emit(node, _aten.max_pool2d.default, image, [*sides], [1, 1])
+    if result.meta["val"].shape != node.meta["val"].shape:
+        result = emit(node, _aten.reshape.default, result, list(node.meta["val"].shape))
+    return result
 
 
 def _sides(height: int, width: int, longest: int) -> tuple[int, int] | None:
@@ -195,65 +180,51 @@ def reduce_strides(program: ExportedProgram) -> None:
                     source = graph.call_function(torch.ops.aten.slice.Tensor, (source, axis % value.dim(), 0, size))
                     source.meta = dict(node.meta) | {"val": value}
         node.args = (source, kernel, [1, 1], *rest[1:])
-    program.graph_module.recompile()
 
 
-def pool_in_steps(program: ExportedProgram) -> None:
+@rewrites(_aten.max_pool2d.default)
+def pool_in_steps(node: Node) -> Node | None:
     """Splits a max pooling with adjacent windows larger than the NPU's stride into several, in place.
 
     Averages of averages would be rounded at each stage, and halves always in the same direction.
     """
-    graph = program.graph
-    for node in list(graph.nodes):
-        if node.op != "call_function" or node.target != _aten.max_pool2d.default:
-            continue
-        given = named_arguments(node)
-        kernel, stride = (_pair(given[name]) for name in ("kernel_size", "stride"))
-        is_plain = not any(tree_leaves(given["padding"])) and set(tree_leaves(given["dilation"])) == {1}
-        if max(stride) <= _LARGEST_STRIDE or not is_plain or given["ceil_mode"]:
-            continue
-        factors = [_factors(*sizes) for sizes in zip(kernel, stride, strict=True)]
-        if not all(factors):
-            continue
-        result = node.args[0]
-        with graph.inserting_before(node):
-            for step in itertools.zip_longest(*factors, fillvalue=(1, 1)):
-                result = emit(graph, node, node.target, result, *([size[i] for size in step] for i in range(2)))
-        replace_node(program, node, result)
-        graph.erase_node(node)
-    program.graph_module.recompile()
+    given = named_arguments(node)
+    kernel, stride = (_pair(given[name]) for name in ("kernel_size", "stride"))
+    is_plain = not any(tree_leaves(given["padding"])) and set(tree_leaves(given["dilation"])) == {1}
+    if max(stride) <= _LARGEST_STRIDE or not is_plain or given["ceil_mode"]:
+        return None
+    factors = [_factors(*sizes) for sizes in zip(kernel, stride, strict=True)]
+    if not all(factors):
+        return None
+    result = node.args[0]
+    for step in itertools.zip_longest(*factors, fillvalue=(1, 1)):
+        result = emit(node, node.target, result, *([size[i] for size in step] for i in range(2)))
+    return result
 
 
-def choose_windows(program: ExportedProgram, npu: Npu) -> None:
+@rewrites(*IMAGE_POOLS)
+def choose_windows(node: Node, npu: Npu) -> Node | None:
     """Replaces poolings with a larger stride than the NPU's by a finer pooling and a selection of its windows, in
     place.
 
     ExecuTorch leaves them to the core for Ethos-U55 and U65. For U85, Vela 5.2 generates an operation for each element
     of the windows, and returns wrong numbers if the image is padded.
     """
-    graph = program.graph
-    for node in list(graph.nodes):
-        if node.op != "call_function" or node.target not in IMAGE_POOLS:
-            continue
-        given = named_arguments(node)
-        stride = _pair(given["stride"])
-        if max(stride) <= _LARGEST_STRIDE:
-            continue
-        is_padded = any(tree_leaves(given["padding"]))
-        if npu.product == "u85" and not is_padded:
-            continue
-        is_average = node.target == _aten.avg_pool2d.default
-        if npu.product != "u85" and is_average and is_padded and max(given["kernel_size"]) > _LARGEST_PADDED:
-            continue
-        finer = _finer(stride)
-        with graph.inserting_before(node):
-            result = emit(graph, node, node.target, *(given | {"stride": finer}).values())
-            result = _choose(graph, node, result, stride, finer)
-        # With ceil_mode, the last window may begin between those of the finer pooling.
-        if result.meta["val"].shape == node.meta["val"].shape:
-            replace_node(program, node, result)
-    graph.eliminate_dead_code()
-    program.graph_module.recompile()
+    given = named_arguments(node)
+    stride = _pair(given["stride"])
+    if max(stride) <= _LARGEST_STRIDE:
+        return None
+    is_padded = any(tree_leaves(given["padding"]))
+    if npu.product == "u85" and not is_padded:
+        return None
+    is_average = node.target == _aten.avg_pool2d.default
+    if npu.product != "u85" and is_average and is_padded and max(given["kernel_size"]) > _LARGEST_PADDED:
+        return None
+    finer = _finer(stride)
+    result = emit(node, node.target, *(given | {"stride": finer}).values())
+    result = _choose(node, result, stride, finer)
+    # With ceil_mode, the last window may begin between those of the finer pooling.
+    return result if result.meta["val"].shape == node.meta["val"].shape else None
 
 
 def _finer(stride: Sequence[int]) -> list[int]:
@@ -261,201 +232,160 @@ def _finer(stride: Sequence[int]) -> list[int]:
     return [next(size for size in range(_LARGEST_STRIDE, 0, -1) if each % size == 0) for each in stride]
 
 
-def _choose(graph: Graph, origin: Node, result: Node, stride: Sequence[int], finer: Sequence[int]) -> Node:
+def _choose(origin: Node, result: Node, stride: Sequence[int], finer: Sequence[int]) -> Node:
     """Selects the elements of a layer's result with its own strides from the result with finer strides."""
     sizes = origin.meta["val"].shape
     for axis, (each, size) in enumerate(zip(stride, finer, strict=True), start=len(sizes) - len(stride)):
         step = each // size
         if step > 1:
-            result = emit(graph, origin, _aten.slice.Tensor, result, axis, 0, (sizes[axis] - 1) * step + 1, step)
+            result = emit(origin, _aten.slice.Tensor, result, axis, 0, (sizes[axis] - 1) * step + 1, step)
     return result
 
 
-def average_one_batch(program: ExportedProgram) -> None:
+@rewrites(_aten.avg_pool2d.default)
+def average_one_batch(node: Node) -> Node | None:
     """Turns a batch of averaged images into channels, in place: ExecuTorch only supports batches of one."""
-    graph = program.graph
-    for node in list(graph.nodes):
-        shape = node.meta["val"].shape if node.target == _aten.avg_pool2d.default else (1,)
-        if shape[0] == 1:
-            continue
-        with graph.inserting_before(node):
-            rows = [1, -1, *node.args[0].meta["val"].shape[2:]]
-            source = emit(graph, node, _aten.reshape.default, node.args[0], rows)
-            pool = emit(graph, node, node.target, source, *node.args[1:])
-            result = emit(graph, node, _aten.reshape.default, pool, list(shape))
-        replace_node(program, node, result)
-        graph.erase_node(node)
-    program.graph_module.recompile()
+    shape = node.meta["val"].shape
+    if shape[0] == 1:
+        return None
+    rows = [1, -1, *node.args[0].meta["val"].shape[2:]]
+    source = emit(node, _aten.reshape.default, node.args[0], rows)
+    pool = emit(node, node.target, source, *node.args[1:])
+    return emit(node, _aten.reshape.default, pool, list(shape))
 
 
-def fold_strides(program: ExportedProgram) -> None:
+@rewrites(*CONVOLUTIONS)
+def fold_strides(node: Node) -> Node | None:
     """Folds columns that a convolution strides over, if the stride exceeds the NPU's, into channels of one column, in
     place.
 
     Channels are contiguous, so that no data moves. Otherwise Vela generates a convolution for each column of the
     result.
     """
-    graph = program.graph
-    for node in list(graph.nodes):
-        if node.op != "call_function" or node.target not in CONVOLUTIONS:
-            continue
-        given = named_arguments(node)
-        source, weight, bias = (given[name] for name in ("input", "weight", "bias"))
-        axes = weight.meta["val"].dim() - 2
-        stride, padding, dilation = (
-            list(given[name]) * (axes // len(given[name])) for name in ("stride", "padding", "dilation")
-        )
-        if stride[-1] <= _LARGEST_STRIDE or given["groups"] != 1 or dilation[-1] != 1:
-            continue
-        with graph.inserting_before(node):
-            columns = -(-weight.meta["val"].shape[-1] // stride[-1])
-            size = (node.meta["val"].shape[-1] + columns - 1) * stride[-1]
-            rows = [0, 0]
-            if axes > 1 and stride[0] > _LARGEST_STRIDE:
-                rows, padding[0] = [padding[0]] * 2, 0
-            source = _resize_columns(graph, node, source, padding[-1], size, rows)
-            weight = _resize_columns(graph, node, weight, 0, columns * stride[-1])
-            source, weight = (_columns_to_channels(graph, node, each, stride[-1]) for each in (source, weight))
-            stride[-1], padding[-1] = 1, 0
-            result = emit(graph, node, node.target, source, weight, bias, stride, padding, dilation)
-        replace_node(program, node, result)
-        graph.erase_node(node)
-    program.graph_module.recompile()
+    given = named_arguments(node)
+    source, weight, bias = (given[name] for name in ("input", "weight", "bias"))
+    axes = weight.meta["val"].dim() - 2
+    stride, padding, dilation = (
+        list(given[name]) * (axes // len(given[name])) for name in ("stride", "padding", "dilation")
+    )
+    if stride[-1] <= _LARGEST_STRIDE or given["groups"] != 1 or dilation[-1] != 1:
+        return None
+    columns = -(-weight.meta["val"].shape[-1] // stride[-1])
+    size = (node.meta["val"].shape[-1] + columns - 1) * stride[-1]
+    rows = [0, 0]
+    if axes > 1 and stride[0] > _LARGEST_STRIDE:
+        rows, padding[0] = [padding[0]] * 2, 0
+    source = _resize_columns(node, source, padding[-1], size, rows)
+    weight = _resize_columns(node, weight, 0, columns * stride[-1])
+    source, weight = (_columns_to_channels(node, each, stride[-1]) for each in (source, weight))
+    stride[-1], padding[-1] = 1, 0
+    return emit(node, node.target, source, weight, bias, stride, padding, dilation)
 
 
-def _resize_columns(
-    graph: Graph, origin: Node, node: Node, before: int, size: int, rows: Sequence[int] = (0, 0)
-) -> Node:
+def _resize_columns(origin: Node, node: Node, before: int, size: int, rows: Sequence[int] = (0, 0)) -> Node:
     """Pads columns of zeros before and after up to a size, or crops columns; and pads rows of zeros."""
     after = size - before - node.meta["val"].shape[-1]
     if after < 0:
-        node = emit(graph, origin, _aten.slice.Tensor, node, node.meta["val"].dim() - 1, 0, size - before)
+        node = emit(origin, _aten.slice.Tensor, node, node.meta["val"].dim() - 1, 0, size - before)
     if before or after > 0 or any(rows):
         sides = [before, max(after, 0), *(rows if any(rows) else ())]
-        node = emit(graph, origin, _aten.constant_pad_nd.default, node, sides, 0.0)
+        node = emit(origin, _aten.constant_pad_nd.default, node, sides, 0.0)
     return node
 
 
-def _columns_to_channels(graph: Graph, origin: Node, node: Node, count: int) -> Node:
+def _columns_to_channels(origin: Node, node: Node, count: int) -> Node:
     """Reshapes so many adjacent columns to channels of one, in channels-last order."""
     *outer, size = range(node.meta["val"].dim())
-    last = emit(graph, origin, _aten.permute.default, node, [0, *outer[2:], size, 1])
+    last = emit(origin, _aten.permute.default, node, [0, *outer[2:], size, 1])
     *shape, columns, channels = last.meta["val"].shape
-    folded = emit(graph, origin, _aten.reshape.default, last, [*shape, columns // count, count * channels])
-    first = emit(graph, origin, _aten.permute.default, folded, [0, size, *range(1, size)])
+    folded = emit(origin, _aten.reshape.default, last, [*shape, columns // count, count * channels])
+    first = emit(origin, _aten.permute.default, folded, [0, size, *range(1, size)])
     if outer[2:]:
         return first
     # Otherwise the result of a sequence would have this order, too, which delegates do not return.
-    return emit(graph, origin, _aten.clone.default, first, memory_format=torch.contiguous_format)
+    return emit(origin, _aten.clone.default, first, memory_format=torch.contiguous_format)
 
 
-def choose_pixels(program: ExportedProgram) -> None:
+@rewrites(*CONVOLUTIONS)
+def choose_pixels(node: Node) -> Node | None:
     """Replaces single-channel convolutions with a larger stride than the NPU's by a finer one and a selection, in
     place.
 
     Vela 5.2 doesn't support them for Ethos-U55 and U65.
     """
-    graph = program.graph
-    for node in list(graph.nodes):
-        if node.op != "call_function" or node.target not in CONVOLUTIONS:
-            continue
-        given = named_arguments(node)
-        stride = for_each(given["stride"], node.meta["val"].dim() - 2)
-        if max(stride) <= _LARGEST_STRIDE or not 1 < given["groups"] == given["input"].meta["val"].shape[1]:
-            continue
-        finer = _finer(stride)
-        with graph.inserting_before(node):
-            result = emit(graph, node, node.target, *(given | {"stride": finer}).values())
-            result = _choose(graph, node, result, stride, finer)
-        replace_node(program, node, result)
-        graph.erase_node(node)
-    program.graph_module.recompile()
+    given = named_arguments(node)
+    stride = for_each(given["stride"], node.meta["val"].dim() - 2)
+    if max(stride) <= _LARGEST_STRIDE or not 1 < given["groups"] == given["input"].meta["val"].shape[1]:
+        return None
+    finer = _finer(stride)
+    result = emit(node, node.target, *(given | {"stride": finer}).values())
+    return _choose(node, result, stride, finer)
 
 
-def pad_strides(program: ExportedProgram) -> None:
+@rewrites(*CONVOLUTIONS)
+def pad_strides(node: Node) -> Node | None:
     """Pads images before convolutions with a larger stride than the NPU's, in place.
 
     ExecuTorch leaves them to the core for Ethos-U55 and U65, and Vela 5.2 compiles some wrongly for U85 if the
     convolution pads.
     """
-    graph = program.graph
-    for node in list(graph.nodes):
-        if node.op != "call_function" or node.target not in CONVOLUTIONS:
-            continue
-        given = named_arguments(node)
-        axes = node.meta["val"].dim() - 2
-        stride, padding = (for_each(given[name], axes) for name in ("stride", "padding"))
-        if max(stride) <= _LARGEST_STRIDE or not any(padding):
-            continue
-        with graph.inserting_before(node):
-            sides = [size for each in reversed(padding) for size in (each, each)]
-            given["input"] = emit(graph, node, _aten.constant_pad_nd.default, given["input"], sides, 0.0)
-            result = emit(graph, node, node.target, *(given | {"padding": [0] * axes}).values())
-        replace_node(program, node, result)
-        graph.erase_node(node)
-    program.graph_module.recompile()
+    given = named_arguments(node)
+    axes = node.meta["val"].dim() - 2
+    stride, padding = (for_each(given[name], axes) for name in ("stride", "padding"))
+    if max(stride) <= _LARGEST_STRIDE or not any(padding):
+        return None
+    sides = [size for each in reversed(padding) for size in (each, each)]
+    given["input"] = emit(node, _aten.constant_pad_nd.default, given["input"], sides, 0.0)
+    return emit(node, node.target, *(given | {"padding": [0] * axes}).values())
 
 
-def write_volumes(program: ExportedProgram) -> None:
+@rewrites(_aten.conv3d.default)
+def write_volumes(node: Node) -> Node | None:
     """Convolves volumes plane by plane, in place, with the planes under a window as channels of an image.
 
     Ethos-U55 and U65 have no volume convolutions.
     """
-    graph = program.graph
-    for node in list(graph.nodes):
-        if node.op != "call_function" or node.target != _aten.conv3d.default or node.meta["val"].dim() != 5:
-            continue
-        given = named_arguments(node)
-        source, weight = given["input"], given["weight"]
-        stride, padding, dilation = (for_each(given[name], 3) for name in ("stride", "padding", "dilation"))
-        depth = node.meta["val"].shape[2]
-        if depth > _MOST_PLANES:
-            continue
-        with graph.inserting_before(node):
-            if padding[0]:
-                sides = [0, 0, 0, 0, padding[0], padding[0]]
-                source = emit(graph, node, _aten.constant_pad_nd.default, source, sides, 0.0)
-            size = dilation[0] * (weight.meta["val"].shape[2] - 1) + 1
-            kernel = emit(graph, node, _aten.flatten.using_ints, weight, 1, 2)
-            planes = []
-            for start in range(0, depth * stride[0], stride[0]):
-                window = emit(graph, node, _aten.slice.Tensor, source, 2, start, start + size, dilation[0])
-                image = emit(graph, node, _aten.flatten.using_ints, window, 1, 2)
-                rest = (stride[1:], padding[1:], dilation[1:], given["groups"])
-                planes.append(emit(graph, node, _aten.conv2d.default, image, kernel, given["bias"], *rest))
-            result = emit(graph, node, _aten.stack.default, planes, 2)
-        replace_node(program, node, result)
-        graph.erase_node(node)
-    program.graph_module.recompile()
+    if node.meta["val"].dim() != 5:
+        return None
+    given = named_arguments(node)
+    source, weight = given["input"], given["weight"]
+    stride, padding, dilation = (for_each(given[name], 3) for name in ("stride", "padding", "dilation"))
+    depth = node.meta["val"].shape[2]
+    if depth > _MOST_PLANES:
+        return None
+    if padding[0]:
+        sides = [0, 0, 0, 0, padding[0], padding[0]]
+        source = emit(node, _aten.constant_pad_nd.default, source, sides, 0.0)
+    size = dilation[0] * (weight.meta["val"].shape[2] - 1) + 1
+    kernel = emit(node, _aten.flatten.using_ints, weight, 1, 2)
+    planes = []
+    for start in range(0, depth * stride[0], stride[0]):
+        window = emit(node, _aten.slice.Tensor, source, 2, start, start + size, dilation[0])
+        image = emit(node, _aten.flatten.using_ints, window, 1, 2)
+        rest = (stride[1:], padding[1:], dilation[1:], given["groups"])
+        planes.append(emit(node, _aten.conv2d.default, image, kernel, given["bias"], *rest))
+    return emit(node, _aten.stack.default, planes, 2)
 
 
-def write_resampling(program: ExportedProgram) -> None:
+@rewrites(_NEAREST, _BILINEAR)
+def write_resampling(node: Node) -> Node | None:
     """Rewrites upsampling that Ethos-U55 and U65 lack with operators that they have, in place.
 
     A linear interpolation between pixels becomes an average of repeated pixels.
     """
-    graph = program.graph
-    for node in list(graph.nodes):
-        if node.target not in (_NEAREST, _BILINEAR):
-            continue
-        factors = _whole_factors(node)
-        if factors is None:
-            continue
-        with graph.inserting_before(node):
-            if node.target == _NEAREST:
-                if _has_repetition(node.args[0].meta["val"].shape, factors):
-                    continue
-                result = _repeat(graph, node, node.args[0], factors)
-            elif set(node.args[0].meta["val"].shape[2:]) == {1}:
-                # The image has a single pixel, such as after a pooling over the whole image.
-                result = _repeat(graph, node, node.args[0], factors)
-            elif not named_arguments(node)["align_corners"] and max(factors) <= _LARGEST_INTERPOLATION:
-                result = _interpolate(graph, node, factors)
-            else:
-                continue
-        replace_node(program, node, result)
-        graph.erase_node(node)
-    program.graph_module.recompile()
+    factors = _whole_factors(node)
+    if factors is None:
+        return None
+    if node.target == _NEAREST:
+        if _has_repetition(node.args[0].meta["val"].shape, factors):
+            return None
+        return _repeat(node, node.args[0], factors)
+    if set(node.args[0].meta["val"].shape[2:]) == {1}:
+        # The image has a single pixel, such as after a pooling over the whole image.
+        return _repeat(node, node.args[0], factors)
+    if not named_arguments(node)["align_corners"] and max(factors) <= _LARGEST_INTERPOLATION:
+        return _interpolate(node, factors)
+    return None
 
 
 def _whole_factors(node: Node) -> list[int] | None:
@@ -475,26 +405,26 @@ def _has_repetition(shape: Sequence[int], factors: Sequence[float]) -> bool:
     return batch == 1 and (set(sizes) == {1} or (len(set(factors)) == 1 and _REPETITIONS.issuperset(factors)))
 
 
-def _repeat(graph: Graph, origin: Node, image: Node, factors: Sequence[int]) -> Node:
+def _repeat(origin: Node, image: Node, factors: Sequence[int]) -> Node:
     """Repeats rows and columns."""
     batch, channels, rows, columns = image.meta["val"].shape
     shape = [batch, channels, rows * factors[0], columns * factors[1]]
     if _has_repetition(image.meta["val"].shape, factors):
-        return emit(graph, origin, _NEAREST, image, shape[2:], None)
+        return emit(origin, _NEAREST, image, shape[2:], None)
     # Channels are contiguous, so that only repeated pixels move.
-    result = emit(graph, origin, _aten.permute.default, image, PIXELS)
+    result = emit(origin, _aten.permute.default, image, PIXELS)
     for count, size, factor in (
         (batch * rows * columns, channels, factors[1]),
         (batch * rows, channels * shape[3], factors[0]),
     ):
         if factor > 1:
-            result = emit(graph, origin, _aten.reshape.default, result, [count, 1, size])
-            result = emit(graph, origin, _aten.cat.default, [result] * factor, 1)
-    result = emit(graph, origin, _aten.reshape.default, result, [batch, *shape[2:], channels])
-    return emit(graph, origin, _aten.permute.default, result, IMAGE)
+            result = emit(origin, _aten.reshape.default, result, [count, 1, size])
+            result = emit(origin, _aten.cat.default, [result] * factor, 1)
+    result = emit(origin, _aten.reshape.default, result, [batch, *shape[2:], channels])
+    return emit(origin, _aten.permute.default, result, IMAGE)
 
 
-def _interpolate(graph: Graph, origin: Node, factors: Sequence[int]) -> Node:
+def _interpolate(origin: Node, factors: Sequence[int]) -> Node:
     """Interpolates linearly, without aligned corners.
 
     With a factor of three, each result is an average of three pixels, each repeated three times. With an even factor,
@@ -502,10 +432,10 @@ def _interpolate(graph: Graph, origin: Node, factors: Sequence[int]) -> Node:
     The outermost pixels extend beyond the image.
     """
     finer = [factor if factor % 2 else 2 * factor for factor in factors]
-    repeated = _repeat(graph, origin, origin.args[0], finer)
+    repeated = _repeat(origin, origin.args[0], finer)
     strides = [count // factor for count, factor in zip(finer, factors, strict=True)]
     padding = [(count - stride) // 2 for count, stride in zip(finer, strides, strict=True)]
-    return emit(graph, origin, _aten.avg_pool2d.default, repeated, finer, strides, padding, False, False)
+    return emit(origin, _aten.avg_pool2d.default, repeated, finer, strides, padding, False, False)
 
 
 def _pair(value: int | Sequence[int]) -> tuple[int, int]:
@@ -543,10 +473,9 @@ def copy_parts(program: ExportedProgram) -> None:
         readers = [user for user in node.users if user.op == "call_function" and not _reads_parts(user)]
         if not readers:
             continue
-        copy = _copy(graph, node)
+        copy = _copy(node)
         for reader in readers:
             reader.replace_input_with(node, copy)
-    program.graph_module.recompile()
 
 
 def _reads_parts(node: Node) -> bool:
@@ -572,10 +501,9 @@ def copy_functions(program: ExportedProgram, npu: Npu) -> None:
         if npu.product == "u85" and source.target not in EXTREMES:
             continue
         users = [user for user in source.users if user.op == "call_function"]
-        copy = _copy(graph, source)
+        copy = _copy(source)
         for user in users:
             user.replace_input_with(source, copy)
-    program.graph_module.recompile()
 
 
 def _writes_parts(node: Node) -> bool:
@@ -606,21 +534,21 @@ def _writes_well(node: Node) -> bool:
     return layer.target in _LAYERS and len(layer.users) == 1
 
 
-def _copy(graph: Graph, node: Node) -> Node:
+def _copy(node: Node) -> Node:
     """Copies a tensor by an average of single elements."""
     shape = list(node.meta["val"].shape)
     if len(shape) == 4 and shape[0] == 1:
-        return _call_after(graph, node, _aten.avg_pool2d.default, [1, 1])
+        return _call_after(node, _aten.avg_pool2d.default, [1, 1])
     rows, size = math.prod(shape[:-1]), shape[-1] if shape else 1
     # A single row becomes channels, which are contiguous on the NPU and in Vela 5.2. On U85, Vela reads beyond the end
     # of an image of one channel that is a slice of a tensor.
-    image = _call_after(graph, node, _aten.reshape.default, [1, size, 1, 1] if rows == 1 else [1, 1, rows, size])
-    return _call_after(graph, _call_after(graph, image, _aten.avg_pool2d.default, [1, 1]), _aten.reshape.default, shape)
+    image = _call_after(node, _aten.reshape.default, [1, size, 1, 1] if rows == 1 else [1, 1, rows, size])
+    return _call_after(_call_after(image, _aten.avg_pool2d.default, [1, 1]), _aten.reshape.default, shape)
 
 
-def _call_after(graph: Graph, node: Node, target: OpOverload, argument: list[int]) -> Node:
-    with graph.inserting_after(node):
-        call = graph.call_function(target, (node, argument))
+def _call_after(node: Node, target: OpOverload, argument: list[int]) -> Node:
+    with node.graph.inserting_after(node):
+        call = node.graph.call_function(target, (node, argument))
     call.meta = dict(node.meta) | {"val": target(node.meta["val"], argument)}
     return call
 

@@ -24,19 +24,11 @@ from torch.fx import Graph, GraphModule, Node
 from tools.artifacts.ethos_u.npu import Npu
 from tools.pipeline.export.backends.arm import delegates
 from tools.pipeline.export.backends.arm.concat_scales import isolate_concat_scales
-from tools.pipeline.export.backends.arm.forms import (
-    convolutions_to_16_bits,
-    layers_of_many_steps,
-    layouts_of_all_readers,
-    tables_before_pools,
-    upsampling_of_sizes,
-)
-from tools.pipeline.export.backends.arm.layout import fewer_transpositions
+from tools.pipeline.export.backends.arm.forms import convolutions_to_16_bits, layers_of_many_steps
 from tools.pipeline.export.backends.arm.masks import write_masks
 from tools.pipeline.export.backends.arm.refused import (
     IsNotRefused,
     LoweringError,
-    checking,
     in_a_line,
     lower_all_but_refused,
     naming_places,
@@ -69,7 +61,6 @@ from tools.pipeline.export.quantize.quantize import ALL_BUT_LAYERS, NoInt8Form, 
 from tools.pipeline.export.quantize.ranges import with_ranges
 from tools.pipeline.export.rewrite.own_operators import RECURRENT, keep_recurrent_layers
 from tools.pipeline.export.upstream.replaced import replaced
-from tools.pipeline.export.upstream.retracing import decomposed_once
 
 _Finished = TypeVar("_Finished")
 
@@ -289,19 +280,12 @@ def _lower(program: ExportedProgram, npu: Npu, path: Path, refused: Mapping[str,
     Raises LoweringError for a subgraph that can't be lowered.
     """
     with (
-        delegates.rejections(path, "the NPU") as rejected,
-        delegates.shared_history(),
-        decomposed_once(),
+        delegates.lowering(program, path, "the NPU") as rejected,
         vela.compiling(npu) as compiled,
-        tables_before_pools(),
-        fewer_transpositions(),
-        upsampling_of_sizes(),
-        layouts_of_all_readers(),
         convolutions_to_16_bits(),
         moved_constants(),
         tables_of_functions(),
         _repeating(),
-        checking(program),
         naming_places(EthosUBackend, path, lambda error: _why(error, npu)) as places,
     ):
         manager = to_edge_transform_and_lower(

@@ -636,7 +636,7 @@ _BETWEEN = (
             [
                 (
                     "self.up(y[:, 1:3])",
-                    "forms.copy_parts",
+                    "ethos_u.forms.copy_parts",
                     "convolution in int8: up (ConvTranspose2d) at my_model.py:",
                     "Vela's commands for ethos-u55-128 give other numbers than the TOSA reference model: ",
                 )
@@ -648,7 +648,7 @@ _BETWEEN = (
             [
                 (
                     "y * self.image",
-                    "lower.moved_constants lower.fewer_transpositions",
+                    "ethos_u.lower.moved_constants arm.delegates.fewer_transpositions",
                     "mul in int8: my_model.py:",
                     "a command that Vela compiled reaches beyond its memory: operation ",
                 )
@@ -657,7 +657,7 @@ _BETWEEN = (
         # The core has no int8 form for operands of different scales.
         (
             "torch.maximum(y, self.image)",
-            "lower.moved_constants lower.fewer_transpositions",
+            "ethos_u.lower.moved_constants arm.delegates.fewer_transpositions",
             "maximum in floating point: my_model.py:",
             "a command that Vela compiled reaches beyond its memory: operation ",
         ),
@@ -676,9 +676,9 @@ def test_what_vela_compiles_wrong(
 
     monkeypatch.setattr(lower.EthosUBackend, "preprocess", staticmethod(count))
     for name in hidden.split():
-        is_pass = name.startswith("forms.")
+        is_pass = ".forms." in name
         nothing = (lambda *_: None) if is_pass else (lambda *_: contextlib.nullcontext())
-        monkeypatch.setattr(f"tools.pipeline.export.backends.ethos_u.{name}", nothing)
+        monkeypatch.setattr(f"tools.pipeline.export.backends.{name}", nothing)
     forward = f"y = torch.relu(self.first(x))\ny = {layer}\nreturn self.second(y)"
     result = _export(tmp_path, model_source(forward, _IMAGE, _BETWEEN))
     assert _delegates(result) == 2
@@ -782,7 +782,7 @@ def _left_to_the_core(result: Result) -> list[str]:
 
 def test_a_layer_that_executorch_cannot_lower(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The core computes it, with the passes' message as the reason, and the NPU computes the rest."""
-    monkeypatch.setattr(lower, "tables_before_pools", contextlib.nullcontext)
+    monkeypatch.setattr(delegates, "tables_before_pools", contextlib.nullcontext)
     forward = "y = torch.tanh(self.first(x))\ny = nn.functional.avg_pool2d(y, 2)\nreturn self.second(y)"
     result = _export(tmp_path, model_source(forward, _IMAGE, _CONVOLUTIONS))
     assert _delegates(result) == 2

@@ -102,7 +102,7 @@ def write_tables(program: ExportedProgram) -> ExportedProgram | None:
         operand = function.operands[0]
         with graph.inserting_before(node):
             table = emit(
-                graph, result, torch.ops.torch_fusion.table.default, operand, *operand.args[1:3], integers,
+                result, torch.ops.torch_fusion.table.default, operand, *operand.args[1:3], integers,
                 *node.args[1:3],
             )  # fmt: skip
         table.meta["custom"] = {ArmAnnotationInfo.CUSTOM_META_KEY: ArmAnnotationInfo(quantized=True)}

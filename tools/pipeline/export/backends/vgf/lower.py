@@ -25,17 +25,10 @@ from torch.fx.passes.operator_support import OperatorSupportBase
 
 from tools.pipeline.export.backends.arm import delegates
 from tools.pipeline.export.backends.arm.concat_scales import isolate_concat_scales
-from tools.pipeline.export.backends.arm.forms import (
-    layouts_of_all_readers,
-    tables_before_pools,
-    upsampling_of_sizes,
-    write_strides,
-)
-from tools.pipeline.export.backends.arm.layout import fewer_transpositions
+from tools.pipeline.export.backends.arm.forms import write_strides
 from tools.pipeline.export.backends.arm.masks import write_masks
 from tools.pipeline.export.backends.arm.refused import (
     IsNotRefused,
-    checking,
     in_a_line,
     lower_all_but_refused,
     naming_places,
@@ -47,7 +40,6 @@ from tools.pipeline.export.pipelines import VGF_FORMS
 from tools.pipeline.export.quantize.quantize import Quantized, Sample
 from tools.pipeline.export.quantize.ranges import with_ranges
 from tools.pipeline.export.upstream.replaced import replaced
-from tools.pipeline.export.upstream.retracing import decomposed_once
 
 # The TOSA profiles of a program's operators, by the dtype of its inputs and outputs.
 _PROFILES = {"float32": "TOSA-1.0+FP", "int8": "TOSA-1.0+FP+INT"}
@@ -137,15 +129,8 @@ def _lower(program: ExportedProgram, io: str, path: Path, refused: Mapping[str, 
     Raises LoweringError for a subgraph that can't be lowered.
     """
     with (
-        delegates.rejections(path, "VGF") as rejected,
-        delegates.shared_history(),
-        decomposed_once(),
+        delegates.lowering(program, path, "VGF") as rejected,
         _compiling(is_checked=io == "int8") as compiled,
-        tables_before_pools(),
-        fewer_transpositions(),
-        upsampling_of_sizes(),
-        layouts_of_all_readers(),
-        checking(program),
         _checking_borders(),
         naming_places(VgfBackend, path, _why),
     ):

@@ -48,7 +48,7 @@ def _check_outputs(result: Result) -> None:
 
 def test_a_layer_that_executorch_cannot_lower(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A portable kernel computes it, with the passes' message as the reason, and VGF computes the rest."""
-    monkeypatch.setattr(lower, "tables_before_pools", contextlib.nullcontext)
+    monkeypatch.setattr(delegates, "tables_before_pools", contextlib.nullcontext)
     result = _export(
         tmp_path, "y = torch.tanh(self.first(x))\ny = nn.functional.avg_pool2d(y, 2)\nreturn self.second(y)"
     )

@@ -334,7 +334,7 @@ class _RealNumbers:
 
     def _emit(self, target: Callable[..., Any], *args: Any, **options: Any) -> Node:
         """Emits a call with the source location of the current node."""
-        return emit(self._graph, self._node, target, *args, **options)
+        return emit(self._node, target, *args, **options)
 
     def _constant(self, name: str, value: Tensor) -> Node:
         if name not in self._constants:
