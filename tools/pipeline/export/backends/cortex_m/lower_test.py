@@ -1151,13 +1151,13 @@ return self.out(x)
 # Two layers that are called several times, each time on tensors of another range.
 _REPEATED = {
     "solver": (
-        "for _ in range(5):\n    x = x + 0.2 * self.b(torch.relu(self.a(x)))\nreturn x",
+        "for _ in range(3):\n    x = x + 0.3 * self.b(torch.relu(self.a(x)))\nreturn x",
         "torch.randn(1, 16)",
         "self.a = nn.Linear(16, 48); self.b = nn.Linear(48, 16)",
     ),
     "recurrent": (
-        "h = torch.zeros(1, 24)\nfor t in range(6):\n    h = torch.tanh(self.a(x[:, t]) + self.b(h))\nreturn h",
-        "torch.randn(1, 6, 8)",
+        "h = torch.zeros(1, 24)\nfor t in range(3):\n    h = torch.tanh(self.a(x[:, t]) + self.b(h))\nreturn h",
+        "torch.randn(1, 3, 8)",
         "self.a = nn.Linear(8, 24); self.b = nn.Linear(24, 24)",
     ),
     "towers": (
