@@ -41,7 +41,7 @@ def _describe(ctx, folder, regions, npu, arena_memory = ""):
         "simulator": ctx.attr.simulator or None,
         "uf2_family": parse_number(ctx.label, "uf2_family", ctx.attr.uf2_family) if ctx.attr.uf2_family else None,
         "npu": npu,
-    } | ({"flash_settings": _flash_settings(ctx)} if ctx.attr.flash_settings else {}) | ({"arena_memory": arena_memory} if arena_memory else {}), indent = "  ") + "\n")
+    } | ({"prove_settings": _prove_settings(ctx)} if ctx.attr.prove_settings else {}) | ({"arena_memory": arena_memory} if arena_memory else {}), indent = "  ") + "\n")
 
     linker_script = ctx.actions.declare_file(folder + "/linker.ld")
     arguments = ctx.actions.args()
@@ -89,14 +89,14 @@ def _board_impl(ctx):
         ),
     ]
 
-def _flash_settings(ctx):
-    """Returns name -> [address, mask, value] of the attribute, as numbers."""
+def _prove_settings(ctx):
+    """Returns the changes of each setting: lists of address, mask and value."""
     result = {}
-    for name, text in ctx.attr.flash_settings.items():
-        numbers = text.split(" ")
-        if len(numbers) != 3:
-            fail("%s: flash_settings: '%s' is '%s'; give an address, a mask and a value: '0x58004000 0x100 0'" % (ctx.label, name, text))
-        result[name] = [parse_number(ctx.label, "flash_settings", number) for number in numbers]
+    for name, text in ctx.attr.prove_settings.items():
+        changes = [change.strip().split(" ") for change in text.split(";")]
+        if [change for change in changes if len(change) != 3]:
+            fail("%s: prove_settings: '%s' is '%s'; give an address, a mask and a value of each change: '0x58004000 0x100 0'" % (ctx.label, name, text))
+        result[name] = [[parse_number(ctx.label, "prove_settings", number) for number in change] for change in changes]
     return result
 
 board_rule = rule(
@@ -118,9 +118,10 @@ Other regions are reserved, for `ethos_u()` if it names them, or only documented
         "stack_size": attr.string(default = "4K", doc = "Bytes reserved for the stack."),
         "console": attr.string_dict(doc = "Console: `uart`, `baud`, `pins`, `description`."),
         "programmer": attr.string_dict(doc = "Flash programming: `pyocd_target`, `openocd_config` (files, separated by spaces); empty for a board that only exists in an emulator."),
-        "flash_settings": attr.string_dict(
-            doc = """Settings of the flash interface that `.prove` measures beside the usual one: name -> `"0x58004000 0x100 0"`: address, mask and value of the bits
-of a 32-bit register that may be changed while an image runs.
+        "prove_settings": attr.string_dict(
+            doc = """Settings of flash and clock that `.prove` measures beside the usual one: name -> `"0x58004000 0x100 0"`: address, mask and value of the bits
+of a 32-bit register that may be changed while an image runs. Several changes are separated by `;` and are undone in reverse order; the console's baud rate
+must remain the same.
 """,
         ),
         "flash_algorithm": attr.label(
@@ -144,6 +145,7 @@ def board(name, core, npu = None, **kwargs):
     """Defines a board, its platform, `<name>.platform`, whose parent is the core's, and `<name>.npu`.
 
     `<name>.proofs` are the reports of real boards in the folder `proofs`, `<name>.document` the folder's README.md.
+    `<name>.in_pool` is the condition that --//firmware:pool has the board.
 
     Args:
       name: the board's name.
@@ -157,6 +159,11 @@ def board(name, core, npu = None, **kwargs):
         name = name + ".platform",
         parents = [Label("//platforms:" + core)],
         constraint_values = [Label("//platforms:npu_ethos_u")] if npu else [],
+    )
+    native.config_setting(
+        name = name + ".in_pool",
+        flag_values = {str(Label("//firmware:pool")): name},
+        visibility = ["//visibility:public"],
     )
     board_npu(
         name = name + ".npu",

@@ -32,6 +32,10 @@ def _firmware_prove_impl(ctx):
         "--graph",
         describe_graph(ctx, firmware, ctx.label.name + ".data"),
     ]
+    for target in ctx.attr.layers:
+        image = target[FirmwareInfo]
+        files = [link_apart(ctx, image.program.name, file) for file in [image.program.golden, image.program.manifest, image.program.program]]
+        arguments += ["--layers", image.elf, image.hex] + files + ([image.uf2] if image.uf2 else [])
     arguments += ["--quantization", apart[program.report]] if program.report else []
     for option, files in {"--library": ctx.files._libraries, "--licence": ctx.files._licences}.items():
         for file in files:
@@ -40,7 +44,7 @@ def _firmware_prove_impl(ctx):
 
 firmware_prove = rule(
     implementation = _firmware_prove_impl,
-    doc = """`bazel run` programs a board, runs the model's golden inputs over the console, compares with PyTorch, and writes
+    doc = """`bazel run` programs a board, runs the model's golden inputs over the console, then those of `layers`, compares with PyTorch, and writes
 `board_report.json` and `board_report.html` where it is started. Options after `--`: those of `<name>.flash`, `--simulate`, `--report FILE`; `--help` lists them.""",
     attrs = PAGE_ATTRS | {
         "firmware": attr.label(
@@ -48,6 +52,11 @@ firmware_prove = rule(
             cfg = profile_transition,
             providers = [FirmwareInfo],
             doc = "The torch_firmware with the usual application; it is built with //firmware:profiling=on.",
+        ),
+        "layers": attr.label_list(
+            cfg = profile_transition,
+            providers = [FirmwareInfo],
+            doc = "Further images for the same board, with layers of each kind: each is programmed, compared and measured, too.",
         ),
         "_allowlist_function_transition": attr.label(default = "@bazel_tools//tools/allowlists/function_transition_allowlist"),
         "_arm_gnu_toolchain": attr.label(default = "@arm_gnu_toolchain//:compiler_files", cfg = "exec"),

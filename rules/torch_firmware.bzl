@@ -2,6 +2,10 @@
 
 load("//rules/private:firmware_commands.bzl", "firmware_commands")
 load(":firmware_image.bzl", "firmware_image")
+load(":firmware_prove.bzl", "firmware_prove")
+
+# A layer of each kind, which `.prove` runs on the board after the model.
+_KINDS = ["kinds", "kinds_int8"]
 
 def torch_firmware(name, tags = [], visibility = None, **kwargs):
     """Makes an image, and commands on it.
@@ -20,4 +24,24 @@ def torch_firmware(name, tags = [], visibility = None, **kwargs):
       **kwargs: attributes of `firmware_image_rule`.
     """
     firmware_image(name = name, tags = tags, visibility = visibility, **kwargs)
-    firmware_commands(name, visibility, kwargs.get("testonly"))
+    testonly = kwargs.get("testonly")
+    firmware_commands(name, visibility, testonly)
+    for kinds in _KINDS:
+        firmware_image(
+            name = "%s.%s" % (name, kinds),
+            testonly = testonly,
+            board = kwargs["board"],
+            console = "on",
+            model = Label("//models/layers:" + kinds),
+            summary = False,
+            tags = ["manual"],
+            visibility = ["//visibility:private"],
+        )
+    firmware_prove(
+        name = name + ".prove",
+        testonly = testonly,
+        firmware = name,
+        layers = ["%s.%s" % (name, kinds) for kinds in _KINDS],
+        tags = ["manual"],
+        visibility = visibility,
+    )

@@ -2,7 +2,6 @@
 
 load("//rules:firmware_command.bzl", "firmware_command")
 load("//rules:firmware_flash.bzl", "firmware_flash")
-load("//rules:firmware_prove.bzl", "firmware_prove")
 
 visibility(["//rules/..."])
 
@@ -22,7 +21,7 @@ _COMMANDS = {
 OWN_APPLICATION = ["copy", "gdb", "monitor", "verify"]
 
 def firmware_commands(firmware, visibility, testonly = False, commands = _COMMANDS):
-    """Declares `<firmware>.flash`, `<firmware>.prove` for the usual application, and `<firmware>.COMMAND` for each of some commands.
+    """Declares `<firmware>.flash`, and `<firmware>.COMMAND` for each of some commands.
 
     Args:
       firmware: name of the image.
@@ -37,15 +36,6 @@ def firmware_commands(firmware, visibility, testonly = False, commands = _COMMAN
         tags = ["manual"],
         visibility = visibility,
     )
-    if "infer" in commands:
-        # It asks the usual application, as infer does.
-        firmware_prove(
-            name = firmware + ".prove",
-            testonly = testonly,
-            firmware = firmware,
-            tags = ["manual"],
-            visibility = visibility,
-        )
     for suffix in commands:
         tool, uses = _COMMANDS[suffix]
         firmware_command(

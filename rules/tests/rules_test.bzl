@@ -335,6 +335,7 @@ def rules_test_suite(name):
     _manual_board("bad_number_board", core = "cortex_m4", memory = _MEMORY | {"ram": "0x20000000 192 KB"})
     _manual_board("no_ram_board", core = "cortex_m4", memory = {"flash": "0x08000000 512K"})
     _manual_board("short_region_board", core = "cortex_m4", memory = _MEMORY | {"flash": "0x08000000"})
+    _manual_board("short_setting_board", core = "cortex_m4", memory = _MEMORY, prove_settings = {"at 32 MHz": "0x58000088 3 1; 0x58000008 0x80"})
     for region, places in {
         "unknown_arena": {"arena_memory": "dram"},
         "cache_in_ram": {"cache_memory": "ram"},
@@ -621,6 +622,7 @@ def rules_test_suite(name):
         "cache_in_arena_board": ["cache_memory and arena_memory of its ethos_u() are both 'shared'"],
         "large_cache_board": ["cache_bytes = 65537 of its ethos_u() are more than the 65536 bytes of 'shared'"],
         "short_region_board": ["memory region 'flash' is '0x08000000'; give its origin, its length"],
+        "short_setting_board": ["prove_settings: 'at 32 MHz' is '0x58000088 3 1; 0x58000008 0x80'; give an address, a mask and a value of each change"],
     }
     for target, messages in refusals.items():
         _refusal_test(name = target + "_test", messages = messages, target_under_test = target)

@@ -57,8 +57,8 @@ class Board:
 
     `simulator` names the `chip` that boardsim simulates, with options of the chip's model. `npu` is the configuration
     of its NPU, such as `ethos-u55-128`, and `arena_memory` the region with the tensors that models work on.
-    `uf2_family` is the family ID of its chip's UF2 boot loader. Each is None without one. `flash_settings` are
-    measured beside the usual one; by name: address, mask and value of a register's bits.
+    `uf2_family` is the family ID of its chip's UF2 boot loader. Each is None without one. `prove_settings` are
+    measured beside the usual one; by name: address, mask and value of registers' bits, in the order of the changes.
     """
 
     name: str
@@ -76,7 +76,7 @@ class Board:
     npu: str | None = None
     arena_memory: str = "ram"
     uf2_family: int | None = None
-    flash_settings: dict[str, tuple[int, int, int]] = field(default_factory=dict)
+    prove_settings: dict[str, tuple[tuple[int, int, int], ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         _check_positive(clock_hz=self.clock_hz, stack_size=self.stack_size)

@@ -50,6 +50,7 @@ class BoardReport:
       stack_used, stack_size: bytes of the stack at its deepest, of those there are.
       items: what was checked.
       layers: in the order of execution.
+      kinds: those of the images with a layer of each kind; their places begin with the program's name.
     """
 
     board: str
@@ -68,6 +69,7 @@ class BoardReport:
     stack_size: int
     items: tuple[Item, ...]
     layers: tuple[Layer, ...]
+    kinds: tuple[Layer, ...] = ()
 
     def __post_init__(self) -> None:
         if self.place not in PLACES:

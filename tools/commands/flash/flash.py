@@ -158,10 +158,16 @@ def _check_options(arguments: argparse.Namespace) -> None:
         raise UserError(f"--port {arguments.port} is where --follow shows the console; add --follow, or leave it out")
 
 
+def chosen_tool(arguments: argparse.Namespace) -> str:
+    """Returns what programs the board, by the options of add_arguments()."""
+    has_drive = arguments.uf2 and not arguments.simulate and uf2_drives()
+    return arguments.tool or ("uf2" if has_drive else "pyocd")
+
+
 def _program(arguments: argparse.Namespace, board: Board) -> Programmed:
     chunks = read_intel_hex(arguments.hex)
     check_fit(chunks, board)
-    tool = arguments.tool or ("uf2" if arguments.uf2 and not arguments.simulate and uf2_drives() else "pyocd")
+    tool = chosen_tool(arguments)
     if arguments.pack and tool != "pyocd":
         raise UserError(f"--pack is for pyOCD; leave it out with --tool {tool}")
     if tool == "openocd":
@@ -251,6 +257,8 @@ def program_with_console(arguments: argparse.Namespace, board: Board) -> tuple[C
         from tools.commands.flash import simulated_probe
 
         machine = simulated(board)
+        # The board of an image before is gone.
+        simulated_probe.disconnect_all()
         arguments.probe = simulated_probe.connect(machine).unique_id
         # Captures the image's output from its start.
         return MachineChannel(machine), _program(arguments, board)

@@ -97,6 +97,14 @@ def choose_probe(probes: Sequence[DebugProbe], wanted: str | None, *, uf2: bool 
     return matching[0]
 
 
+def find_probe(wanted: str | None, *, uf2: bool = False) -> DebugProbe:
+    """Returns the connected probe to use, see choose_probe()."""
+    from pyocd.core.helpers import ConnectHelper
+
+    probes = ConnectHelper.get_all_connected_probes(blocking=False, print_wait_message=False)
+    return choose_probe(probes, wanted, uf2=uf2)
+
+
 def target_name(board: Board) -> str:
     """Returns the board's name among pyOCD's targets.
 
@@ -124,7 +132,6 @@ def open_session(board: Board, selection: Selection) -> Iterator[Session]:
     """
     # Takes a second to import; only needed here.
     from pyocd.core import exceptions
-    from pyocd.core.helpers import ConnectHelper
     from pyocd.core.session import Session
 
     target = target_name(board)
@@ -135,8 +142,7 @@ def open_session(board: Board, selection: Selection) -> Iterator[Session]:
         own.register(selection.algorithm)
     # Only developers need pyOCD's messages beyond its exceptions.
     logging.getLogger("pyocd").setLevel(logging.CRITICAL)
-    probes = ConnectHelper.get_all_connected_probes(blocking=False, print_wait_message=False)
-    probe = choose_probe(probes, selection.probe, uf2=selection.uf2)
+    probe = find_probe(selection.probe, uf2=selection.uf2)
     options: dict[str, object] = {"target_override": target, "no_config": True, "resume_on_disconnect": True}
     if selection.pack:
         if not selection.pack.exists():
@@ -258,21 +264,34 @@ def start_image(target: SoCTarget) -> None:
     _release(target, demcr=0)
 
 
-def change_bits(board: Board, selection: Selection, address: int, mask: int, value: int) -> int:
-    """Changes bits of a register while an image runs, which is halted for that and goes on; returns the old bits.
+def change_bits(
+    board: Board, selection: Selection, changes: Sequence[tuple[int, int, int]]
+) -> list[tuple[int, int, int]]:
+    """Changes bits of registers while an image runs, which is halted for that and goes on.
+
+    Args:
+        board: the board.
+        selection: its probe.
+        changes: address, mask and value of each change, in their order.
+
+    Returns:
+        The changes that undo them.
 
     Raises:
         UserError: see open_session().
     """
+    undo: list[tuple[int, int, int]] = []
     from pyocd.coresight.cortex_m import CortexM
 
     with open_session(board, selection) as session:
         target = session.target
         assert target is not None
-        old = target.read32(address)
-        target.write32(address, old & ~mask | value)
+        for address, mask, value in changes:
+            old = target.read32(address)
+            target.write32(address, old & ~mask | value)
+            undo.insert(0, (address, mask, old & mask))
         _release(target, demcr=CortexM.DEMCR_TRCENA)
-    return old & mask
+    return undo
 
 
 def _release(target: SoCTarget, demcr: int) -> None:

@@ -21,12 +21,13 @@ from tools.artifacts.board.board import Board
 from tools.artifacts.golden.golden import Golden
 from tools.commands.console.channel import Channel, MachineChannel
 from tools.commands.flash.flash import add_arguments, program_with_console
+from tools.commands.flash.pyocd_tool import list_probes
 from tools.commands.infer.protocol import Client
 from tools.quiet.console import UserError
 from tools.verify.environment.environment import Run, SampleRun, spread, verify_main
 
-# The probe of a simulated board.
-SIMULATED = "simulated"
+# The probe of a simulated board, and any probe that this machine has.
+SIMULATED, ANY = "simulated", "any"
 # So many samples of a golden file are run by default.
 _SAMPLES = 100
 _BANNER = "Torch Fusion: "
@@ -70,6 +71,15 @@ def read_start(channel: Channel, patience: float, *, model: str = "") -> str:
             )
 
 
+def talk(channel: Channel, patience: float, *, model: str = "") -> Client:
+    """Returns a conversation with the image on a channel, see Client.
+
+    Nothing is lost on the way to a simulated board, however slow it is: a request is not repeated there.
+    """
+    first_wait = patience if isinstance(channel, MachineChannel) else 0.3
+    return Client(channel, patience, first_wait, model)
+
+
 def inputs_of(client: Client, inputs: Sequence[np.ndarray], sample: int) -> list[np.ndarray]:
     """Returns the inputs of a sample as the device's program takes them, of Golden.inputs_in_memory()."""
     return [
@@ -104,10 +114,12 @@ def reserve(probes: Sequence[str], folder: Path | None = None) -> Iterator[str]:
     """Yields a probe that nobody else uses meanwhile, and waits until there is one.
 
     Args:
-        probes: unique ids.
+        probes: unique ids; ANY is for those that are connected.
         folder: where the locks are, for all users of this machine; default: its folder of temporary files.
     """
     folder = folder or Path(tempfile.gettempdir())
+    if ANY in probes:
+        probes = [line.split(maxsplit=1)[0] for line in list_probes()]
     said = False
     while True:
         for probe in probes:
@@ -177,7 +189,7 @@ class ImageOnBoard:
         samples = spread(golden, most or _SAMPLES)[1 if golden.is_stream else 0 :]
         if not samples:
             return SampleRun((), ())
-        outputs = run_samples(Client(self._channel, self._patience, model=self._model), golden.part(samples))
+        outputs = run_samples(talk(self._channel, self._patience, model=self._model), golden.part(samples))
         notes = tuple(self._channel.machine.notes) if isinstance(self._channel, MachineChannel) else ()
         return SampleRun(tuple(samples), tuple(outputs), problems=notes)
 
@@ -191,8 +203,8 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
         action="append",
         required=True,
         metavar="ID[@PORT]",
-        help=f"unique id of the board's debug probe, and its console if that is another port; '{SIMULATED}': a "
-        "simulated board. Repeat it for several boards, of which one is taken",
+        help=f"unique id of the board's debug probe, and its console if that is another port; '{ANY}': a probe of this "
+        f"machine; '{SIMULATED}': a simulated board. Repeat it for several boards, of which one is taken",
     )
     parser.add_argument("--patience", type=float, default=30.0, help="seconds without an answer until giving up")
 

@@ -1,7 +1,8 @@
 """Proves an image on a board: programs it, runs the model's golden inputs and compares with PyTorch.
 
-It writes what it found, with the cycles of each operator call and the deepest stack, to a report and a page. --simulate
-does the same with the board simulator. The report is written when all has run; its status is 1 if anything is wrong.
+Images with a layer of each kind follow. It writes what it found, with the cycles of each operator call and the deepest
+stack, to a report and a page. --simulate does the same with the board simulator. One run at a time uses a probe. The
+report is written when all has run; its status is 1 if anything is wrong.
 """
 
 import argparse
@@ -12,7 +13,7 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from itertools import repeat
 from pathlib import Path
@@ -26,10 +27,10 @@ from tools.artifacts.elf_image.elf_image import ElfImage
 from tools.artifacts.golden.golden import Golden, read_golden
 from tools.artifacts.manifest.manifest import read_manifest
 from tools.commands.console.channel import MachineChannel
-from tools.commands.flash.flash import add_arguments, program_with_console, refuse_when_simulated
-from tools.commands.flash.pyocd_tool import Selection, change_bits
+from tools.commands.flash.flash import add_arguments, chosen_tool, program_with_console, refuse_when_simulated
+from tools.commands.flash.pyocd_tool import Programmed, Selection, change_bits, find_probe
 from tools.commands.infer.protocol import Client
-from tools.commands.on_board.on_board import VERDICT, inputs_of, read_start, run_samples
+from tools.commands.on_board.on_board import SIMULATED, VERDICT, inputs_of, read_start, reserve, run_samples, talk
 from tools.commands.profile.profile import parse
 from tools.pipeline.page.page import page_data, read_image, write_page
 from tools.quiet.console import UserError, user_path
@@ -66,8 +67,8 @@ def compare_samples(outputs: Sequence[np.ndarray], golden: Golden) -> Item:
     return Item("golden inputs", not problems, "; ".join([found, *problems]))
 
 
-def _change_flash(client: Client, golden: Golden, board: Board, selection: Selection, unit: str) -> Iterator[Item]:
-    """Yields what the first sample takes by each flash setting of the board, and whether its outputs stay."""
+def _change_settings(client: Client, golden: Golden, board: Board, selection: Selection, unit: str) -> Iterator[Item]:
+    """Yields what the first sample takes by each of the board's `prove_settings`, and whether its outputs stay."""
     inputs = inputs_of(client, golden.inputs_in_memory(), 0)
 
     def run() -> tuple[int, list[bytes]]:
@@ -75,15 +76,15 @@ def _change_flash(client: Client, golden: Golden, board: Board, selection: Selec
         return round(result.seconds * client.device.ticks_per_second), [each.tobytes() for each in result.outputs]
 
     usual, expected = run()
-    for name, (address, mask, value) in board.flash_settings.items():
-        old = change_bits(board, selection, address, mask, value)
+    for name, changes in board.prove_settings.items():
+        undo = change_bits(board, selection, changes)
         try:
             ticks, outputs = run()
         finally:
-            change_bits(board, selection, address, mask, old)
+            change_bits(board, selection, undo)
         same = outputs == expected
         found = f"{ticks:,} {unit}, {usual:,} by the usual setting; {'the same' if same else 'other'} outputs"
-        yield Item(f"flash with {name}", same, found)
+        yield Item(f"inference {name}", same, found)
 
 
 def _check_program(client: Client, program: Path) -> None:
@@ -144,8 +145,66 @@ def _find(pattern: re.Pattern[str], text: str) -> re.Match[str]:
     return found
 
 
+@dataclass(frozen=True)
+class _Ran:
+    """An image that was programmed and ran: what it printed from its start, and what was found."""
+
+    programmed: Programmed
+    start: str
+    items: list[Item]
+
+
+def _run_image(arguments: argparse.Namespace, board: Board, golden: Golden, *, settings: bool) -> _Ran:
+    """Programs an image, and runs its example and golden inputs.
+
+    Args:
+        arguments: those of the command, with the image's files.
+        board: the board.
+        golden: the golden inputs.
+        settings: whether the first one is repeated by the board's `prove_settings`.
+    """
+    channel, programmed = program_with_console(arguments, board)
+    if isinstance(channel, MachineChannel):
+        # The notes are about a board that has no image yet.
+        channel.machine.notes.clear()
+    items = [Item("flash", True, programmed.summary)]
+    with closing(channel):
+        start = read_start(channel, arguments.patience)
+        verdict = _find(VERDICT, start)[1]
+        items.append(Item("example", verdict == "PASS", verdict))
+        client = talk(channel, arguments.patience)
+        _check_program(client, arguments.program)
+        # Its state after some inferences is not that of the golden inputs.
+        if not read_manifest(arguments.manifest).keeps_state:
+            items.append(compare_samples(run_samples(client, golden), golden))
+            if settings and arguments.tool in (None, "pyocd"):
+                selection = Selection(arguments.probe, arguments.pack, arguments.algorithm)
+                items += _change_settings(client, golden, board, selection, _find(_INFERENCE, start)[2])
+        if isinstance(channel, MachineChannel):
+            notes = channel.machine.notes
+            items.append(Item("simulated hardware", not notes, channel.machine.explain().replace("\n", "; ")))
+    return _Ran(programmed, start, items)
+
+
+def _prove_layers(arguments: argparse.Namespace, board: Board) -> tuple[list[Item], list[Layer]]:
+    """Runs images of layers; returns an item for each, and the layers as they were measured."""
+    items, layers = [], []
+    for elf, hex_file, golden_file, manifest, program, *uf2 in arguments.layers:
+        files = {"elf": elf, "hex": hex_file, "manifest": manifest, "program": program, "uf2": (uf2 or [None])[0]}
+        image = argparse.Namespace(**vars(arguments) | files)
+        golden = read_golden(golden_file)
+        ran = _run_image(image, board, golden.part(spread(golden, arguments.samples)), settings=False)
+        profile = parse(ran.start, manifest, board.name)
+        problems = [f"{item.name}: {item.found}" for item in ran.items if not item.passed]
+        (found,) = [item.found for item in ran.items if item.name == "golden inputs"]
+        text = f"{found}; {profile.total:,} {profile.unit} in {len(profile.rows)} operator calls"
+        items.append(Item(f"layers of {profile.name}", not problems, "; ".join([text, *problems])))
+        layers += [Layer(row.operator, f"{profile.name}: {row.origin}", row.macs, row.count) for row in profile.rows]
+    return items, layers
+
+
 def prove(arguments: argparse.Namespace, board: Board) -> BoardReport:
-    """Programs a board, runs its image and returns what was found.
+    """Programs a board, runs its images and returns what was found.
 
     Raises:
         UserError: the board can't be programmed, or is lost on the way.
@@ -158,39 +217,25 @@ def prove(arguments: argparse.Namespace, board: Board) -> BoardReport:
             "prove a model with smaller ones"
         )
     versions = _read_versions(arguments.spdx)
-    golden = golden.part(spread(golden, arguments.samples))
-    channel, programmed = program_with_console(arguments, board)
-    if isinstance(channel, MachineChannel):
-        # The notes are about a board that has no image yet.
-        channel.machine.notes.clear()
-    items = [Item("flash", True, programmed.summary)]
-    with closing(channel):
-        start = read_start(channel, arguments.patience)
-        verdict = _find(VERDICT, start)[1]
-        items.append(Item("example", verdict == "PASS", verdict))
-        client = Client(channel, arguments.patience)
-        _check_program(client, arguments.program)
-        # Its state after some inferences is not that of the golden inputs.
-        if not manifest.keeps_state:
-            items.append(compare_samples(run_samples(client, golden), golden))
-            if arguments.tool in (None, "pyocd"):
-                selection = Selection(arguments.probe, arguments.pack, arguments.algorithm)
-                items += _change_flash(client, golden, board, selection, _find(_INFERENCE, start)[2])
-        if isinstance(channel, MachineChannel):
-            notes = channel.machine.notes
-            items.append(Item("simulated hardware", not notes, channel.machine.explain().replace("\n", "; ")))
-    inference, stack = _find(_INFERENCE, start), _find(_STACK, start)
+    if arguments.simulate:
+        probe = SIMULATED
+    elif chosen_tool(arguments) == "pyocd":
+        probe = arguments.probe = find_probe(arguments.probe, uf2=arguments.uf2 is not None).unique_id
+    else:
+        probe = arguments.probe or chosen_tool(arguments)
+    with reserve([probe]):
+        ran = _run_image(arguments, board, golden.part(spread(golden, arguments.samples)), settings=True)
+        layer_items, kinds = _prove_layers(arguments, board)
+    inference, stack = _find(_INFERENCE, ran.start), _find(_STACK, ran.start)
     used, available = int(stack[1]), int(stack[2])
-    items.append(Item("stack", used < available, f"{used:,} of {available:,} bytes at its deepest"))
-    rows = parse(start, arguments.manifest, board.name).rows
+    rows = parse(ran.start, arguments.manifest, board.name).rows
     total = sum(row.count for row in rows)
-    items.append(Item("layers", total > 0, f"{total:,} {inference[2]} in {len(rows)} operator calls"))
     return BoardReport(
         board=board.name,
         description=board.description,
         place="simulator" if arguments.simulate else "board",
-        chip=programmed.chip,
-        revision=programmed.revision,
+        chip=ran.programmed.chip,
+        revision=ran.programmed.revision,
         model=manifest.name,
         image=hashlib.sha256(arguments.hex.read_bytes()).hexdigest(),
         date=f"{datetime.now(UTC):%Y-%m-%d}",
@@ -200,11 +245,17 @@ def prove(arguments: argparse.Namespace, board: Board) -> BoardReport:
         inference=int(inference[1]),
         stack_used=used,
         stack_size=available,
-        items=tuple(items),
+        items=(
+            *ran.items,
+            Item("stack", used < available, f"{used:,} of {available:,} bytes at its deepest"),
+            Item("layers", total > 0, f"{total:,} {inference[2]} in {len(rows)} operator calls"),
+            *layer_items,
+        ),
         layers=tuple(
             Layer(row.operator, row.origin, row.macs, row.count, *counted)
             for row, counted in zip(rows, _count(arguments, board), strict=False)
         ),
+        kinds=tuple(kinds),
     )
 
 
@@ -228,6 +279,16 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
         type=user_path,
         default=user_path("board_report.json"),
         help="the report to write, .json; the page is beside it, .html (default: %(default)s)",
+    )
+    image.add_argument(
+        "--layers",
+        type=Path,
+        action="append",
+        default=[],
+        nargs="+",
+        metavar="FILE",
+        help="ELF, Intel HEX, golden inputs, manifest and program of an image of layers, and its UF2 if there is one; "
+        "repeatable",
     )
     parser.add_argument("--samples", type=int, default=100, help="the most golden inputs (default: %(default)s)")
     parser.add_argument("--patience", type=float, default=30.0, help="seconds without an answer until giving up")

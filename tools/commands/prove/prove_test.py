@@ -5,7 +5,9 @@ import os
 import pty
 import re
 import subprocess
+import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,7 @@ from tools.artifacts.board_report.board_report import read_board_report
 from tools.commands.console.channel import ChannelClosed, MachineChannel
 from tools.commands.flash import simulated_probe
 from tools.commands.flash.testing import BoardUnderTest, discovery, nucleo, simulated_probes_alone
+from tools.commands.on_board.on_board import reserve
 from tools.commands.prove import prove
 
 _PROOFS = {Path(path).name.partition(".")[0]: Path(path).absolute() for path in os.environ["PROOFS"].split()}
@@ -42,12 +45,17 @@ def test_a_simulated_board_is_proven(board: str, tmp_path: Path) -> None:
     assert (report.board, report.place, report.model, report.passed) == (board, "simulator", "digits_int8", True)
     found = {item.name: item.found for item in report.items}
     assert found["golden inputs"] == "5 of 5 samples equal PyTorch to the bit"
-    # The simulator's flash answers at once, whatever its settings.
-    settings = ["no caches", "no prefetch"] if re.search("STM32(WB|L4)", report.description) else []
-    assert [name for name in found if name.startswith("flash with ")] == [f"flash with {each}" for each in settings]
+    # The simulator's flash answers at once, whatever its settings, and a clock changes no count of cycles.
+    settings = [name for name in found if name.startswith("inference ")]
+    chip = re.search("STM32(WB|L4|H7)", report.description)
+    assert len(settings) == ({"WB": 3, "L4": 3, "H7": 1}[chip[1]] if chip else 0)
     for each in settings:
-        ticks, usual = re.findall(r"\d[\d,]*", found[f"flash with {each}"])[:2]
-        assert (ticks, found[f"flash with {each}"].endswith("; the same outputs")) == (usual, True)
+        ticks, usual = re.findall(r"\d[\d,]*", found[each])[:2]
+        assert (ticks, found[each].endswith("; the same outputs")) == (usual, True)
+    for kinds in ("kinds", "kinds_int8"):
+        # exp() and tanh() in floating point are those of another library than PyTorch's.
+        assert f"{int(kinds == 'kinds_int8')} of 1 samples equal PyTorch to the bit" in found[f"layers of {kinds}"]
+        assert sum(layer.measured for layer in report.kinds if layer.place.startswith(f"{kinds}: ")) > 0
     assert 0 < report.stack_used < report.stack_size
     assert sum(layer.measured for layer in report.layers) == pytest.approx(report.inference, rel=0.01)
     assert data["proof"]["image"] == report.image and data["proof"]["place"] == "simulator"
@@ -99,6 +107,21 @@ def _plug(*boards: BoardUnderTest) -> Callable[[pytest.MonkeyPatch], list[str]]:
         return ["--port", os.ttyname(port)]
 
     return plug
+
+
+def test_one_proof_at_a_time_uses_a_probe(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    options = _plug(discovery())(monkeypatch)
+    with ThreadPoolExecutor() as pool:
+        with reserve(["SIM0"]):
+            second = pool.submit(_prove, tmp_path, *options, "--probe", "sim")
+            while not (said := capsys.readouterr().out) and not second.done():
+                time.sleep(0.05)
+            assert said == "waiting for a probe that is free: SIM0\n" and not second.done()
+        assert second.result() == 1
+    assert "the probe is connected to another chip" in capsys.readouterr().err
 
 
 class _Lost(MachineChannel):

@@ -630,6 +630,11 @@ function drawProof() {
   byId("proof-facts").replaceChildren(...facts.map(([name, value]) => element("div", {}, element("dt", {}, name), element("dd", {}, value))));
   byId("proof-items").replaceChildren(element("tbody", {}, ...proof.items.map(({ name, passed, found }) =>
     element("tr", {}, element("td", { class: passed ? "" : "failed" }, passed ? "pass" : "FAIL"), element("td", {}, name), element("td", { class: "name" }, found)))));
+  byId("proof-kinds").replaceChildren(...(proof.kinds.length ? [
+    element("summary", {}, `A layer of each kind: ${proof.unit}, measured`),
+    element("table", {}, element("tbody", {}, ...proof.kinds.map(({ operator, place, measured }) =>
+      element("tr", {}, element("td", { class: "name" }, place), element("td", { class: "name" }, operator), element("td", {}, number(measured)))))),
+  ] : []));
 }
 
 /** How often each class was taken for each other one, in int8 and in float32. */
