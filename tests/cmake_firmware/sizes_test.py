@@ -5,7 +5,8 @@ from pathlib import Path
 
 from elftools.elf.elffile import ELFFile
 
-_SIZES = next(Path(path) for path in os.environ["PACKAGES"].split() if not path.endswith(".zip")) / "SIZES.md"
+_PACKAGE = next(Path(path) for path in os.environ["PACKAGES"].split() if not path.endswith(".zip"))
+_SIZES = _PACKAGE / "SIZES.md"
 _IMAGE = next(Path(path) for path in os.environ["IMAGES"].split() if path.endswith(".elf"))
 # The size of sine alone: three layers of 1, 16, 16 and 1 numbers in float32.
 _WEIGHTS = 4 * (16 + 16 + 16 * 16 + 16 + 16 + 1)
@@ -17,7 +18,7 @@ def test_sizes_are_those_of_an_image() -> None:
         model: [int(number.replace(",", "")) for number in numbers]
         for _, model, *numbers in ([cell.strip() for cell in row] for row in rows)
     }
-    (sine, ram), (flash, all_ram) = sizes["sine"], sizes["all"]
+    (sine, ram, stack), (flash, all_ram, most) = sizes["sine"], sizes["all"]
     with _IMAGE.open("rb") as file:
         elf = ELFFile(file)
         text = elf.get_section_by_name(".text")["sh_size"]
@@ -29,3 +30,7 @@ def test_sizes_are_those_of_an_image() -> None:
         assert ram == instances[0]
         # Each instance begins at an address that is a multiple of 16.
         assert sum(instances) <= all_ram < sum(instances) + 16
+    # Measured by the emulated core: a frame of run at least, and less than any application gives a thread.
+    assert 16 <= stack <= most < 1024 and most == max(stack, sizes["leaky"][2])
+    header = (_PACKAGE / "include/archives_package.h").read_text(encoding="utf-8")
+    assert f"#ifdef __ARM_ARCH_7EM__\n#define SINE_STACK_SIZE {stack}\n" in header

@@ -2,7 +2,7 @@
 
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -75,16 +75,29 @@ def archive(toolchain: Toolchain, folder: Path, output: Path) -> None:
         toolchain.run(toolchain.ar, "rcsD", str(output), *map(str, objects))
 
 
-def sizes(toolchain: Toolchain, folder: Path, library: Path, models: Sequence[str]) -> str:
+def sizes(
+    toolchain: Toolchain, folder: Path, library: Path, models: Sequence[str], stacks: Mapping[str, int | None]
+) -> str:
     """Returns lines in the format of folder.sizes_table(): the size of each model in a program, and of all together.
+
+    Args:
+        toolchain: the compiler.
+        folder: the package.
+        library: its archive.
+        models: the names of its models.
+        stacks: the stack that each of them needs, where it was measured.
 
     Raises:
         UserError: the models can't be linked.
     """
-    rows = [(model, [model]) for model in models]
+    rows = [(model, [model], stacks.get(model)) for model in models]
     if len(models) > 1:
-        rows.append(("all", list(models)))
-    return "".join(f"{name} {_size(toolchain, folder, library, chosen)}\n" for name, chosen in rows)
+        known = [stacks.get(model) for model in models]
+        rows.append(("all", list(models), None if None in known else max(filter(None, known), default=0)))
+    return "".join(
+        f"{name} {_size(toolchain, folder, library, chosen)} {'-' if stack is None else stack}\n"
+        for name, chosen, stack in rows
+    )
 
 
 def _size(toolchain: Toolchain, folder: Path, library: Path, models: Sequence[str]) -> str:

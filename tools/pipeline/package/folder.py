@@ -1,6 +1,7 @@
 """Makes the folder of a package from its sources, or from archives, with the sizes of its models on each core."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from tools.pipeline.package.layout import SETTINGS_HEADER
@@ -18,7 +19,7 @@ def folder_of(
     Args:
         sources: a folder from package.pack().
         layout: a key of LAYOUTS.
-        sizes: core -> sizes of models there, in the format of sizes_table().
+        sizes: core -> sizes of models there, in the format of read_sizes().
         archives: core and float ABI -> archive; empty: the package has its sources.
         name: the package's name.
 
@@ -45,38 +46,94 @@ def folder_of(
             places[place] = identity
             files[place] = data
     if sizes:
-        files["SIZES.md"] = sizes_table(sizes).encode()
+        measured = read_sizes(sizes)
+        files["SIZES.md"] = sizes_table(measured).encode()
+        header = f"{kind.headers}/{name}_package.h"
+        if header in files:
+            files[header] += stack_macros(measured).encode()
     return files
 
 
-def sizes_table(sizes: Mapping[str, str]) -> str:
-    """Returns the text of SIZES.md.
+@dataclass(frozen=True)
+class Size:
+    """What a model takes on a core, in bytes; the stack of its `run` is None if it wasn't measured."""
+
+    core: str
+    model: str
+    flash: int
+    ram: int
+    stack: int | None
+
+
+def read_sizes(sizes: Mapping[str, str]) -> list[Size]:
+    """Reads what models take.
 
     Args:
-        sizes: core -> lines of `MODEL CODE DATA BSS`, in bytes; the package as a whole is `all`.
+        sizes: core -> lines of `MODEL CODE DATA BSS STACK`, in bytes; the package as a whole is `all`.
 
     Raises:
         UserError: a line is malformed.
     """
-    rows = []
+    result = []
     for core, text in sizes.items():
         for line in text.splitlines():
             try:
-                model, *numbers = line.split()
+                model, *numbers, stack = line.split()
                 code, data, bss = map(int, numbers)
+                used = None if stack == "-" else int(stack)
             except ValueError as error:
-                raise UserError(f"sizes of {core}: '{line}' is not of the form MODEL CODE DATA BSS") from error
-            rows.append(f"| {core.replace('_', ' ')} | {model} | {code + data:,} | {data + bss:,} |")
+                raise UserError(f"sizes of {core}: '{line}' is not of the form MODEL CODE DATA BSS STACK") from error
+            result.append(Size(core, model, code + data, data + bss, used))
+    return result
+
+
+# How compilers call the architecture of each kind of core.
+_ARCHITECTURES = {
+    "__ARM_ARCH_6M__": ("cortex_m0", "cortex_m1"),
+    "__ARM_ARCH_7M__": ("cortex_m3",),
+    "__ARM_ARCH_7EM__": ("cortex_m4", "cortex_m7"),
+    "__ARM_ARCH_8M_BASE__": ("cortex_m23",),
+    "__ARM_ARCH_8M_MAIN__": ("cortex_m33",),
+    "__ARM_ARCH_8_1M_MAIN__": ("cortex_m52", "cortex_m55", "cortex_m85"),
+}
+
+
+def stack_macros(sizes: Sequence[Size]) -> str:
+    """Returns C's macros NAME_STACK_SIZE, the most of an architecture's cores."""
+    lines = [
+        "",
+        "/* Bytes of stack that each model's run needs on this architecture, measured on an emulated core, compiled by",
+        " * GCC 12 with -Os. Interrupts need some, too, and other compilers and options make another number of it. */",
+    ]
+    for architecture, cores in _ARCHITECTURES.items():
+        stacks: dict[str, int] = {}
+        for size in sizes:
+            if size.core.startswith(cores) and size.model != "all" and size.stack is not None:
+                stacks[size.model] = max(size.stack, stacks.get(size.model, 0))
+        if stacks:
+            macros = [f"#define {model.upper()}_STACK_SIZE {stack}" for model, stack in stacks.items()]
+            lines += [f"#ifdef {architecture}", *macros, "#endif"]
+    return "\n".join(lines) + "\n" if len(lines) > 3 else ""
+
+
+def sizes_table(sizes: Sequence[Size]) -> str:
+    """Returns the text of SIZES.md."""
+    rows = [
+        f"| {size.core.replace('_', ' ')} | {size.model} | {size.flash:,} | {size.ram:,} | "
+        + ("" if size.stack is None else f"{size.stack:,}")
+        + " |"
+        for size in sizes
+    ]
     return "\n".join(
         [
             "# What the models take",
             "",
             "Bytes, compiled by GCC 12 with -Os, without link-time optimization: of flash code, weights and what they",
-            "call of newlib-nano; of RAM an instance. The stack is not in it. `all` is an application with each model",
-            "once: they share kernels.",
+            "call of newlib-nano; of RAM an instance; of stack what `run` needs, measured on an emulated core, if",
+            "there is one. `all` is an application with each model once: they share kernels.",
             "",
-            "| core | model | flash | RAM |",
-            "|---|---|--:|--:|",
+            "| core | model | flash | RAM | stack |",
+            "|---|---|--:|--:|--:|",
             *rows,
             "",
         ]

@@ -378,6 +378,7 @@ def test_archives_take_the_place_of_sources(layout: str, tmp_path: Path) -> None
     for path, text in {
         **kind.files(ARCHIVED),
         f"{kind.headers}/net.h": "",
+        f"{kind.headers}/demo_net_package.h": '#define DEMO_NET_PACKAGE_VERSION "1.0.0"\n',
         "src/torch_fusion_settings.h": "",
         "src/kernels/call.cpp": "",
     }.items():
@@ -386,13 +387,21 @@ def test_archives_take_the_place_of_sources(layout: str, tmp_path: Path) -> None
     assert kind.archive is not None
     places = [kind.archive("demo_net", identity) for identity in ARCHIVED.archives]
     archives = {identity: identity.encode() for identity in ARCHIVED.archives}
-    files = folder_of(tmp_path, layout, {"cortex_m4": "net 2100 4 140\n"}, archives, "demo_net")
+    measured = {
+        "cortex_m0": "net 2300 4 140 -\n",
+        "cortex_m4": "net 2100 4 140 96\n",
+        "cortex_m7": "net 2100 4 140 88\n",
+    }
+    files = folder_of(tmp_path, layout, measured, archives, "demo_net")
     assert [files[place] for place in places] == [b"cortex_m4-soft", b"cortex_m4-softfp"]
     assert f"{kind.headers}/net.h" in files
     assert "src/torch_fusion_settings.h" not in files
     assert "src/kernels/call.cpp" not in files
     assert not any(b"src/a.cpp" in data for data in files.values())
-    assert b"| cortex m4 | net | 2,104 | 144 |" in files["SIZES.md"]
+    assert b"| cortex m0 | net | 2,304 | 144 |  |\n| cortex m4 | net | 2,104 | 144 | 96 |" in files["SIZES.md"]
+    header = files[f"{kind.headers}/demo_net_package.h"].decode()
+    # The most of an architecture's cores.
+    assert "\n#ifdef __ARM_ARCH_7EM__\n#define NET_STACK_SIZE 96\n#endif\n" in header and "6M" not in header
 
 
 def test_arduino_has_one_place_for_each_core_and_float_abi(tmp_path: Path) -> None:
