@@ -8,7 +8,7 @@ load(":launcher.bzl", "create_launcher")
 load(":providers.bzl", "FirmwareInfo")
 
 def _probes_of(ctx, board):
-    """Returns what --//firmware:probes has for a board, as arguments of //tools/commands/on_board."""
+    """Returns the probes of a board by --//firmware:probes or --//firmware:pool, as arguments of //tools/commands/on_board."""
     arguments = []
     if not ctx.attr.on_board:
         return arguments
@@ -18,7 +18,10 @@ def _probes_of(ctx, board):
             fail("--//firmware:probes: \"%s\" is no BOARD=PROBE or BOARD=PROBE@PORT, such as nucleo_wb55rg=066DFF49" % entry)
         if name == board.name:
             arguments += ["--probe", probe]
-    return arguments
+    return arguments or (["--probe", "any"] if _is_in_pool(ctx, board) else [])
+
+def _is_in_pool(ctx, board):
+    return board.name in ctx.attr._pool[BuildSettingInfo].value
 
 def _firmware_test_impl(ctx):
     firmware = ctx.attr.firmware[FirmwareInfo]
@@ -41,8 +44,9 @@ def _firmware_test_impl(ctx):
         arguments += ["--max-accuracy-drop", ctx.attr.max_accuracy_drop]
     launcher = create_launcher(ctx, tool, arguments, [])
 
-    # A board is on this machine, and its result is not of files alone.
-    return [launcher, testing.ExecutionInfo({"local": "", "no-cache": "", "external": ""})] if probes else [launcher]
+    # A board's result is not of files alone, and the board is on this machine unless a pool has it.
+    place = {} if _is_in_pool(ctx, board) else {"local": ""}
+    return [launcher, testing.ExecutionInfo({"no-cache": "", "external": ""} | place)] if probes else [launcher]
 
 firmware_image_test = rule(
     implementation = _firmware_test_impl,
@@ -53,6 +57,7 @@ With --//firmware:environment=board the boards that --//firmware:probes names ru
         "atol": attr.string(default = "1e-5", doc = "Absolute tolerance of an output element."),
         "rtol": attr.string(default = "1e-5", doc = "Relative tolerance of an output element."),
         "on_board": attr.label(executable = True, cfg = "exec", doc = "What runs the image on a real board, where --//firmware:environment=board."),
+        "_pool": attr.label(default = "//firmware:pool"),
         "_probes": attr.label(default = "//firmware:probes"),
         "_simulate": attr.label(default = "//boardsim:simulate", executable = True, cfg = "exec"),
         "min_accuracy": attr.string(doc = "Least share of evaluation samples classified right, 0 to 1; needs a model with evaluation_set()."),
@@ -68,7 +73,8 @@ def firmware_test(name, model = None, boards = [], nightly_boards = [], models =
     wrong output, an arena that isn't used to the planned byte or a missing PASS fails the test, with the console shown.
     On a simulated board a mistake that the hardware notices fails it, too, such as a clock that is set up in the wrong order.
     With `--@torch_fusion//firmware:environment=board` and `--@torch_fusion//firmware:probes=BOARD=PROBE` the tests of that
-    board program it, run on it, one at a time for each probe, and compare more samples.
+    board program it, run on it, one at a time for each probe, and compare more samples. With `--@torch_fusion//firmware:pool=BOARD`
+    remote execution gives them to workers with the platform property `board`.
 
     Args:
       name: name of the test suite.
@@ -108,6 +114,10 @@ def firmware_test(name, model = None, boards = [], nightly_boards = [], models =
             name = test,
             size = size,
             firmware = test + ".image",
+            exec_properties = select({
+                board + ".in_pool" if ":" in board else "%s:%s.in_pool" % (board, Label(board).name): {"test.board": Label(board).name},
+                "//conditions:default": {},
+            }),
             # Only then is pyOCD fetched.
             on_board = select({
                 Label("//firmware:on_boards"): Label("//tools/commands/on_board"),

@@ -4,6 +4,7 @@ everybody.
     ./bazelw run //tests/remote:prove -- --short                    # compiler, linker, a tool: as in .ci/run
     ./bazelw run //tests/remote:prove -- //firmware:nucleo_wb55rg   # an image, or any targets
     ./bazelw run //tests/remote:prove                               # the image, and 20 models on 4 boards
+    ./bazelw run //tests/remote:prove -- --pool                     # a test on a (simulated) board of a worker
 
 It builds the targets locally, then in a copy of the checkout on a farm whose worker has nothing but the farm's
 storage, and compares every output; --short ends here. A second copy at another path must then take everything from the
@@ -37,6 +38,11 @@ _IMAGE = ["//firmware:nucleo_wb55rg"]
 # The tests of 20 models on 4 boards each, or more.
 _TESTS = "tests(//tests/remote:models_test)"
 
+# A test of a board that a worker has, and what gives it there: all but tests runs on this machine.
+_POOLED = "//models/digits:digits_int8_test_nucleo_wb55rg"
+_POOL = ["--config=board", "--//firmware:pool=nucleo_wb55rg", "--//firmware:probes=nucleo_wb55rg=simulated"]
+_TESTS_ALONE = ["--spawn_strategy=worker,sandboxed,local", "--strategy=TestRunner=remote"]
+
 # Flags of Bazel's commands. Targets that are no tests are to be built, too.
 _FLAGS: dict[str, list[str]] = {"build": [], "test": ["--nobuild_tests_only"]}
 
@@ -69,9 +75,17 @@ class Proof:
         _say(f"local: {build.seconds:.0f} s, {_list(build.actions)}; {len(outputs)} outputs")
         return outputs
 
+    def test_in_pool(self, farm: Farm) -> None:
+        """Runs a test of a board remotely and the rest in the workspace as ever."""
+        flags = [*_POOL, *_TESTS_ALONE, farm.flags()[-1]]
+        build = self._workspace.build("test", [_POOLED], flags)
+        _say(f"pool: {build.seconds:.0f} s, {_list(build.actions)}")
+
     @contextlib.contextmanager
-    def farm(self, workers: int, targets: list[str]) -> Iterator[Farm]:
-        """Yields a farm whose storage has Python and those of its packages that the targets need."""
+    def farm(self, workers: int, targets: list[str], board: str = "") -> Iterator[Farm]:
+        """Yields a farm whose storage has Python and those of its packages that the targets need; the last worker has a
+        board.
+        """
         self._count += 1
         folder = self._directory / f"farm{self._count}"
         folder.mkdir()
@@ -81,7 +95,7 @@ class Proof:
             seconds = time.monotonic() - start
             _say(f"farm {self._count}: {files:,} files of Python and its packages uploaded in {seconds:.0f} s")
             for index in range(workers):
-                farm.start_worker(f"worker{index + 1}", self._capacity)
+                farm.start_worker(f"worker{index + 1}", self._capacity, board if index + 1 == workers else "")
             yield farm
         _remove(folder)
 
@@ -157,6 +171,16 @@ def prove_workers(proof: Proof, image: list[str], tests: list[str]) -> None:
             raise ProofError("the build was over before the second worker had an action to be killed in.")
         _say_staged([farm.journal("worker1"), farm.journal("worker2")])
         _prove_second_checkout(proof, farm, everything, expected)
+
+
+def prove_pool(proof: Proof) -> None:
+    """Lets two workers, of which one has a board, run a test of that board; only that one may."""
+    with proof.farm(2, [_POOLED], "nucleo_wb55rg") as farm:
+        proof.test_in_pool(farm)
+        ran = [name for name in ("worker1", "worker2") if farm.journal(name).exists()]
+        if ran != ["worker2"]:
+            raise ProofError(f"the test of a board was to run on worker2, which has it, and ran on {ran}.")
+        _say_staged([farm.journal("worker2")])
 
 
 def _prove_second_checkout(proof: Proof, farm: Farm, targets: list[str], expected: dict[str, str]) -> None:
@@ -243,7 +267,9 @@ def _run(options: argparse.Namespace, workspace: Checkout) -> None:
     folder = Path(tempfile.mkdtemp(prefix="farm", dir=Path.home() / ".cache"))
     proof = Proof(workspace, programs, folder, options.capacity)
     try:
-        if options.short or options.targets:
+        if options.pool:
+            prove_pool(proof)
+        elif options.short or options.targets:
             prove(proof, options.targets or _SHORT, options.short)
         else:
             tests = workspace.query(f"{_TESTS} + labels(firmware, {_TESTS})")
@@ -258,6 +284,7 @@ def main() -> int:
     """Parses the command line and runs the proof; returns the exit status."""
     parser = argparse.ArgumentParser(prog="prove", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--short", action="store_true", help="one worker and nothing more, of little by default")
+    parser.add_argument("--pool", action="store_true", help="a test on a simulated board that one of two workers has")
     parser.add_argument("--capacity", type=int, default=1, help="actions that a worker runs at once (default: 1)")
     parser.add_argument("--models", type=int, default=20, help="how many models besides the image (default: 20)")
     parser.add_argument("targets", nargs="*", help="targets that one worker builds instead")

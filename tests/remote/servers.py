@@ -1,7 +1,7 @@
 """A remote execution farm on this machine: BuildGrid with its database, and workers with storage of their own.
 
-    Bazel --(actions, files)--> BuildGrid --(leases)--> worker --> buildbox-run --> sandbox
-                                    `-----(files)--> the worker's buildbox-casd --'
+Bazel --(actions, files)--> BuildGrid --(leases)--> worker --> buildbox-run --> sandbox
+                                `-----(files)--> the worker's buildbox-casd --'
 """
 
 from __future__ import annotations
@@ -63,6 +63,11 @@ schedulers:
     action-cache: *results
     bot-session-keepalive-timeout: {worker_timeout}
     max-job-attempts: 5
+    property-set:
+      !dynamic-property-set
+      unique-property-keys: [board]
+      match-property-keys: [board]
+      wildcard-property-keys: []
     assigners:
       - !priority-age-assigner
         count: 1
@@ -157,8 +162,14 @@ class Farm:
         storage.BatchUpdateBlobs(request)
         return len(files)
 
-    def start_worker(self, name: str, capacity: int = 1) -> None:
-        """Starts a worker that runs `capacity` actions at once, with an empty storage of its own."""
+    def start_worker(self, name: str, capacity: int = 1, board: str = "") -> None:
+        """Starts a worker that runs `capacity` actions at once, with an empty storage of its own.
+
+        Args:
+          name: the worker's name.
+          capacity: actions at once.
+          board: the board that it has a probe of, its platform property.
+        """
         folder = self._folder(name)
         (folder / "actions").mkdir()
         casd = f"unix:{folder}/casd.sock"
@@ -170,6 +181,7 @@ class Farm:
         command: list[str | Path] = [sys.executable, "-m", "tests.remote.worker", "--server", f"127.0.0.1:{self.port}"]
         command += ["--casd", casd, "--run", self._programs.buildbox / "buildbox-run", "--name", name]
         command += ["--capacity", str(capacity), "--directory", folder / "actions", "--journal", self.journal(name)]
+        command += ["--board", board] if board else []
         self._start(name, command)
 
     def stored(self) -> int:

@@ -77,10 +77,19 @@ class Worker:
       directory: the folder of actions and results while they run.
       inputs: measures their inputs.
       journal: the file for the actions that were run.
+      board: the board that it has a probe of; empty: none.
     """
 
     def __init__(
-        self, bots: BotsStub, name: str, capacity: int, run: list[str], directory: Path, inputs: Inputs, journal: Path
+        self,
+        bots: BotsStub,
+        name: str,
+        capacity: int,
+        run: list[str],
+        directory: Path,
+        inputs: Inputs,
+        journal: Path,
+        board: str,
     ) -> None:
         self._bots = bots
         self._run = run
@@ -91,7 +100,10 @@ class Worker:
         self._lock = threading.Lock()
         self._started: set[str] = set()
         self._completed: dict[str, bots_pb2.Lease] = {}
-        worker = worker_pb2.Worker(devices=[worker_pb2.Device(handle=name)])
+        device = worker_pb2.Device(handle=name)
+        if board:
+            device.properties.add(key="board", value=board)
+        worker = worker_pb2.Worker(devices=[device])
         worker.configs.add(key="capacity", value=str(capacity))
         self._capacity = capacity
         self._session = bots_pb2.BotSession(bot_id=name, status=bots_pb2.OK, worker=worker)
@@ -201,6 +213,7 @@ def main() -> int:
     parser.add_argument("--capacity", type=int, default=1, help="actions at once (default: 1)")
     parser.add_argument("--directory", type=Path, required=True, help="a folder of its own")
     parser.add_argument("--journal", type=Path, required=True, help="file for what was run")
+    parser.add_argument("--board", default="", help="the board that it has a probe of")
     options = parser.parse_args()
     # If /bin is a link into /usr, its target gets mounted there.
     mounts = [f"--ro-bind-mount={Path(path).resolve()}:{path}" for path in _BASE_LINUX if Path(path).is_dir()]
@@ -209,7 +222,7 @@ def main() -> int:
         run.append("--staging-mode=copy-or-link")
     bots = BotsStub(grpc.insecure_channel(options.server))
     inputs = Inputs(ContentAddressableStorageStub(grpc.insecure_channel(options.casd)))
-    Worker(bots, options.name, options.capacity, run, options.directory, inputs, options.journal).serve()
+    Worker(bots, options.name, options.capacity, run, options.directory, inputs, options.journal, options.board).serve()
     return 0
 
 
