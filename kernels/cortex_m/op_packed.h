@@ -138,12 +138,13 @@ inline constexpr PackedImageKernel kWinograd = {
 template <class S>
 constexpr auto& packed_winograd_convolution_out = packed_images_of<S, kWinograd>;
 
-/// Gives `out` the sizes of rows of a layer's outputs. Fails the context (InvalidArgument) and
-/// returns false if it has no room for them.
+/// Gives `out` the input's sizes with a layer's channels as dim `dim`. Fails the context
+/// (InvalidArgument) and returns false if it has no room for `rows` vectors of them.
 template <class S>
-bool size_rows(
+bool size_channels(
     KernelRuntimeContext& ctx,
     const Tensor& input,
+    size_t dim,
     const PackedParts& parts,
     int32_t rows,
     Tensor& out) {
@@ -151,7 +152,7 @@ bool size_rows(
   if constexpr (S::has(Variant::DynamicShape)) {
     if (out.shape_dynamism() != executorch::aten::TensorShapeDynamism::STATIC) {
       Shape sizes(input.sizes());
-      sizes.sizes[sizes.dims - 1] = channels;
+      sizes.sizes[dim] = channels;
       return resize_out(ctx, out, sizes);
     }
   }
@@ -176,7 +177,7 @@ int32_t open_rows(
     return -1;
   }
   const int32_t rows = static_cast<int32_t>(input.numel()) / parts.inner;
-  return size_rows<S>(ctx, input, parts, rows, out) ? rows : -1;
+  return size_channels<S>(ctx, input, input.sizes().size() - 1, parts, rows, out) ? rows : -1;
 }
 
 /// torch_fusion::linear.out, contiguous.

@@ -184,25 +184,19 @@ Tensor& threshold_out(
   });
 }
 
-/// aten::hardshrink.out
-template <class S>
+/// aten::hardshrink.out and softshrink.out.
+template <class S, template <class> class Operation>
 Tensor&
-hardshrink_out(KernelRuntimeContext& ctx, const Tensor& self, const Scalar& lambd, Tensor& out) {
+shrink_out(KernelRuntimeContext& ctx, const Tensor& self, const Scalar& lambd, Tensor& out) {
   return unary<S, FloatTypes, Compute::Common>(ctx, self, out, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    return operation::HardShrink<T>{scalar_to<T>(lambd)};
+    return Operation<T>{scalar_to<T>(lambd)};
   });
 }
-
-/// aten::softshrink.out
 template <class S>
-Tensor&
-softshrink_out(KernelRuntimeContext& ctx, const Tensor& self, const Scalar& lambd, Tensor& out) {
-  return unary<S, FloatTypes, Compute::Common>(ctx, self, out, [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    return operation::SoftShrink<T>{scalar_to<T>(lambd)};
-  });
-}
+constexpr auto& hardshrink_out = shrink_out<S, operation::HardShrink>;
+template <class S>
+constexpr auto& softshrink_out = shrink_out<S, operation::SoftShrink>;
 
 namespace internal {
 
