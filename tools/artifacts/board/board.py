@@ -50,6 +50,11 @@ class Emulator:
     def __post_init__(self) -> None:
         _check_positive(clock_hz=self.clock_hz)
 
+    def options(self, entry: int) -> list[str]:
+        """Returns QEMU's options of the machine, for an image with this address of its first instruction."""
+        arguments = [argument.replace("{entry}", f"{entry:#x}") for argument in self.arguments]
+        return ["-machine", self.machine, *arguments]
+
 
 @dataclass(frozen=True)
 class Board:

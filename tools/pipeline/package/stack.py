@@ -130,10 +130,9 @@ def measure_stack(
             if "overflowed by" in str(error) or "will not fit" in str(error):
                 return None
             raise
-        command: list[str | Path] = [qemu.absolute(), "-machine", board.emulator.machine, "-display", "none"]
-        command += ["-monitor", "none", "-serial", "none", "-semihosting-config", "enable=on,target=native"]
-        entry = f"{ElfImage(program).entry:#x}"
-        command += [*(argument.replace("{entry}", entry) for argument in board.emulator.arguments), "-kernel", program]
+        command: list[str | Path] = [qemu.absolute(), *board.emulator.options(ElfImage(program).entry)]
+        command += ["-display", "none", "-monitor", "none", "-serial", "none"]
+        command += ["-semihosting-config", "enable=on,target=native", "-kernel", program]
         try:
             done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_TIMEOUT)
         except subprocess.TimeoutExpired:

@@ -29,16 +29,12 @@ def command_line(elf: Path, board: Board, qemu: Path, options: Sequence[str]) ->
     if board.emulator is None:
         raise UserError(f"board {board.name} has no emulator; use one whose definition sets emulator_machine")
     semihosting = ",".join(["enable=on", "target=native", *(f"arg={option}" for option in options)])
-    arguments = board.emulator.arguments
-    image = ElfImage(elf)
-    arguments = tuple(argument.replace("{entry}", f"{image.entry:#x}") for argument in arguments)
     return [
         str(qemu.absolute()),
-        *("-machine", board.emulator.machine),
+        *board.emulator.options(ElfImage(elf).entry),
         *("-display", "none", "-monitor", "none", "-serial", "stdio"),
         *("-icount", f"shift={_ICOUNT_SHIFT}"),
         *("-semihosting-config", semihosting),
-        *arguments,
         *("-kernel", str(elf.absolute())),
     ]
 
