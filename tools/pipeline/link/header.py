@@ -207,14 +207,13 @@ def _tensors(kind: str, specs: Sequence[TensorSpec], parameters: Sequence[Border
     if named:
         lines += [f"/// Places of the {kind.lower()}s by their names in the model."]
         lines += [f"inline constexpr size_t k{kind}_{name} = {i};" for i, name in named]
-    if any(border.scale for border in parameters):
-        lines += [
-            f"/// What int8 elements stand for: number = (element - k{kind}ZeroPoints) * k{kind}Scales.",
-            "/// A scale of 0: not quantized.",
-            _array("float", f"k{kind}Scales", [_float(border.scale) for border in parameters]),
-            _array("int32_t", f"k{kind}ZeroPoints", [border.zero_point for border in parameters]),
-        ]
-    return lines
+    return [
+        *lines,
+        f"/// What int8 elements stand for: number = (element - k{kind}ZeroPoints) * k{kind}Scales.",
+        "/// A scale of 0: not quantized.",
+        _array("float", f"k{kind}Scales", [_float(border.scale) for border in parameters]),
+        _array("int32_t", f"k{kind}ZeroPoints", [border.zero_point for border in parameters]),
+    ]
 
 
 def _example(embedded: Embedded) -> list[str]:
