@@ -12,9 +12,12 @@ from pathlib import Path
 
 import pytest
 
+from boardsim.machine import Machine
 from tools.artifacts.board_report.board_report import read_board_report
+from tools.artifacts.elf_image.elf_image import ElfImage
 from tools.commands.console.channel import ChannelClosed, MachineChannel
 from tools.commands.flash import simulated_probe
+from tools.commands.flash.pyocd_tool import Programmed
 from tools.commands.flash.testing import BoardUnderTest, discovery, nucleo, simulated_probes_alone
 from tools.commands.on_board.on_board import reserve
 from tools.commands.prove import prove
@@ -132,6 +135,12 @@ class _Lost(MachineChannel):
     requests = 0
     has_started = False
 
+    def __init__(self, machine: Machine) -> None:
+        super().__init__(machine)
+        # A proof that ends well programs its board; these begin where that is done.
+        machine.load_elf(ElfImage(Path(_file("IMAGES", ".elf"))))
+        machine.reset()
+
     def write(self, data: bytes) -> None:
         self.requests += 1
         super().write(data)
@@ -155,6 +164,7 @@ def _lose(request: int, error: Exception | None = None) -> Callable[[pytest.Monk
         patch.setattr(_Lost, "request", request)
         patch.setattr(_Lost, "error", error)
         patch.setattr("tools.commands.flash.flash.MachineChannel", _Lost)
+        patch.setattr("tools.commands.flash.flash._program", lambda *_: Programmed("programmed", "STM32WB55", ""))
         return ["--simulate"]
 
     return lose
