@@ -165,8 +165,9 @@ def test_hostile_text_on_a_page_is_text(browser: Browser, tmp_path: Path) -> Non
     numbers = {"stack_used": 1, "stack_size": 2, "clock_hz": 64, "inference": 1}
     texts = dict.fromkeys(("place", "chip", "revision", "date", "image", "unit"), _HOSTILE)
     items = [{"name": _HOSTILE, "passed": False, "found": _HOSTILE}]
+    kinds = [{"operator": _HOSTILE, "place": f"{_HOSTILE}: {_HOSTILE}", "macs": 2, "measured": 3}]
     page = tmp_path / "page.html"
-    proof = numbers | texts | {"versions": {_HOSTILE: _HOSTILE}, "items": items}
+    proof = numbers | texts | {"versions": {_HOSTILE: _HOSTILE}, "items": items, "kinds": kinds}
     for width, more in itertools.product(_WIDTHS, ({}, {"proof": proof})):
         write_page(page, data | more, libraries, [])
         _open(browser, page, width)

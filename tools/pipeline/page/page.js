@@ -598,9 +598,10 @@ function drawCards() {
     const cycles = sum(program.npu.layers.map((layer) => layer.cycles));
     cards.push(card("On the NPU, estimated", `${((1e3 * cycles) / program.npu.clock_hz).toFixed(2)} ms`, `${number(cycles)} cycles at ${program.npu.clock_hz / 1e6} MHz`));
   }
-  if (data.proof) {
-    const { inference, unit, clock_hz: hertz, place } = data.proof;
-    cards.push(card(`An inference on the ${place}`, `${((1e3 * inference) / hertz).toFixed(2)} ms`, `${number(inference)} ${unit} at ${hertz / 1e6} MHz`));
+  // A cycle of the simulator's counter is an instruction, which makes no time.
+  if (data.proof?.place === "board") {
+    const { inference, unit, clock_hz: hertz } = data.proof;
+    cards.push(card("An inference on the board", `${((1e3 * inference) / hertz).toFixed(2)} ms`, `${number(inference)} ${unit} at ${hertz / 1e6} MHz`));
   }
   const counted = sum(state.image.rows.map(([count]) => count ?? 0));
   if (counted) cards.push(card("Instructions", number(counted), "per inference, counted"));
@@ -618,23 +619,42 @@ function drawProof() {
   const proof = data.proof;
   byId("proof").hidden = !proof;
   if (!proof) return;
-  byId("proof-title").replaceChildren(proof.place === "board" ? "Proof on the board" : "Proof on the simulator: no board took part");
+  const failed = proof.items.filter(({ passed }) => !passed).length;
+  byId("proof-title").replaceChildren(
+    proof.place === "board" ? "Proof on the board: " : "Proof on the simulator, no board took part: ",
+    element("span", { class: failed ? "failed" : "" }, failed ? `${failed} of ${proof.items.length} checks failed` : `all ${proof.items.length} checks passed`),
+  );
   const facts = [
     ["Chip", proof.chip],
     ["Revision", proof.revision],
     ["Date", proof.date],
     ["Stack", `${bytes(proof.stack_used)} of ${bytes(proof.stack_size)}`],
-    ["Image", `SHA-256 ${proof.image}`],
     ...Object.entries(proof.versions),
+    ["Image", `SHA-256 ${proof.image}`],
   ].filter(([, value]) => value);
   byId("proof-facts").replaceChildren(...facts.map(([name, value]) => element("div", {}, element("dt", {}, name), element("dd", {}, value))));
   byId("proof-items").replaceChildren(element("tbody", {}, ...proof.items.map(({ name, passed, found }) =>
     element("tr", {}, element("td", { class: passed ? "" : "failed" }, passed ? "pass" : "FAIL"), element("td", {}, name), element("td", { class: "name" }, found)))));
-  byId("proof-kinds").replaceChildren(...(proof.kinds.length ? [
+  const programs = d3.groups(proof.kinds, ({ place }) => place.split(": ", 1)[0]);
+  byId("proof-kinds").hidden = !programs.length;
+  byId("proof-kinds").replaceChildren(
     element("summary", {}, `A layer of each kind: ${proof.unit}, measured`),
-    element("table", {}, element("tbody", {}, ...proof.kinds.map(({ operator, place, measured }) =>
-      element("tr", {}, element("td", { class: "name" }, place), element("td", { class: "name" }, operator), element("td", {}, number(measured)))))),
-  ] : []));
+    element("div", { class: "side" }, ...programs.map(([program, layers]) => kindsTable(program, layers))),
+  );
+}
+
+/** The layers of one program of those with a layer of each kind, whose places begin with its name. */
+function kindsTable(program, layers) {
+  const most = Math.max(...layers.map(({ measured }) => measured));
+  const right = (name, text, ...more) => element(name, { class: "number" }, text, ...more);
+  return element("figure", {}, element("h3", {}, `${program} `, element("small", {}, `${number(sum(layers.map(({ measured }) => measured)))} ${data.proof.unit}`)), element("table", {},
+    element("thead", {}, element("tr", {}, element("th", {}, "Module"), element("th", {}, "Operator"), right("th", "MACs"), right("th", "Measured"), right("th", "Per MAC"))),
+    element("tbody", {}, ...layers.map(({ operator, place, macs, measured }) => element("tr", {},
+      element("td", {}, place.slice(program.length + 2)),
+      element("td", {}, operator.replace(/^.*::|\.\w+$/g, "")),
+      right("td", macs ? number(macs) : ""),
+      right("td", number(measured), element("i", { class: "share", style: `width:${(100 * measured) / most}%` })),
+      right("td", macs ? (measured / macs).toFixed(2) : ""))))));
 }
 
 /** How often each class was taken for each other one, in int8 and in float32. */
