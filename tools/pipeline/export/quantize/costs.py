@@ -407,8 +407,10 @@ def choose(
       states: inputs that keep values from call to call and can be int8, with the values that they get.
       is_all_int8: whether inputs and outputs are int8, and all operators that can be.
     """
-    cut = networkx.DiGraph()
     int8, floating_point = "int8", "floating point"
+    cut = networkx.DiGraph()
+    # Neither has an edge if the module has no operators.
+    cut.add_nodes_from((int8, floating_point))
     tables = {node: group for group in functions if any(map(_is_annotated, group)) for node in group}
 
     def can_be_int8(node: Node) -> bool:

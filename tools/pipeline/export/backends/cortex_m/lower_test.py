@@ -79,6 +79,14 @@ def test_int8_inputs_and_outputs(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("io", ["float32", "int8"])
+def test_a_model_without_operators_returns_its_input(io: str, tmp_path: Path) -> None:
+    options = Options("cortex-m4", "cortex_m", io=io, float_where_faster=True)
+    result = export_source(tmp_path, model_source("return x", "(torch.rand(1, 5),)"), options=options)
+    assert not result.operators
+    assert numpy.array_equal(result.golden["output_0"], result.golden["input_0"])
+
+
+@pytest.mark.parametrize("io", ["float32", "int8"])
 def test_inputs_that_the_model_changes_are_golden_as_they_were_given(io: str, tmp_path: Path) -> None:
     forward = (
         "y.add_(1)\nx[:, 0] = 0\nreturn self.conv(nn.functional.relu_(x)).mean(-1) * y.view(-1).clamp_(-1, 2).sum()"
