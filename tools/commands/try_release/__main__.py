@@ -3,9 +3,11 @@
     bazel run //third_party:try_release -- 1.5.1
 
 The release is installed into a temporary folder, in front of the packages that the workspace has; nothing else changes.
+Of a torch that is named, what importing it needs is installed, too: of the build for GPUs, 4 GB.
 """
 
 import argparse
+import itertools
 import os
 import re
 import subprocess
@@ -34,15 +36,32 @@ def _package(text: str) -> str:
     return f"{name or 'executorch'}=={version}"
 
 
+def explain(output: str) -> str:
+    """Returns the reason among pip's messages: versions that exclude each other, or the last error."""
+    details = output.partition("The conflict is caused by:\n")[2].splitlines()
+    conflict = [line.strip() for line in itertools.takewhile(str.strip, details)]
+    if any("(constraint)" in line for line in conflict):
+        conflict.append("the constraint is one of pip's configuration, which `pip config list` shows")
+    return "; ".join(conflict or [line for line in output.splitlines() if line.startswith("ERROR")][-1:] or [output])
+
+
 def install(packages: list[str], folder: Path) -> None:
-    """Installs packages alone, without what they need."""
-    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-input", "--only-binary=:all:"]
-    result = subprocess.run(
-        [*pip, "--target", str(folder), *packages], check=False, capture_output=True, text=True, start_new_session=True
-    )
-    if result.returncode != 0:
-        reason = [line for line in result.stderr.splitlines() if line.startswith("ERROR")][-1:] or [result.stderr]
-        raise UserError(f"pip can't install {' '.join(packages)}: {reason[0]}")
+    """Installs packages without what they need, which the workspace has; torch with it, as other builds need others."""
+    torch = [package for package in packages if package.startswith("torch==")]
+    for group, option in ((torch, []), ([package for package in packages if package not in torch], ["--no-deps"])):
+        if not group:
+            continue
+        pip = [sys.executable, "-m", "pip", "install", "--no-input", "--only-binary=:all:", *option]
+        result = subprocess.run(
+            [*pip, "--target", str(folder), *group],
+            check=False,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+        if result.returncode != 0:
+            raise UserError(f"pip can't install {' '.join(group)}: {explain(result.stdout)}.")
 
 
 def lost_headers(sources: Path, headers: Path) -> list[Finding]:
@@ -87,7 +106,11 @@ def _run(wanted: list[str]) -> int:
             stdout=subprocess.PIPE,
             text=True,
         )
-    findings += [Finding.from_line(line) for line in result.stdout.splitlines() if line.startswith("broken\t")]
+    lines = result.stdout.splitlines()
+    for line in lines:
+        if line.startswith("checked\t"):
+            print(line.partition("\t")[2])
+    findings += [Finding.from_line(line) for line in lines if line.startswith("broken\t")]
     if result.returncode != 0:
         findings.append(
             Finding("checks", "tools.commands.try_release.checks", "the process ended; its message is above")

@@ -1,6 +1,7 @@
 """Checks of a release of ExecuTorch, in a process that has it in front of its path."""
 
 import importlib
+import importlib.metadata
 import pkgutil
 import tempfile
 import traceback
@@ -8,6 +9,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
+
+from packaging.requirements import Requirement
 
 from tools.quiet.console import SilentConsole
 
@@ -49,6 +52,31 @@ class Finding:
     def from_line(cls, line: str) -> Self:
         """Reads a line()."""
         return cls(*line.split("\t")[1:4])
+
+
+def other_versions(requirements: Iterable[str], installed: dict[str, str]) -> Iterator[str]:
+    """Yields a line for each package that is checked in another version than the release names.
+
+    Args:
+      requirements: of the release, those of its extras for VGF and Ethos-U among them.
+      installed: version by package; those that it lacks are left out of the lock on purpose.
+    """
+    for requirement in map(Requirement, requirements):
+        marker = requirement.marker
+        version = installed.get(requirement.name.replace("_", "-").lower())
+        if version is None or marker and not any(marker.evaluate({"extra": e}) for e in ("", "vgf", "ethos-u")):
+            continue
+        if not requirement.specifier.contains(version, prereleases=True):
+            yield f"the release names {requirement.name}{requirement.specifier}; checked with {version}"
+
+
+def _checked() -> Iterator[str]:
+    # The first of several of a name is the one that is imported.
+    installed: dict[str, str] = {}
+    for distribution in importlib.metadata.distributions():
+        installed.setdefault(distribution.name.replace("_", "-").lower(), distribution.version)
+    yield ", ".join(f"{name} {installed[name]}" for name in ("executorch", "torch", "torchao"))
+    yield from dict.fromkeys(other_versions(importlib.metadata.requires("executorch") or [], installed))
 
 
 def broken_gaps() -> Iterator[Finding]:
@@ -146,7 +174,9 @@ CHECKS: tuple[Callable[[], Iterable[Finding]], ...] = (broken_gaps, broken_impor
 
 
 def main() -> None:
-    """Prints each finding as a line."""
+    """Prints which versions are checked, and each finding, as lines."""
+    for line in _checked():
+        print(f"checked\t{line}", flush=True)
     for check in CHECKS:
         try:
             for finding in check():

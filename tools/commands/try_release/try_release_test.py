@@ -5,8 +5,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from tools.commands.try_release.__main__ import lost_headers, main
-from tools.commands.try_release.checks import Finding, differing_schemas
+from tools.commands.try_release.__main__ import explain, lost_headers, main
+from tools.commands.try_release.checks import Finding, differing_schemas, other_versions
 
 
 def test_a_schema_of_another_number_of_arguments_is_named_with_the_kernel_s() -> None:
@@ -40,6 +40,39 @@ def test_a_header_that_is_gone_is_named_with_a_file_that_includes_it(tmp_path: P
     )
     (finding,) = lost_headers(tmp_path, headers)
     assert finding.symbol == "executorch/gone.h" and finding.reason.startswith("runtime/a.h includes it")
+
+
+def test_versions_that_the_release_names_and_the_workspace_lacks_are_told() -> None:
+    requirements = [
+        "torch>=2.13.0a0",
+        'ethos-u-vela==5.1.0; extra == "ethos-u"',
+        'ai_ml_sdk_model_converter==0.10.0; extra == "vgf"',
+        'openvino<2026; extra == "openvino"',
+        "pandas>=2.2",
+    ]
+    installed = {
+        "torch": "2.13.0+cpu",
+        "ethos-u-vela": "5.2.0",
+        "ai-ml-sdk-model-converter": "0.9.0",
+        "openvino": "2026.1",
+    }
+    assert list(other_versions(requirements, installed)) == [
+        "the release names ethos-u-vela==5.1.0; checked with 5.2.0",
+        "the release names ai_ml_sdk_model_converter==0.10.0; checked with 0.9.0",
+    ]
+
+
+def test_of_pip_s_messages_the_reason_is_told() -> None:
+    conflict = (
+        "ERROR: Cannot install torch==2.15.0 because these package versions have conflicting dependencies.\n\n"
+        "The conflict is caused by:\n    The user requested torch==2.15.0\n"
+        "    The user requested (constraint) torch<=2.14.1\n\nTo fix this you could try to:\n"
+        "ERROR: ResolutionImpossible: for help visit the documentation\n"
+    )
+    assert "(constraint) torch<=2.14.1; the constraint is one of pip's configuration" in explain(conflict)
+    assert (
+        explain("WARNING: a\nERROR: no versions\nERROR: No matching distribution") == "ERROR: No matching distribution"
+    )
 
 
 @pytest.mark.parametrize("text", ["latest", "executorch", "torchao=="])

@@ -9,7 +9,8 @@ PyTorch cannot do with dilation, or float32 ones, which rounds sums over 2**24; 
 same goes for its pooling of int8 images, in which PyTorch allows at most 127 pixels. The results of its table lookups
 get the memory order of the indices, because operators derive an image's order of dimensions from its strides.
 
-Nine gaps of the quantizer and the passes are filled. A difference becomes a sum with a negative factor. A hardswish
+Nine gaps of the quantizer and the passes are filled. A difference becomes a sum with a negative factor, until the
+release that does so itself. A hardswish
 that is marked as int8 but can't be fused into the layer before it becomes a lookup table. A relu or clamp of a
 convolution or linear layer with other readers gets int8 bounds: the pass checks the dtype of the layer's result, which
 is not known yet. Results of `maximum` and `minimum` have the memory order of their operands. A product of two matrices
@@ -36,6 +37,7 @@ from torch.fx.passes.infra.pass_base import PassResult
 from torch.nn import functional
 
 from tools.pipeline.export.rewrite.maxima import drop_unused_argmax
+from tools.pipeline.export.upstream.gaps import is_open
 from tools.pipeline.export.upstream.replaced import replace
 
 _BACKEND = "executorch.backends.cortex_m"
@@ -208,7 +210,8 @@ _operators = sys.modules[f"{_BACKEND}.ops.operators"]
 _operators.__dict__["F"] = _ExactFunctional()
 _operators.__dict__["lib"].impl("quantized_activation", _look_up, "CompositeExplicitAutograd", allow_override=True)
 _add_hardswish()
-_add_differences()
+if is_open(f"{_BACKEND}.quantizer.quantizer_support:BINARY_OP_PATTERNS"):
+    _add_differences()
 _accept_output_padding()
 _accept_broadcasts(_operators)
 _clamps = importlib.import_module(f"{_PASSES}.quantized_clamp_activation_pass").QuantizedClampActivationPass
