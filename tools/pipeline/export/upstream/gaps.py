@@ -34,10 +34,8 @@ class Gap:
 
     def is_open(self) -> bool:
         """Returns whether the installed release needs the replacement."""
-        if not self.until:
-            return True
-        version = importlib.metadata.version(self.symbol.partition(".")[0])
-        return Version(version).release < Version(self.until).release
+        version = Version(importlib.metadata.version(self.symbol.partition(".")[0])).release
+        return Version(self.since).release <= version and (not self.until or version < Version(self.until).release)
 
     def resolve(self) -> tuple[Any, str]:
         """Returns the module or class that has the attribute, and the attribute's name.
@@ -119,7 +117,12 @@ GAPS = (
     ),
     Gap(
         f"{_CORTEX_M}.quantizer.pattern_checkers:CortexMAddMulCheck.check_pattern",
-        "sums and products of broadcast operands stay in floating point",
+        "sums and products of broadcast operands stay in floating point, and factors of operands are ignored",
+    ),
+    Gap(
+        f"{_CORTEX_M}.quantizer.pattern_checkers:CortexMDivCheck.check_pattern",
+        "divisions become an operator that divides in floating point, for which there is no kernel here",
+        "1.5",
     ),
     Gap(
         "executorch.exir.passes.constant_prop_pass:_PRIMITIVE_TYPES",

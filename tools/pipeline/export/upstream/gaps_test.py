@@ -30,6 +30,7 @@ def test_a_gap_is_open_until_the_release_that_mends_it(
     monkeypatch.setattr("importlib.metadata.version", lambda _: version)
     assert Gap("executorch.exir:x", "a reason", until="1.5").is_open() is has_gap
     assert Gap("executorch.exir:x", "a reason").is_open()
+    assert Gap("executorch.exir:x", "a reason", "1.5").is_open() is not has_gap
 
 
 def _call(operator: Callable[..., torch.Tensor], *args: object) -> Node:

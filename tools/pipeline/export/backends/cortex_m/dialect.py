@@ -119,9 +119,18 @@ def _add_differences() -> None:
 
 
 def _accept_broadcasts(operators: ModuleType) -> None:
-    """Allows operands of sums and products of any two shapes that broadcast, which the kernels support."""
+    """Allows operands of sums and products of any two shapes that broadcast, which the kernels support.
+
+    An operand with a factor (alpha) stays in floating point.
+    """
     checkers = importlib.import_module(f"{_BACKEND}.quantizer.pattern_checkers")
-    replace(checkers.CortexMAddMulCheck, "check_pattern", classmethod(lambda *_: True))
+
+    def check(_: type, pattern: list[torch.fx.Node]) -> bool:
+        return all(node.kwargs.get("alpha", 1) == 1 for node in pattern)
+
+    replace(checkers.CortexMAddMulCheck, "check_pattern", classmethod(check))
+    if is_open(f"{_BACKEND}.quantizer.pattern_checkers:CortexMDivCheck.check_pattern"):
+        replace(checkers.CortexMDivCheck, "check_pattern", classmethod(lambda *_: False))
     operators.__dict__["is_channel_broadcast"] = lambda *_: True
 
     def result(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:

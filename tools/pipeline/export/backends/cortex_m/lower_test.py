@@ -491,6 +491,15 @@ return h
         25,
         options=_PACKED,
     ),
+    "operands with a factor, and a division": _Network(
+        "y, z = self.a(x), self.b(x)\n"
+        "return torch.add(y, z, alpha=2), torch.sub(y, z, alpha=2), y / (z.abs() + 2)",
+        "torch.randn(1, 4, 8, 8)",
+        _THREE,
+        {"aten::add": 1, "aten::sub": 1, "aten::div": 1},
+        30,
+        options=_PACKED,
+    ),
     "an input read in both forms": _Network(
         "return self.linear(torch.cat([x.amax(-1), x.std(-1)], 1))",
         "torch.randn(1, 3, 8)",
