@@ -10,9 +10,7 @@ from kernels.tests.case_file import Case, Out, dim_order
 
 INTEGERS = [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64]
 REALS = [torch.float32, *INTEGERS]
-ALL = [*REALS, torch.bool]
 BITS = [*INTEGERS, torch.bool]
-FLOATS = [torch.float32]
 # Including the floats that most operators have no code of their own for.
 FLOATINGS = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
 NUMBERS = [*FLOATINGS, *INTEGERS]
@@ -50,12 +48,6 @@ def values(shape: tuple[int, ...], dtype: torch.dtype, special: bool = False) ->
         for i in range(min(flat.numel(), len(extremes))):
             flat[random.randrange(flat.numel())] = extremes[i] if flat.numel() > 1 else random.choice(extremes)
     return tensor
-
-
-def whole_values(shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
-    """Returns values whose sums are also exact in 16-bit floats, in any order and precision."""
-    tensor = values(shape, dtype)
-    return tensor.round() if dtype.itemsize == 2 and dtype.is_floating_point else tensor
 
 
 def out_like(expected: Tensor) -> Out:

@@ -1,4 +1,4 @@
-"""Cases of operators that create or copy whole tensors."""
+"""Cases of operators that create or copy whole tensors, beside those of //conformance:op_db."""
 
 import itertools
 from collections.abc import Iterator
@@ -7,108 +7,36 @@ from typing import Any
 import torch
 
 from kernels.tests.case_file import Case, Out
-from kernels.tests.case_values import BITS, EVERY, FLOATINGS, NUMBERS, case, channels_last, values
+from kernels.tests.case_values import BITS, EVERY, FLOATINGS, case, values
 
 
-def fill_cases() -> Iterator[Case]:
-    """Operators that write one value."""
-    for dtype, value in itertools.product(EVERY, (3, 2.5, True, -1)):
-        for shape in [(), (2, 3), (0,)]:
-            expected = torch.full(shape, value, dtype=dtype)
-            yield case("aten::full.out", shape, value, expected=expected)
-            x = values(shape, dtype)
-            yield case("aten::full_like.out", x, value, None, expected=expected)
-            yield case("aten::fill.Scalar_out", x, value, expected=expected)
-        yield case("aten::scalar_tensor.out", value, expected=torch.full((), value, dtype=dtype))
+def creation_cases() -> Iterator[Case]:
+    """Yields numbers at the limits of dtypes, sequences of them, triangles far outside, and copies to any dtype."""
     inf = float("inf")
     for dtype, value in itertools.product(FLOATINGS, (inf, -inf, float("nan"), 65504.0, 1e-45)):
         yield case("aten::full.out", (2,), value, expected=torch.full((2,), value, dtype=dtype))
     for value in (2**24 + 1, -(2**24) - 3, 2**25 + 6, 2**40 + 2**16, -(2**63), 2**63 - 1):
         yield case("aten::full.out", (2,), value, expected=torch.full((2,), value, dtype=torch.float32))
-    for dtype in EVERY:
-        for shape in [(), (2, 3), (0, 2)]:
-            yield case("aten::zeros.out", shape, expected=torch.zeros(shape, dtype=dtype))
-            yield case("aten::ones.out", shape, expected=torch.ones(shape, dtype=dtype))
-            out = Out(dtype, shape)
-            yield Case("aten::empty.out", [shape, None, out], [None])
-            yield Case("dim_order_ops::_empty_dim_order.out", [shape, None, out], [None])
-    dynamic = Out(torch.float32, (4, 4), is_dynamic=True)
-    yield Case("aten::ones.out", [(2, 3), dynamic], [torch.ones(2, 3)])
-
-
-def sequence_cases() -> Iterator[Case]:
-    """Yields sequences."""
-    for dtype in NUMBERS:
-        for end in (0, 1, 9):
-            yield case("aten::arange.out", end, expected=torch.arange(end, dtype=dtype))
-        for start, end, step in [(0, 10, 3), (2, 9, 1), (5, 5, 1), (9, 0, -2)]:
-            if dtype == torch.uint8 and step < 0:
-                continue
-            expected = torch.arange(start, end, step, dtype=dtype)
-            yield case("aten::arange.start_out", start, end, step, expected=expected)
-        if dtype.is_floating_point:
-            for start, end, step in [(0.5, 3, 0.1), (-1.0, 1.0, 0.25), (0, 1, 0.01)]:
-                expected = torch.arange(start, end, step, dtype=dtype)
-                yield case("aten::arange.start_out", start, end, step, expected=expected)
     yield case("aten::arange.start_out", 2**40, 2**40 + 3, 1, expected=torch.arange(2**40, 2**40 + 3))
     for arguments in [(0, 7, 2), (7, 0, -3), (0.0, 1.0, 0.3), (3, 3, 1)]:
         expected = torch.arange(*arguments)
         out = Out(expected.dtype, (16,), is_dynamic=True)
         yield Case("aten::arange.start_out", [*arguments, out], [expected])
-
-
-def random_cases() -> Iterator[Case]:
-    """Yields random numbers, whose values are unknown; separate tests check their distribution."""
-    for dtype, shape in itertools.product(FLOATINGS, [(), (2, 3), (0,)]):
-        yield Case("aten::rand.out", [shape, Out(dtype, shape)], [None])
-        yield Case("aten::randn.out", [shape, Out(dtype, shape)], [None])
-        x = values(shape, dtype)
-        mask = torch.ones(shape, dtype=torch.bool)
-        outs = [Out(dtype, shape), Out(torch.bool, shape)]
-        for p, train in [(0.5, False), (0.0, True), (0.0, None)]:
-            yield Case("aten::native_dropout.out", [x, p, train, *outs], [x, mask])
-        yield Case("aten::native_dropout.out", [x, 1.0, True, *outs], [torch.zeros_like(x), ~mask])
-
-
-def whole_copy_cases() -> Iterator[Case]:
-    """Copies of whole tensors: unchanged, to another dtype, broadcast."""
-    names = "aten::alias_copy aten::detach_copy aten::lift_fresh_copy aten::_conj_physical et_copy::_h2d_copy"
-    for dtype, shape in itertools.product(EVERY, [(), (2, 3), (0, 2), (2, 3, 4, 5)]):
-        x = values(shape, dtype, True)
-        for name in [*names.split(), "et_copy::_d2h_copy"]:
-            yield case(f"{name}.out", x, expected=x)
-    x = channels_last(values((2, 3, 4, 5), torch.float32))
-    yield case("aten::alias_copy.out", x, expected=x)
+    x = values((2, 5, 3), torch.float32)
+    for diagonal in (-9, 2**40):
+        clipped = max(min(diagonal, 100), -100)
+        yield case("aten::tril.out", x, diagonal, expected=torch.tril(x, clipped))
+        yield case("aten::triu.out", x, diagonal, expected=torch.triu(x, clipped))
     for source, target in itertools.product(EVERY, EVERY):
         x = values((2, 5), source)
         if source.is_floating_point and target == torch.uint8:
             x = x.abs()
         yield case("aten::_to_copy.out", x, False, None, expected=x.to(target))
-        like = values((2, 5), target)
-        yield case("aten::copy.out", like, x, False, expected=x.to(target))
-        row = x[0].contiguous()
+        like, row = values((2, 5), target), x[0].contiguous()
         yield case("aten::copy.out", like, row, False, expected=row.to(target).expand(2, 5).contiguous())
         yield Case("aten::copy_", [Out(target, (2, 5)), row, False], [row.to(target).expand(2, 5)])
         value = x[0, 0].clone()
-        expected = value.to(target).expand(2, 5).contiguous()
-        yield case("aten::fill.Tensor_out", like, value, expected=expected)
-
-
-def triangle_cases() -> Iterator[Case]:
-    """Matrices of which a triangle stays."""
-    for dtype, shape in itertools.product(
-        [torch.float32, torch.int8, torch.float64], [(3, 3), (2, 5, 3), (1, 7), (0, 3)]
-    ):
-        x = values(shape, dtype)
-        for diagonal in (0, 1, -1, 5, -9, 2**40):
-            clipped = max(min(diagonal, 100), -100)
-            yield case("aten::tril.out", x, diagonal, expected=torch.tril(x, clipped))
-            yield case("aten::triu.out", x, diagonal, expected=torch.triu(x, clipped))
-
-
-def creation_cases() -> Iterator[Case]:
-    """Returns all of these."""
-    return itertools.chain(fill_cases(), sequence_cases(), random_cases(), whole_copy_cases(), triangle_cases())
+        yield case("aten::fill.Tensor_out", like, value, expected=value.to(target).expand(2, 5).contiguous())
 
 
 def refused_creation_cases() -> Iterator[Case]:

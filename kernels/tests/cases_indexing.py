@@ -1,4 +1,4 @@
-"""Cases of operators that choose elements by indices, masks and order."""
+"""Cases of operators that choose elements by indices, masks and order, beside those of //conformance:op_db."""
 
 import itertools
 from collections.abc import Iterator
@@ -8,9 +8,8 @@ import torch
 from torch import Tensor
 
 from kernels.tests.case_file import Case, Out, dim_order
-from kernels.tests.case_values import EVERY, case, channels_last, out_like, values, whole_values
+from kernels.tests.case_values import EVERY, case, channels_last, out_like, values
 
-SIZES = [torch.float32, torch.int8, torch.int16, torch.int64, torch.bool]
 SHAPE = (3, 4, 5)
 LONG, INT = torch.int64, torch.int32
 
@@ -21,64 +20,13 @@ def indices(shape: tuple[int, ...], size: int, dtype: torch.dtype = LONG, low: i
 
 
 def indexing_cases() -> Iterator[Case]:
-    """Yields all operators, for elements of every size, with indices of both dtypes."""
-    for dtype in SIZES:
-        yield from _selects(dtype)
-        yield from _gathers(dtype)
-        yield from _masks(dtype)
+    """Yields indices and masks in all kinds of brackets, for elements of every size, and orders of equal elements."""
+    for dtype in (torch.float32, torch.int8, torch.int16, torch.int64, torch.bool):
         for x in (values(SHAPE, dtype), channels_last(values((2, 3, 4, 5), dtype))):
             yield from _brackets(x)
     for dtype in EVERY:
-        yield from _nonzero(dtype)
-        yield from _sums(dtype)
         if dtype != torch.bool:
             yield from _topk(dtype)
-    for dtype in (LONG, INT):
-        for repeats in ([2, 0, 3], [], [0], [1, 1]):
-            counts = torch.tensor(repeats, dtype=dtype)
-            expected = torch.repeat_interleave(counts).to(dtype)
-            yield case("aten::repeat_interleave.Tensor_out", counts, None, expected=expected)
-            yield case("aten::repeat_interleave.Tensor_out", counts, sum(repeats), expected=expected)
-    yield from _dynamic_shapes()
-
-
-def _selects(dtype: torch.dtype) -> Iterator[Case]:
-    x = values(SHAPE, dtype)
-    for dim, count, index_dtype in itertools.product((0, 1, -1), (0, 1, 7), (LONG, INT)):
-        index = indices((count,), SHAPE[dim], index_dtype)
-        yield case("aten::index_select.out", x, dim, index, expected=x.index_select(dim, index))
-    scalar = torch.tensor(1)
-    yield case("aten::index_select.out", x, 1, scalar, expected=x.index_select(1, scalar))
-    scalar = values((), dtype)
-    yield case("aten::index_select.out", scalar, 0, torch.tensor([0]), expected=scalar)
-    image = channels_last(values((2, 3, 4, 5), dtype))
-    index = indices((4,), 3)
-    yield case("aten::index_select.out", image, 1, index, expected=image.index_select(1, index).contiguous())
-    table = values((6, 3), dtype)
-    for shape, index_dtype in itertools.product([(), (4,), (2, 3), (2, 0)], (LONG, INT)):
-        index = indices(shape, 6, index_dtype)
-        yield case("aten::embedding.out", table, index, -1, False, False, expected=table[index.long()])
-
-
-def _gathers(dtype: torch.dtype) -> Iterator[Case]:
-    x = values(SHAPE, dtype)
-    for dim, index_shape in itertools.product((0, 1, -1), [(3, 4, 5), (2, 3, 1), (1, 1, 1), (0, 2, 2)]):
-        index = indices(index_shape, SHAPE[dim])
-        yield case("aten::gather.out", x, dim, index, False, expected=x.gather(dim, index))
-        distinct = torch.argsort(torch.rand(SHAPE), dim)[tuple(slice(0, size) for size in index_shape)].contiguous()
-        src = values(SHAPE, dtype)
-        yield case("aten::scatter.src_out", x, dim, distinct, src, expected=x.scatter(dim, distinct, src))
-        yield case("aten::scatter.value_out", x, dim, index, 1, expected=x.scatter(dim, index, 1))
-    long = indices((3, 9, 5), 4)
-    yield case("aten::gather.out", x, 1, long.to(INT), False, expected=x.gather(1, long))
-    scalar = values((), dtype)
-    zero = torch.tensor(0)
-    yield case("aten::gather.out", scalar, 0, zero, False, expected=scalar.gather(0, zero))
-    yield case("aten::gather.out", scalar, -1, torch.tensor([0, 0]), False, expected=scalar.expand(2).contiguous())
-    image = channels_last(values((2, 3, 4, 5), dtype))
-    index = indices((2, 2, 4, 5), 3)
-    yield case("aten::gather.out", image, 1, index, False, expected=image.gather(1, index).contiguous())
-    yield case("aten::scatter.value_out", image, 1, channels_last(index), 1, expected=image.scatter(1, index, 1))
 
 
 def _brackets(x: Tensor) -> Iterator[Case]:
@@ -122,45 +70,6 @@ def _brackets(x: Tensor) -> Iterator[Case]:
             yield Case("aten::index_put_", [target, index, new, False], [put])
 
 
-def _sums(dtype: torch.dtype) -> Iterator[Case]:
-    x = whole_values(SHAPE, dtype)
-    for dim in (0, 1, -1):
-        index, src = indices((2, 4, 3), SHAPE[dim]), whole_values(SHAPE, dtype)
-        yield case("aten::scatter_add.out", x, dim, index, src, expected=x.scatter_add(dim, index, src))
-    for index in ([indices((9,), 3)], [indices((5,), 3), None, indices((5,), 5)], [torch.rand(3) > 0.5]):
-        shape = x[tuple(slice(None) if part is None else part for part in index)].shape
-        new = whole_values(tuple(shape), dtype)
-        yield case("aten::index_put.out", x, index, new, True, expected=torch.ops.aten.index_put(x, index, new, True))
-
-
-def _masks(dtype: torch.dtype) -> Iterator[Case]:
-    for shape, mask_shape in [
-        (SHAPE, SHAPE),
-        (SHAPE, (5,)),
-        ((4, 1), (4, 3)),
-        ((), (3,)),
-        ((2, 0), (2, 1)),
-        ((7,), ()),
-    ]:
-        x, mask = values(shape, dtype), torch.rand(mask_shape) > 0.5
-        yield case("aten::masked_select.out", x, mask, expected=x.masked_select(mask))
-        source = values((60,), dtype)
-        broadcast = x.expand(torch.broadcast_shapes(shape, mask_shape)).contiguous()
-        expected = broadcast.masked_scatter(mask, source)
-        yield case("aten::masked_scatter.out", x, mask, source, expected=expected)
-    image, mask = channels_last(values((2, 3, 4, 5), dtype)), torch.rand(2, 3, 4, 5) > 0.5
-    yield case("aten::masked_select.out", image, mask, expected=image.masked_select(mask))
-    yield case("aten::masked_select.out", image, channels_last(mask), expected=image.masked_select(mask))
-
-
-def _nonzero(dtype: torch.dtype) -> Iterator[Case]:
-    for shape in [(), (7,), SHAPE, (2, 0)]:
-        x = values(shape, dtype) * (torch.rand(shape) > 0.5).to(dtype)
-        yield case("aten::nonzero.out", x, expected=x.nonzero().contiguous())
-    image = channels_last(values((2, 3, 4, 5), dtype) * (torch.rand(2, 3, 4, 5) > 0.5).to(dtype))
-    yield case("aten::nonzero.out", image, expected=image.nonzero().contiguous())
-
-
 def _topk(dtype: torch.dtype) -> Iterator[Case]:
     # Distinct values: eager leaves open which of equal ones come first.
     for shape, dim in [((11,), 0), (SHAPE, 0), (SHAPE, 1), (SHAPE, -1), ((), 0)]:
@@ -182,20 +91,6 @@ def _topk(dtype: torch.dtype) -> Iterator[Case]:
         ordered, indices = torch.sort(x, dim=0, descending=largest, stable=True)
         arguments = [x, 17, 0, largest, True, out_like(ordered), out_like(indices)]
         yield Case("aten::topk.values", arguments, [ordered, indices])
-
-
-def _dynamic_shapes() -> Iterator[Case]:
-    x = values((3, 4), torch.float32)
-    bound, long_bound = Out(torch.float32, (6, 6), is_dynamic=True), Out(LONG, (12, 2), is_dynamic=True)
-    line = Out(torch.float32, (12,), is_dynamic=True)
-    yield Case("aten::nonzero.out", [x, long_bound], [x.nonzero()])
-    yield Case("aten::masked_select.out", [x, x > 0, line], [x.masked_select(x > 0)])
-    mask = torch.tensor([True, False, True])
-    yield Case("aten::index.Tensor_out", [x, [mask], bound], [x[mask]])
-    yield Case("aten::index_select.out", [x, 1, torch.tensor([3, 0]), bound], [x[:, [3, 0]]])
-    top = x.topk(2)
-    indices_bound = Out(LONG, (6, 6), is_dynamic=True)
-    yield Case("aten::topk.values", [x, 2, -1, True, True, bound, indices_bound], [top.values, top.indices])
 
 
 def refused_indexing_cases() -> Iterator[Case]:

@@ -6,7 +6,7 @@ from pathlib import Path
 import yaml
 
 from kernels.tests.case_file import exact_difference, run_cases
-from kernels.tests.cases import corrupted_cases, overlapping_cases
+from kernels.tests.corrupted import corrupted_cases, overlapping_cases
 from kernels.tests.cortex_m_cases import cortex_m_cases, cortex_m_huge_cases, cortex_m_refused_cases
 
 RUNNER = Path(os.environ["CASE_RUNNER"]).absolute()

@@ -1,14 +1,13 @@
-"""Kernels against eager PyTorch, under sanitizers: results, refusals, and calls of corrupted programs."""
+"""Kernels against eager PyTorch, under sanitizers: results and refusals, beside //conformance:op_db."""
 
 import os
 from pathlib import Path
 
 import pytest
 import torch
-import yaml
 
 from kernels.tests.case_file import Case, Out, Result, output_tensor, run_cases
-from kernels.tests.cases import corrupted_cases, overlapping_cases, refused_cases, supported_cases
+from kernels.tests.cases import refused_cases, supported_cases
 
 # Tensors are too small to share among threads.
 torch.set_num_threads(1)
@@ -151,29 +150,5 @@ def assert_accurate(actual: torch.Tensor, exact: torch.Tensor, ulps: int, tiny: 
     assert error.max() <= ulps
 
 
-def test_every_kernel_has_cases() -> None:
-    operators = {
-        name
-        for path in Path(__file__).absolute().parents[1].glob("*/operators.yaml")
-        # cortex_m_test.py has the int8 operators'.
-        if path.parent.name != "cortex_m"
-        for entry in yaml.safe_load(path.read_text())
-        for name in entry["kernels"]
-    }
-    assert operators == {case.operator for case in supported_cases()}
-
-
 def test_what_does_not_fit_is_refused_by_name(tmp_path: Path) -> None:
     check(list(refused_cases()), tmp_path)
-
-
-def test_corrupted_calls_touch_no_foreign_memory(tmp_path: Path) -> None:
-    # The runner ends with an error where a sanitizer sees one, or a kernel aborts.
-    cases = [case for case in supported_cases() if len(describe(case)) < 300]
-    for seed in range(2):
-        run_cases(RUNNER, corrupted_cases(cases, 6000, seed), tmp_path)
-
-
-def test_tensors_that_overlap_touch_no_foreign_memory(tmp_path: Path) -> None:
-    cases = [case for case in supported_cases() if len(describe(case)) < 300]
-    run_cases(RUNNER, overlapping_cases(cases, 6000, 0, {}), tmp_path)
