@@ -15,20 +15,6 @@ BITS = [*INTEGERS, torch.bool]
 FLOATINGS = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
 NUMBERS = [*FLOATINGS, *INTEGERS]
 EVERY = [*NUMBERS, torch.bool]
-SHAPES: list[tuple[int, ...]] = [(), (1,), (7,), (2, 2), (3, 1, 5), (2, 3, 4, 5), (0,), (2, 0, 3), (33,)]
-BROADCASTS: list[tuple[tuple[int, ...], tuple[int, ...]]] = [
-    ((2, 3), (3,)),
-    ((3,), (2, 3)),
-    ((4, 1), (1, 5)),
-    ((2, 3, 4), ()),
-    ((), (5,)),
-    ((2, 1, 4), (3, 1)),
-    ((2, 3, 4, 5), (3, 1, 5)),
-    ((1,), (0,)),
-    ((2, 0, 3), (1, 3)),
-    ((1, 1, 1), (2, 2)),
-    ((17, 1), (17, 19)),
-]
 
 
 def values(shape: tuple[int, ...], dtype: torch.dtype, special: bool = False) -> Tensor:
