@@ -35,6 +35,9 @@ load("@rules_python//python:py_info.bzl", "PyInfo")
 load("//rules/private:transitions.bzl", "tool_transition")
 load(":launcher.bzl", "runfiles_path")
 
+# Tags of tests that `bazel test //...` leaves to //:nightly.
+NIGHTLY = ["manual", "nightly"]
+
 # Settings that numerical libraries would otherwise choose by the processor they run on, so that torch and NumPy compute
 # the same bytes on every x86-64 processor, of any maker. Most of them are read once, when a library is loaded, so they
 # cannot wait for Python; settings of torch by Python are in tools/pipeline/model_file/deterministic.py.

@@ -4,13 +4,12 @@ import itertools
 from collections.abc import Iterator
 from typing import Any
 
-import executorch.exir.passes._quant_patterns_and_replacements  # noqa: F401  registers the embeddings
 import torch
 import torch.ao.quantization.fx._decomposed  # noqa: F401  registers the other operators
 from torch import Tensor
 
 from kernels.tests.case_file import CODES, Case, Out
-from kernels.tests.case_values import case, out_like
+from kernels.tests.case_values import case
 
 Q = torch.ops.quantized_decomposed
 RANGES = {
@@ -35,7 +34,7 @@ def quantized(shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
 
 
 def quantized_cases() -> Iterator[Case]:
-    """Yields all bounds, scales and zero points of whole tensors, ranges of numbers, and groups of weights."""
+    """Yields all bounds, scales and zero points of whole tensors, and groups of weights."""
     quantize, dequantize = (f"quantized_decomposed::{name}quantize_per_tensor.out" for name in ("", "de"))
     for dtype, scale, zero_point in itertools.product(RANGES, (0.125, 0.0371, 3), (0, 5, 100)):
         code, (low, high) = CODES[dtype], RANGES[dtype]
@@ -51,57 +50,11 @@ def quantized_cases() -> Iterator[Case]:
         # Eager mode wraps numbers beyond an int32's largest float.
         expected = torch.tensor([high, low, high, low]).to(dtype)
         yield case(quantize, special, 0.5, 0, low, high, CODES[dtype], expected=expected)
-    yield from _parameters()
-    yield from _embeddings()
     for groups, has_points in itertools.product((1, 2), (False, True)):
         x, weight, scales = torch.randn(3, 8), quantized((8, 4), torch.int8), torch.rand(8, groups)
         points = torch.randint(-3, 4, (8, groups)).float() if has_points else None
         expected = x @ _grouped(weight, scales, points)
         yield case("quantized_decomposed::mixed_mm.out", x, weight, scales, points, expected=expected)
-
-
-def _parameters() -> Iterator[Case]:
-    inputs = [
-        torch.randn(3, 5),
-        torch.rand(2, 4) + 1,
-        -torch.rand(7, 1),
-        torch.zeros(2, 2),
-        torch.randn(2, 3, 4) * 1e-6,
-    ]
-    for x, real in itertools.product(inputs, REALS):
-        x = x.to(real)
-        for dtype, (low, high) in [(torch.int8, (-127, 100)), (torch.uint8, (0, 17)), *RANGES.items()]:
-            if dtype == torch.int32:
-                continue
-            scale, zero_point = Q.choose_qparams(x.float(), low, high, 1e-5, dtype)
-            outs = [out_like(scale), out_like(zero_point)]
-            arguments = [x, low, high, 1e-5, CODES[dtype], *outs]
-            yield Case("quantized_decomposed::choose_qparams.Tensor_out", arguments, [scale, zero_point])
-        scale, zero_point = Q.choose_qparams_per_token_asymmetric(x.float(), torch.int8)
-        outs = [out_like(scale), out_like(zero_point)]
-        operator = "quantized_decomposed::choose_qparams_per_token_asymmetric.out"
-        yield Case(operator, [x, 1, *outs], [scale, zero_point])
-
-
-def _embeddings() -> Iterator[Case]:
-    rows, width = 6, 8
-    for (name, bits), groups, real in itertools.product((("byte", 8), ("4bit", 4), ("2bit", 2)), (0, 1, 2, 4), REALS):
-        half = 1 << (bits - 1)
-        weights = torch.randint(-half, half, (rows, width), dtype=torch.int8)
-        packed = weights if bits == 8 else torch.ops.quant_fusion._pack_embedding_weight(weights, bits)
-        shape = (rows, groups) if groups else (rows,)
-        scales = (torch.randint(1, 9, shape) / 16).to(real)
-        points: list[Tensor | None] = [None, torch.randint(-2, 3, shape).to(real)]
-        for zero_points, index in itertools.product(points, (torch.tensor([0, 5, 2]), torch.tensor([[3]]))):
-            arguments = (packed, scales, zero_points, -half, half - 1, index)
-            operator = f"quantized_decomposed::embedding_{name}"
-            function = getattr(Q, f"embedding_{name}")
-            yield case(f"{operator}.out", *arguments, expected=function(*arguments))
-            expected = function.dtype(*arguments, dtype=torch.float32)
-            yield case(f"{operator}.dtype_out", *arguments, 6, expected=expected)
-    byte = quantized((3, 4), torch.uint8)
-    arguments = (byte, torch.rand(3), None, 0, 255, torch.tensor([2, 0]))
-    yield case("quantized_decomposed::embedding_byte.out", *arguments, expected=Q.embedding_byte(*arguments))
 
 
 def _grouped(weight: Tensor, scales: Tensor, zero_points: Tensor | None) -> Tensor:

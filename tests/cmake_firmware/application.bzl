@@ -1,6 +1,7 @@
 """An application of the project of this folder, and the test that runs it."""
 
 load("//rules:defs.bzl", "cmake_firmware", "cmake_firmware_test")
+load("//rules:py_tool.bzl", "NIGHTLY")
 
 def application(name, board, packages, models, definitions, is_brief, test_constraints = [], **kwargs):
     """The project with some packages for an emulated board, `name`, and `<name>_test`, which holds their self-tests.
@@ -34,9 +35,6 @@ def application(name, board, packages, models, definitions, is_brief, test_const
         name = name + "_test",
         size = "small",
         firmware = name,
-        tags = [] if is_brief else [
-            "manual",
-            "nightly",
-        ],
+        tags = [] if is_brief else NIGHTLY,
         target_compatible_with = test_constraints,
     )
