@@ -124,8 +124,8 @@ def own_target(name: str) -> OwnTarget | None:
 
 
 @contextlib.contextmanager
-def open_session(board: Board, selection: Selection) -> Iterator[Session]:
-    """Yields a session with the board's core, halted.
+def open_session(board: Board, selection: Selection, *, attach: bool = False) -> Iterator[Session]:
+    """Yields a session with the board's core, halted, for which pyOCD resets some chips; `attach`: as it is.
 
     Raises:
         UserError: no probe, no or another target, or the connection breaks in the session.
@@ -144,6 +144,8 @@ def open_session(board: Board, selection: Selection) -> Iterator[Session]:
     logging.getLogger("pyocd").setLevel(logging.CRITICAL)
     probe = find_probe(selection.probe, uf2=selection.uf2)
     options: dict[str, object] = {"target_override": target, "no_config": True, "resume_on_disconnect": True}
+    if attach:
+        options["connect_mode"] = "attach"
     if selection.pack:
         if not selection.pack.exists():
             raise UserError(f"CMSIS pack {selection.pack}: No such file")
@@ -283,9 +285,10 @@ def change_bits(
     undo: list[tuple[int, int, int]] = []
     from pyocd.coresight.cortex_m import CortexM
 
-    with open_session(board, selection) as session:
+    with open_session(board, selection, attach=True) as session:
         target = session.target
         assert target is not None
+        target.halt()
         for address, mask, value in changes:
             old = target.read32(address)
             target.write32(address, old & ~mask | value)
