@@ -10,10 +10,7 @@ cp -R "$1/include" .
 cp "$1"-*.dist-info/licenses/LICENSE .
 here=$PWD
 cd "$1"
-find . '(' -name '*.fbs' -o -name '*.yaml' ')' -not -path './include/*' | while IFS= read -r file; do
-  mkdir -p "$here/$(dirname "$file")"
-  cp "$file" "$here/$file"
-done
+find . '(' -name '*.fbs' -o -name '*.yaml' ')' -not -path './include/*' -exec cp --parents -t "$here" {} +
 """
 
 _BUILD = """\
