@@ -121,12 +121,14 @@ def _add_differences() -> None:
 def _accept_broadcasts(operators: ModuleType) -> None:
     """Allows operands of sums and products of any two shapes that broadcast, which the kernels support.
 
-    An operand with a factor (alpha) stays in floating point.
+    An operand with a factor (alpha) stays in floating point. Differences, which 1.5 takes, are left to our own
+    quantizer: it has them in int8 only where both operands are.
     """
     checkers = importlib.import_module(f"{_BACKEND}.quantizer.pattern_checkers")
 
     def check(_: type, pattern: list[torch.fx.Node]) -> bool:
-        return all(node.kwargs.get("alpha", 1) == 1 for node in pattern)
+        differences = (torch.ops.aten.sub.Tensor, torch.ops.aten.sub_.Tensor)
+        return all(node.kwargs.get("alpha", 1) == 1 and node.target not in differences for node in pattern)
 
     replace(checkers.CortexMAddMulCheck, "check_pattern", classmethod(check))
     if is_open(f"{_BACKEND}.quantizer.pattern_checkers:CortexMDivCheck.check_pattern"):
