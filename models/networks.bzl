@@ -1,7 +1,7 @@
-"""Networks with random weights, whose sizes and instructions matter: their programs in several forms, and tests of them."""
+"""Networks of this folder: programs in several forms with their tests, and images that are measured."""
 
-load("//firmware/boards:boards.bzl", "DAILY_EMULATED_BOARDS", "VECTOR_BOARDS")
-load("//rules:defs.bzl", "firmware_test", "quantization", "torch_program")
+load("//firmware/boards:boards.bzl", "DAILY_EMULATED_BOARDS", "EMULATED_BOARDS", "VECTOR_BOARDS")
+load("//rules:defs.bzl", "firmware_benchmark", "firmware_profile", "firmware_test", "quantization", "torch_firmware", "torch_program")
 
 _QUANTIZATIONS = {
     "_int4": quantization(weight_dtype = "int4"),
@@ -36,3 +36,27 @@ def network(name, nightly_boards, srcs = []):
             model = ":" + name + end,
             nightly_boards = boards,
         )
+
+def measured(name):
+    """Declares images of `<name>` and `<name>_int8` on an emulated board, `benchmark` of both, and `profile` of the second.
+
+    Args:
+      name: of the program in float32.
+    """
+    for program in [name, name + "_int8"]:
+        torch_firmware(
+            name = "emulated_" + program,
+            board = EMULATED_BOARDS[0],
+            model = ":" + program,
+        )
+    firmware_benchmark(
+        name = "benchmark",
+        firmware = {
+            ":emulated_" + name: name + " float32",
+            ":emulated_%s_int8" % name: name + " int8",
+        },
+    )
+    firmware_profile(
+        name = "profile",
+        firmware = [":emulated_%s_int8" % name],
+    )
