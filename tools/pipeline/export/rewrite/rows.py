@@ -39,7 +39,8 @@ _UNCHANGED = (
 
 
 def write_rows_as_images(program: ExportedProgram) -> None:
-    """Rewrites layers of rows, and the operators that follow them, in place.
+    """Rewrites layers of rows, such as Conv1d, and the operators that follow them as those of images, such as Conv2d,
+    in place.
 
     Args:
       program: functional, with a batch dimension in all layers.

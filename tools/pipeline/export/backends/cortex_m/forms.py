@@ -96,7 +96,9 @@ _DEFAULT_ORDER = (_aten.grid_sampler.default, _aten.grid_sampler_2d.default)
 
 
 def make_quantizable(program: ExportedProgram) -> ExportedProgram:
-    """Rewrites the program as the module's docstring describes, in place.
+    """Rewrites layers as ones that the quantizer knows, in place, such as a Conv1d as a Conv2d of images of height 1.
+
+    The module's docstring lists all.
 
     Args:
       program: a functional program with batch normalization folded; constants must be propagated afterwards.
