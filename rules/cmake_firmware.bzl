@@ -128,7 +128,7 @@ def _cmake_firmware_impl(ctx):
         mnemonic = "CMakeFirmware",
         progress_message = "Building %{label} by CMake",
     )
-    image_files = write_image_files(ctx, board, [], elf, map_file, summary = ctx.attr.summary)
+    image_files = write_image_files(ctx, board, [], elf, map_file, summary = ctx.attr.summary, parts = ctx.attr.trees.values() + packages.keys())
     files = [elf, map_file] + image_files.values()
     return [
         DefaultInfo(files = depset(files), runfiles = ctx.runfiles(files)),

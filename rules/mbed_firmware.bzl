@@ -51,7 +51,6 @@ def mbed_firmware(
         torch_package(
             name = name + "_models",
             board = board,
-            cores = [],
             layout = "cmake",
             models = models,
             tags = ["manual"],

@@ -108,7 +108,7 @@ TorchPackageInfo = provider(
     fields = {
         "name": "str: the package's name.",
         "layout": "str: the build system's, as torch_package has it.",
-        "folder": "File: a folder that the build system takes: the package, or its sources before anything was measured.",
+        "folder": "File: a folder that the build system takes: the package, or where it has sources for several cores these before they were measured.",
         "archives": "list of str: what it has instead of sources, by core and float ABI, such as `cortex_m4-softfp`; empty: sources.",
     },
 )

@@ -117,7 +117,7 @@ def _write_folder(ctx, sources, models, cores, archives, stack):
         TorchPackageInfo(
             name = name,
             layout = ctx.attr.layout,
-            folder = folder if archives else sources,
+            folder = folder if archives or len(cores) == 1 else sources,
             archives = ["%s-%s" % archive for archive in archives],
         ),
     ]

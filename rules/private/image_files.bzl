@@ -8,7 +8,7 @@ IMAGE_FILES_ATTRS = {
     "_toolchain_packages": attr.label(default = "@arm_gnu_toolchain//:taken.txt", allow_single_file = True),
 }
 
-def write_image_files(ctx, board, programs, elf, map_file, summary, engine = ""):
+def write_image_files(ctx, board, programs, elf, map_file, summary, engine = "", parts = []):
     """Writes the bytes of an image's flash, the report of its sizes, and the list of its components.
 
     Args:
@@ -19,6 +19,7 @@ def write_image_files(ctx, board, programs, elf, map_file, summary, engine = "")
       map_file: File of the linker's map.
       summary: whether the summary of the report is printed.
       engine: the engine of the model and the reason, for the report; empty to omit it.
+      parts: names of folders and libraries that the report has apart from the application.
 
     Returns:
       dict of Files by their extensions
@@ -35,6 +36,7 @@ def write_image_files(ctx, board, programs, elf, map_file, summary, engine = "")
     arguments.add_all([program.program for program in programs], before_each = "--program")
     arguments.add("--executorch-version", ctx.file._executorch_version)
     arguments.add("--toolchain-packages", ctx.file._toolchain_packages)
+    arguments.add_all(parts, before_each = "--part")
     if engine:
         arguments.add("--engine", engine)
     for extension, file in files.items():

@@ -47,7 +47,7 @@ def _run(arguments: argparse.Namespace) -> int:
     constants = sum(map(constant_bytes, arguments.program)) if arguments.program else None
     npu = npu_bytes(arguments.program)
     pieces, sources = read_map(arguments.map), SourceFiles.of(arguments.elf)
-    flash, ram, arena = measure(arguments.elf, pieces, sources, board, constants, npu)
+    flash, ram, arena = measure(arguments.elf, pieces, sources, board, constants, npu, arguments.part)
     program = ", ".join(path.stem for path in arguments.program) or None
     report = SizeReport(arguments.elf.stem, program, board.name, board.core, flash, ram, arena)
     arguments.report_txt.write_text(full_text(report, arguments.engine), encoding="utf-8")
@@ -90,6 +90,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         default=[],
         help="a .pte in the image, for the size of its constants; repeat for more",
     )
+    parser.add_argument("--part", action="append", default=[], help="a folder or library to report apart; repeatable")
     parser.add_argument("--engine", default="", help="what runs the model, and why it is that, for the report")
     parser.add_argument("--bin", type=Path, required=True, help="raw bytes of flash to write")
     parser.add_argument("--hex", type=Path, required=True, help="Intel HEX to write")

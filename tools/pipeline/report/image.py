@@ -8,7 +8,7 @@ import dataclasses
 import itertools
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -60,8 +60,13 @@ class Piece:
     address: int = 0
 
 
-def owner(piece: Piece) -> str:
-    """Returns the part of the image that a piece of flash belongs to."""
+def owner(piece: Piece, parts: Collection[str] = ()) -> str:
+    """Returns the part of the image that a piece of flash belongs to.
+
+    Args:
+        piece: the piece.
+        parts: names of further parts: folders that have their sources, or libraries.
+    """
     if _MODEL_DATA.search(piece.name):
         return "program"
     if piece.name.startswith(_PROGRAM):
@@ -72,6 +77,10 @@ def owner(piece: Piece) -> str:
         r"/firmware/libc/|/crt(i|n|0|begin|end)\.o$", path
     ):
         return "libc"
+    library = PurePosixPath(archive).name.removeprefix("lib").removesuffix(".a")
+    for part in parts:
+        if part == library or f"/{part}/" in path:
+            return part
     if path.startswith(f"/{_STRINGS}/"):
         return "strings"
     if "/firmware/ethos_u/" in path:
@@ -272,7 +281,13 @@ def program_parts(size: int, constants: int | None, npu: NpuBytes) -> dict[str, 
 
 
 def measure(
-    elf: Path, pieces: Iterable[Piece], sources: SourceFiles, board: Board, constants: int | None, npu: NpuBytes
+    elf: Path,
+    pieces: Iterable[Piece],
+    sources: SourceFiles,
+    board: Board,
+    constants: int | None,
+    npu: NpuBytes,
+    parts: Collection[str] = (),
 ) -> tuple[Memory, Memory, Memory | None]:
     """Measures an image: returns its flash, its RAM, and the NPU's memory if that is another one.
 
@@ -283,6 +298,7 @@ def measure(
         board: the board of the memories; a section belongs to the memory that it starts in, whatever its length.
         constants: bytes of constant tensors in the program; None if no program is known.
         npu: bytes of its delegates for an NPU.
+        parts: names of further parts, see owner().
 
     Raises:
         UserError: a file is missing or of another kind.
@@ -307,7 +323,7 @@ def measure(
         # .data also takes flash, for its initial values.
         if piece.output in allocated and (memories[piece.output] in (flash, None) or piece.output == ".data"):
             for part in sources.split(piece):
-                flash_parts[owner(part)] += part.size
+                flash_parts[owner(part, parts)] += part.size
     flash_parts.update(program_parts(flash_parts.pop("program", 0), constants, npu))
 
     def written(region: Region) -> tuple[int, Counter[str]]:

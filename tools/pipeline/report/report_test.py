@@ -81,6 +81,21 @@ def test_owner_by_path(source: str, part: str) -> None:
     assert owner(Piece(".text.f", ".text", 4, source)) == part
 
 
+@pytest.mark.parametrize(
+    ("source", "part"),
+    [
+        ("mbed-os/CMakeFiles/mbed-os.dir/hal/runtime/us_ticker.cpp.obj", "mbed-os"),
+        ("mbed-os/libmbed-rtos.a(thread.cpp.obj)", "mbed-os"),
+        ("networks/libnetworks.a(op_add.cpp.obj)", "networks"),
+        ("libnetworks.a(op_add.cpp.obj)", "networks"),
+        ("/usr/lib/libc_nano.a(memcpy.o)", "libc"),
+        ("CMakeFiles/application.dir/main.cpp.obj", "application"),
+    ],
+)
+def test_frameworks_and_packages_are_parts_of_their_own(source: str, part: str) -> None:
+    assert owner(Piece(".text.f", ".text", 4, source), ["mbed-os", "networks"]) == part
+
+
 def test_data_of_models_without_a_program_is_weights() -> None:
     """For example, an image of CMake has models from a package."""
     assert program_parts(1000, None, NpuBytes()) == {"weights": 1000}
