@@ -17,6 +17,7 @@ from functools import partial
 from pathlib import Path
 
 from tools.artifacts.board.board import Board, read_board
+from tools.artifacts.elf_image.elf_image import ElfImage
 from tools.artifacts.intel_hex.reader import read_intel_hex
 from tools.commands.console.channel import Channel, ChannelClosed, MachineChannel, ReturningChannel, SerialChannel
 from tools.commands.console.options import baud_rate, image_options
@@ -242,12 +243,15 @@ def wait_for_console(open_console: Callable[[], Channel], seconds: float = 10) -
         time.sleep(0.2)
 
 
-def program_with_console(arguments: argparse.Namespace, board: Board) -> tuple[Channel, Programmed]:
+def program_with_console(
+    arguments: argparse.Namespace, board: Board, *, loads: ElfImage | None = None
+) -> tuple[Channel, Programmed]:
     """Programs a board, simulated, at a probe or in its boot loader, with its console open as early as it can be.
 
     Args:
         arguments: those of add_arguments().
         board: the board.
+        loads: a simulated board has this in its flash without a probe that programs it, which is quicker.
 
     Raises:
         UserError: it has no console, or cannot be programmed.
@@ -257,6 +261,10 @@ def program_with_console(arguments: argparse.Namespace, board: Board) -> tuple[C
         from tools.commands.flash import simulated_probe
 
         machine = simulated(board)
+        if loads is not None:
+            machine.load_elf(loads)
+            machine.reset()
+            return MachineChannel(machine), Programmed("loaded", board.name, "")
         # The board of an image before is gone.
         simulated_probe.disconnect_all()
         arguments.probe = simulated_probe.connect(machine).unique_id

@@ -163,7 +163,8 @@ def _run_image(arguments: argparse.Namespace, board: Board, golden: Golden, *, s
         golden: the golden inputs.
         settings: whether the first one is repeated by the board's `prove_settings`.
     """
-    channel, programmed = program_with_console(arguments, board)
+    # The simulator's probe has programmed the model's image, and would do the same for those of layers.
+    channel, programmed = program_with_console(arguments, board, loads=None if settings else ElfImage(arguments.elf))
     if isinstance(channel, MachineChannel):
         # The notes are about a board that has no image yet.
         channel.machine.notes.clear()
