@@ -139,7 +139,6 @@ GAPS = (
         "2.13",
     ),
     Gap("torch.fx.interpreter:Interpreter.call_function", "passes infer the same shapes again and again", "2.13"),
-    Gap("torch.fx.node:Node.format_node", "passes format nodes for messages that nobody prints", "2.13"),
     Gap(
         "torch._subclasses.fake_tensor:FakeTensorMode.static_shapes",
         "sizes of constants count as sizes that vary",
