@@ -650,7 +650,7 @@ function kindsTable(program, layers) {
   return element("figure", {}, element("h3", {}, `${program} `, element("small", {}, `${number(sum(layers.map(({ measured }) => measured)))} ${data.proof.unit}`)), element("table", {},
     element("thead", {}, element("tr", {}, element("th", {}, "Module"), element("th", {}, "Operator"), right("th", "MACs"), right("th", "Measured"), right("th", "Per MAC"))),
     element("tbody", {}, ...layers.map(({ operator, place, macs, measured }) => element("tr", {},
-      element("td", {}, place.slice(program.length + 2)),
+      element("td", { class: "name" }, place.slice(program.length + 2).replace(/\S*\//, "")),
       element("td", {}, operator.replace(/^.*::|\.\w+$/g, "")),
       right("td", macs ? number(macs) : ""),
       right("td", number(measured), element("i", { class: "share", style: `width:${(100 * measured) / most}%` })),
