@@ -441,10 +441,13 @@ def blamed(ranked: Sequence[Cost]) -> str:
     """Names the layers that most of the noise comes from; the rounding of inputs belongs to no layer."""
     if not ranked:
         return "the inputs, which int8 is too coarse for"
-    places = {cost.share: " and ".join(sorted(cost.places)) for cost in reversed(ranked)}
-    whole = sum(places)
-    worst = sorted(places.items(), reverse=True)[:_BLAMED]
-    return ", ".join(f"{place} ({share / whole:.0%})" if whole < math.inf else place for share, place in worst)
+    # Several tensors may have the same place.
+    shares = dict[str, float]()
+    for share, place in {cost.share: " and ".join(sorted(cost.places)) for cost in reversed(ranked)}.items():
+        shares[place] = shares.get(place, 0.0) + share
+    whole = sum(shares.values())
+    worst = sorted(shares.items(), key=lambda item: item[1], reverse=True)[:_BLAMED]
+    return ", ".join(f"{place} ({share / whole:.0%})" if whole < math.inf else place for place, share in worst)
 
 
 def leave_worst_in_int8(

@@ -51,7 +51,8 @@ class Extents(Interpreter):
     def run_node(self, n: Node) -> Any:
         value = super().run_node(n)
         if n in self.ranges:
-            self.see(n, value)
+            # Maxima with indices are a pair.
+            self.see(n, value if isinstance(value, torch.Tensor) else value[0])
         return value
 
     def see(self, node: Node, value: torch.Tensor) -> None:

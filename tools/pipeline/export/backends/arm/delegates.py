@@ -76,9 +76,14 @@ _REASONS = {
     r"Input \S+ has unsupported dtype torch\.(\w+) \(Supports (\w+)\)\.?": r"{target} takes no \1 there, but \2",
     r".*: index dtype torch\.int64 not supported; expected int32\.": "its indices are of 64 bits, {target}'s of 32",
     r".*Had torch\.bool (in|out)put\b.*": r"{target} has no \1puts of true and false there",
-    r"Input dtype torch\.(\w+) is not supported in .*": r"{target} takes no \1 there",
-    r"Output dtype torch\.(\w+) is not supported in .*": r"{target} gives no \1 there",
+    r"(?:Input|Tensor x) dtype torch\.(\w+) .*is not supported in .*": r"{target} takes no \1 there",
+    r"(?:Had|Output dtype) torch\.(\w+) (?:output that )?is not supported (?:by|in) .*": r"{target} gives no \1 there",
     r"Had torch\.(\w+) input \S+ that is not supported by .*": r"{target} takes no \1 there",
+    r"(?:Unsupported|\S+:)(?: \w+)* dtype torch\.(\w+)\W.*": r"{target} takes no \1 there",
+    r"Casting (from|to) torch\.(\w+) is not supported .*": r"{target} casts nothing \1 \2",
+    r".* which is unsupported\. ?Max supported rank is (\d+)\.": r"a tensor has more than \1 dimensions",
+    r"Mixed floating-point input dtypes .*": "its operands differ in their floating-point dtypes",
+    r"TOSA spec .* does not support control flow .*": "{target} has no branches and loops",
     r"Partition contained internal uint8 tensors\. .*": "{target} takes no uint8 there",
     # ExecuTorch doesn't quantize argmax, so that the second reason applies to all of them.
     r"TOSA ARGMAX (requires PRO-FP|produces int32) .*": "its indices are of 64 bits, {target}'s of 32",
@@ -175,7 +180,7 @@ def _rejections(path: Path, target: str) -> Iterator[list[tuple[str, str, str]]]
     with replaced(tosa_partitioner, "WhyNoPartitionReporter", make):
         yield rejected
     found = {
-        (str(node.target._schema.name), _place(node, path), _in_words_of_models(reason, target))
+        (str(node.target._schema.name), _place(node, path), in_words_of_models(reason, target))
         for reporter in reporters
         for node, reason in reporter._rejected_nodes.items()
         if node.op == "call_function" and hasattr(node.target, "_schema")
@@ -193,7 +198,7 @@ def _place(node: Node, path: Path) -> str:
     return node.name
 
 
-def _in_words_of_models(reason: str, target: str) -> str:
+def in_words_of_models(reason: str, target: str) -> str:
     """Rewords a partitioner's reason in terms of the model, if it has another wording."""
     for pattern, meaning in _REASONS.items():
         found = re.fullmatch(pattern, reason, re.DOTALL)

@@ -1,14 +1,17 @@
-"""Rewrites masks before softmax operators to preserve the resolution of the scores.
+"""Rewrites masks before softmax operators, maxima and minima to preserve the resolution of what is not masked.
 
 A mask adds minus infinity, or a number of that effect, to excluded scores, which stretches the range of the sum. An NPU
 may also lack a selection between both. The softmax is the same if excluded scores become the minimum of all scores, and
 their exponentials are omitted from the sum. Both are minima with a tensor of two values, which are the bounds that
-scores and exponentials have anyway, so that nothing is rounded again.
+scores and exponentials have anyway, so that nothing is rounded again. Before a maximum excluded values become the
+minimum of all values, and before a minimum the maximum.
 """
 
 import functools
+import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch.export import ExportedProgram
@@ -16,13 +19,25 @@ from torch.fx import Node
 
 from tools.pipeline.export.capture.state import State
 from tools.pipeline.export.ir.constants import Constants, add_constant
-from tools.pipeline.export.ir.operators import CHOICES, MASKED_FILLS, SOFTMAX, SUMS
+from tools.pipeline.export.ir.operators import (
+    CHOICES,
+    EXTREMES,
+    MASKED_FILLS,
+    SIZE_CHANGES,
+    SOFTMAX,
+    SUMS,
+    TRANSPOSITIONS,
+)
 from tools.pipeline.export.ir.rewriting import emit, named_arguments, replace_node
 from tools.pipeline.export.quantize.extents import Extents
 from tools.pipeline.export.quantize.quantize import Sample
 from tools.pipeline.export.rewrite.masks import EXCLUDED, Kind, Step, before_views, find_step
 
 _aten = torch.ops.aten
+# Reductions to the largest elements, and to the smallest ones.
+_MAXIMA = frozenset((_aten.amax.default, _aten.max.dim))
+_ALL_EXTREMES = EXTREMES | _MAXIMA | {_aten.min.dim}
+_MOVES = SIZE_CHANGES | TRANSPOSITIONS
 # The exponential is less than half a unit of 16 bits.
 _NOTHING = 12.0
 
@@ -76,8 +91,60 @@ def write_masks(program: ExportedProgram, samples: Sequence[Sample], state: Stat
             result = _write(program, node, steps, scores[node], ranges.ranges[scores[node]], bits)
         if result is not None:
             replace_node(program, node, result)
+    _narrow_fills(program, samples, state, path)
     graph.eliminate_dead_code()
     program.graph_module.recompile()
+
+
+def _narrow_fills(program: ExportedProgram, samples: Sequence[Sample], state: State, path: Path) -> None:
+    """Replaces numbers that exclude elements from maxima or minima by the least or the largest of the elements.
+
+    A finite number that calibration sees as a result is kept.
+    """
+    constants = Constants(program)
+    found = []
+    for node in program.graph.nodes:
+        if node.target not in MASKED_FILLS | CHOICES:
+            continue
+        first = 1 if node.target in CHOICES else 0
+        extremes = _extremes_of(node)
+        for place, other in ((first, 2), (2, first)):
+            values, number = node.args[place], _number(node.args[other], constants)
+            are_maxima = {extreme.target in _MAXIMA for extreme in extremes}
+            if number is not None and isinstance(values, Node) and constants.value(values) is None:
+                if are_maxima == {number < 0} and abs(number) >= -EXCLUDED:
+                    found.append((node, values, other, number, extremes))
+                break
+    seen = Extents(program, (each for _, values, _, _, extremes in found for each in (values, *extremes)))
+    if found:
+        seen.observe(samples, state, path)
+    for node, values, other, number, extremes in found:
+        least, most = seen.ranges[values]
+        is_reached = any(number in seen.ranges[extreme] for extreme in extremes)
+        if least <= most and math.isfinite(most - least) and (math.isinf(number) or not is_reached):
+            fill = torch.tensor(least if number < 0 else most, dtype=values.meta["val"].dtype)
+            constant = add_constant(program, f"{node.name}_fill", fill)
+            arguments = [*node.args[:other], constant, *node.args[other + 1 :]]
+            condition, one, two = arguments if node.target in CHOICES else (node.args[1], constant, node.args[0])
+            with program.graph.inserting_before(node):
+                replace_node(program, node, emit(node, _aten.where.self, condition, one, two))
+
+
+def _extremes_of(node: Node) -> list[Node]:
+    """Lists the maxima and minima that read a tensor, also through views; none if anything else reads it."""
+    found = list[Node]()
+    for user in node.users:
+        each = [user] if user.target in _ALL_EXTREMES else _extremes_of(user) if user.target in _MOVES else []
+        if not each:
+            return []
+        found += each
+    return found
+
+
+def _number(operand: Any, constants: Constants) -> float | None:
+    """Returns the number that an operand is, or that all elements of a constant are."""
+    value = constants.value(operand) if isinstance(operand, Node) else torch.tensor(float(operand))
+    return float(value.flatten()[0]) if value is not None and value.numel() and len(value.unique()) == 1 else None
 
 
 def _varying_operands(node: Node, constants: Constants) -> list[Node]:

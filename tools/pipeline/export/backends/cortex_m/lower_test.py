@@ -17,7 +17,7 @@ from tools.pipeline.export.ir.operators import SOFTMAX
 from tools.pipeline.export.options import Options
 from tools.pipeline.export.pipelines import CORTEX_M
 from tools.pipeline.export.plan.manifest import Parameters
-from tools.pipeline.export.quantize.accuracy import is_stream
+from tools.pipeline.export.quantize.accuracy import Cost, blamed, is_stream
 from tools.pipeline.export.quantize.quantize import Quantized
 from tools.pipeline.export.quantize.report import far_outputs
 from tools.pipeline.export.testing import Result, by_hand, export_source, model_source
@@ -999,6 +999,11 @@ def calibration_inputs():
 def evaluation_set():
     return [(sample,) for sample in stream(3, 48)], torch.zeros(48).long()
 """
+
+
+def test_noise_that_is_made_at_one_place_is_told_once() -> None:
+    ranked = [Cost(frozenset((place,)), share, frozenset()) for place, share in (("a", 0.3), ("b", 0.2), ("a", 0.1))]
+    assert blamed(ranked) == "a (67%), b (33%)"
 
 
 def test_a_stream_is_measured_over_its_whole_length_with_its_own_state(tmp_path: Path) -> None:

@@ -20,11 +20,14 @@ from tools.artifacts.ethos_u.npu import Npu
 from tools.artifacts.ethos_u.payload import parse
 from tools.pipeline.export.backends.arm import delegates
 from tools.pipeline.export.backends.arm.concat_scales import isolate_concat_scales
+from tools.pipeline.export.backends.arm.masks import write_masks
 from tools.pipeline.export.backends.arm.refused import LoweringError, lower_all_but_refused
 from tools.pipeline.export.backends.ethos_u import addresses, lower, vela
 from tools.pipeline.export.capture.capture import capture
 from tools.pipeline.export.capture.state import State
+from tools.pipeline.export.ir.operators import CHOICES, MASKED_FILLS
 from tools.pipeline.export.options import Options
+from tools.pipeline.export.quantize.extents import Extents
 from tools.pipeline.export.rewrite.own_operators import keep_recurrent_layers
 from tools.pipeline.export.testing import Result, by_hand, export_file, export_source, model_source
 from tools.pipeline.export.upstream.gaps import Gap
@@ -984,6 +987,43 @@ def test_masks_that_are_inputs(tmp_path: Path, io: str) -> None:
     result = _export(tmp_path, model_source(forward, inputs, _SCORES, "x, x1, x2"), io)
     assert _worst(result) > 30
     assert io == "int16" or not result.operators
+
+
+class _MaskedExtremes(torch.nn.Module):
+    def forward(self, x: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        rows = x.masked_fill(mask, -torch.inf)
+        # The last row of this one is excluded as a whole, which its result tells.
+        gone = torch.where(torch.arange(5)[:, None] > 3, -1e4, x)
+        return rows.amax(1), torch.where(mask.mT, x.mT, -1e9).max(2)[0], x.masked_fill(mask, 1e4).amin(1), gone.amax(-1)
+
+
+def test_what_masks_exclude_from_maxima_and_minima_has_no_share_in_ranges() -> None:
+    path, given = Path("my_model.py"), (torch.randn(1, 5, 3), torch.arange(5)[None, :, None] > 2)
+    module = _MaskedExtremes().eval()
+    program = capture(module, given)
+    write_masks(program, [given], State({}), 8, path)
+    results = program.module(check_guards=False)(*given)
+    assert all(map(torch.equal, results, module(*given)))
+    masked = [node for node in program.graph.nodes if node.target in CHOICES | MASKED_FILLS]
+    ranges = Extents(program, masked).observe([given], State({}), path).ranges
+    assert sorted(max(-least, most) > 100 for least, most in ranges.values()) == [False, False, False, True]
+
+
+@pytest.mark.parametrize(
+    ("reason", "words"),
+    [
+        ("Tensor x dtype torch.float32 and/or tensor y dtype torch.float32 is not supported in a.", "X takes no fl"),
+        ("Had torch.int16 output that is not supported by TOSA-1.0+INT.", "X gives no int16 there"),
+        ("Output dtype torch.int16 is not supported in a.", "X gives no int16 there"),
+        ("Unsupported input dtype torch.int32 (Supports i8, i16).", "X takes no int32 there"),
+        ("aten.slice_copy.Tensor: unsupported values dtype torch.int64; expected bool.", "X takes no int64 there"),
+        ("aten.slice_copy.Tensor: dtype torch.float32 requires FP profile or INT.", "X takes no float32 there"),
+        ("Casting from torch.int32 is not supported on U55.", "X casts nothing from int32"),
+        ("a has shape b, rank=7 which is unsupported. Max supported rank is 6.", "a tensor has more than 6 dimensions"),
+    ],
+)
+def test_reasons_have_no_names_of_pytorchs_inside(reason: str, words: str) -> None:
+    assert delegates.in_words_of_models(reason, "X").startswith(words)
 
 
 def test_a_row_of_which_nothing_is_left(tmp_path: Path) -> None:
