@@ -16,7 +16,7 @@ from tools.artifacts.board.testing import write_board
 from tools.quiet.console import UserError
 
 _RCC, _FLASH, _USART1, _GPIOB = 0x58000000, 0x58004000, 0x40013800, 0x48000400
-_KEYR, _SR, _CR = _FLASH + 0x08, _FLASH + 0x10, _FLASH + 0x14
+_KEYR, _SR, _CR, _ECCR = _FLASH + 0x08, _FLASH + 0x10, _FLASH + 0x14, _FLASH + 0x18
 _PG, _PER, _MER, _STRT, _LOCK, _BSY = 1 << 0, 1 << 1, 1 << 2, 1 << 16, 1 << 31, 1 << 16
 _OPTVERR = 1 << 15
 _PROGERR, _WRPERR, _PGAERR, _SIZERR, _PGSERR = 1 << 3, 1 << 4, 1 << 5, 1 << 6, 1 << 7
@@ -106,6 +106,35 @@ def test_a_programmed_double_word_has_to_be_erased_first(machine: Machine) -> No
     _wait(machine)
     assert machine.debugger.read(_PAGE, 4096) == b"\xff" * 4096
     assert _program(machine, _PAGE, 3, 4) == 0
+
+
+def test_reading_a_double_word_that_a_power_cut_left_half_written_raises_nmi(machine: Machine) -> None:
+    machine.debugger.write(0x08000000, struct.pack("<III", 0x20000400, 0x20000401, 0x20000411))
+    _unlock(machine)
+    machine.debugger.write_register(_CR, 4, _PG)
+    machine.debugger.write_register(_PAGE, 4, 1)
+    machine.debugger.write_register(_PAGE + 4, 4, 2)
+
+    def count() -> int:
+        """Reads the double word before, this one's second word and the next; returns how often the handler ran."""
+        # LDR r0, [r1]; LDR r0, [r1, #12]; LDR r0, [r1, #16]; B . The handler: ADDS r5, #1; STR r3, [r4]; BX LR.
+        machine.debugger.write(0x20000400, struct.pack("<4H", 0x6808, 0x68C8, 0x6908, 0xE7FE))
+        machine.debugger.write(0x20000410, struct.pack("<3H", 0x3501, 0x6023, 0x4770))
+        for register, value in {"r1": _PAGE - 8, "r3": 1 << 31, "r4": _ECCR, "r5": 0}.items():
+            machine.cpu.set(register, value)
+        machine.run(100)
+        return machine.cpu.get("r5")
+
+    machine.power_cycle()
+    assert count() == 1
+    assert machine.debugger.read_register(_ECCR) == (_PAGE & 0xFFFFF) >> 3
+    machine.reset()
+    assert count() == 1
+    # Zeros make it whole.
+    _unlock(machine)
+    assert _program(machine, _PAGE, 0, 0) == 0
+    machine.reset()
+    assert count() == 0
 
 
 @pytest.mark.parametrize(

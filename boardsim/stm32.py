@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+import unicorn
+
 from boardsim.chip import Chip
 from boardsim.memory import Memory
 from boardsim.peripheral import Host, Peripheral, torn
@@ -395,13 +397,16 @@ _OPTVERR, _BSY, _CFGBSY = 1 << 15, 1 << 16, 1 << 18
 # FLASH_CR.
 _PG, _PER, _MER1, _MER2, _STRT, _FSTPG = (1 << bit for bit in (0, 1, 2, 15, 16, 18))
 _OPTLOCK, _LOCK = 1 << 30, 1 << 31
+# FLASH_ECCR, and the number of NMI as an interrupt of the chip.
+_ECCD, _NMI = 1 << 31, 2 - 16
 
 
 class Flash(Peripheral):
     """The flash controller: keys, double-word and row programming, page and mass erase, busy and error bits.
 
     An erased double word is programmed once; another write to it sets PROGERR and leaves it. Operations take their
-    time, in which BSY is set; a piece that is being erased or programmed when the power goes has no defined contents.
+    time, in which BSY is set; a piece that is being erased or programmed when the power goes has no defined contents,
+    and reading it raises NMI until it is erased or programmed with zeros ("Error code correction (ECC)").
     """
 
     NAMES = numbered(
@@ -420,6 +425,9 @@ class Flash(Peripheral):
         self._half: tuple[int, int] | None = None
         self._row: list[tuple[int, bytes]] = []
         self._torn: list[tuple[int, int]] = []
+        # Offsets of double words that ECC can't correct, and hooks on reads of them.
+        self._broken: set[int] = set()
+        self._hooks: list[int] = []
         super().__init__(machine, "FLASH", base)
 
     def reset(self) -> None:
@@ -452,7 +460,28 @@ class Flash(Peripheral):
         """Ends an operation before its time, by loss of power or a reset: its range is neither old nor new."""
         for start, size in self._torn:
             self._memory.data[start : start + size] = torn(start, bytes(self._memory.data[start : start + size]))
+            self._broken.update(range(start, start + size, 8))
+            for base in (self._memory.base, *self._memory.aliases):
+                first, last = base + start, base + start + size - 1
+                hook = self.machine.cpu.engine.hook_add(unicorn.UC_HOOK_MEM_READ, self._read, begin=first, end=last)
+                self._hooks.append(hook)
         self._torn = []
+
+    def _read(self, _engine: object, _access: int, address: int, _size: int, _value: int, _data: object) -> None:
+        """Looks at a read of a double word that was torn."""
+        offset = self._memory.offset(address)
+        if offset is not None and offset & ~7 in self._broken and not self.values.get(0x18, 0) & _ECCD:
+            self.values[0x18] = self.values.get(0x18, 0) & 1 << 24 | _ECCD | offset >> 3
+            self.machine.interrupts.set_line(_NMI, True)
+
+    def _mend(self, start: int, size: int) -> None:
+        """Forgets double words that have defined contents again."""
+        self._broken.difference_update(range(start, start + size, 8))
+        if self._hooks and not self._broken:
+            for hook in self._hooks:
+                self.machine.cpu.engine.hook_del(hook)
+            self._hooks.clear()
+            self.machine.cpu.retranslate()
 
     def after_power_loss(self) -> bytes:
         """Returns the contents that flash would have if power went now."""
@@ -473,6 +502,11 @@ class Flash(Peripheral):
             self.values[0x10] = self.values.get(0x10, 0) & ~(value & 0xC3FB)
         elif offset == 0x14:
             self._write_cr(value)
+        elif offset == 0x18:
+            # ECCCIE is written; ECCC and ECCD are cleared by ones.
+            self.values[0x18] = (self.values.get(0x18, 0) & ~(value & 3 << 30 | 1 << 24)) | value & 1 << 24
+            if value & _ECCD:
+                self.machine.interrupts.set_line(_NMI, False)
         elif offset in (0x20, 0x2C, 0x30) and self.values[0x14] & _OPTLOCK:
             self.machine.note(
                 f"{self.register_name(offset)} was written while the option bytes are locked: nothing happened"
@@ -561,6 +595,7 @@ class Flash(Peripheral):
     def _blank(self, ranges: list[tuple[int, int]]) -> None:
         for start, size in ranges:
             self._memory.data[start : start + size] = b"\xff" * size
+            self._mend(start, size)
 
     def _begin(self, ranges: list[tuple[int, int]], nanoseconds: float, action: Callable[[], None]) -> None:
         """Starts an operation on ranges (offset, bytes) that is done after a time."""
@@ -637,6 +672,7 @@ class Flash(Peripheral):
             self.machine.note(f"flash at offset {start:#x} was programmed without being erased: it is unchanged")
             return
         self._memory.data[start : start + 8] = data
+        self._mend(start, 8)
 
     def _fast(self, start: int, data: bytes) -> None:
         row = self._family.row

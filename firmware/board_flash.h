@@ -4,8 +4,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/// Flash that a running image erases and writes. Boards implement this whose docs say that they
-/// take updates (docs/update.md); an image that uses it on another does not link.
+/// Flash that a running image erases and writes: a board's flash_driver implements this, and the
+/// build refuses images with update_settings on other boards (docs/update.md).
 
 #ifdef __cplusplus
 extern "C" {

@@ -63,6 +63,7 @@ def _board_impl(ctx):
     if npu:
         check_npu_regions(ctx.label, npu, regions)
 
+    driver = [ctx.attr.flash_driver] if ctx.attr.flash_driver else []
     description, linker_script = _describe(ctx, ctx.label.name, regions, npu)
     for memory in ctx.attr.arena_memories:
         if npu or memory not in regions or memory in ["flash", "ram"]:
@@ -73,7 +74,7 @@ def _board_impl(ctx):
     }
     return [
         DefaultInfo(files = depset([description, linker_script])),
-        cc_common.merge_cc_infos(cc_infos = [dep[CcInfo] for dep in ctx.attr.deps]),
+        cc_common.merge_cc_infos(cc_infos = [dep[CcInfo] for dep in ctx.attr.deps + driver]),
         BoardInfo(
             name = ctx.label.name,
             core = core_name(ctx.attr.core),
@@ -83,6 +84,7 @@ def _board_impl(ctx):
             emulated = bool(ctx.attr.emulator_machine),
             simulated = bool(ctx.attr.simulator),
             flash_algorithm = ctx.file.flash_algorithm,
+            takes_updates = bool(driver),
             clock_hz = ctx.attr.clock_hz,
             npu = npu,
             uf2_family = ctx.attr.uf2_family,
@@ -127,6 +129,10 @@ must remain the same.
         "flash_algorithm": attr.label(
             allow_single_file = [".elf"],
             doc = "The flash_algorithm with which pyOCD programs the board, if pyOCD has none of its own.",
+        ),
+        "flash_driver": attr.label(
+            providers = [CcInfo],
+            doc = "cc_library of the functions of firmware/board_flash.h, which images with `update_settings` need.",
         ),
         "emulator_machine": attr.string(doc = "QEMU's machine name; empty without an emulator."),
         "emulator_arguments": attr.string_list(

@@ -9,7 +9,7 @@ load("//rules/private:cc.bzl", "compile_sources", "configure_cc")
 load("//rules/private:image.bzl", "HEADER_ATTRS", "NPU_ATTRS", "link_image", "npu_device", "write_model_headers")
 load("//rules/private:image_files.bzl", "IMAGE_FILES_ATTRS", "write_image_files")
 load("//rules/private:transitions.bzl", "BOARD_CORE", "CORE_TRANSITION_ATTRS", "LIBRARY_CORE", "LIBRARY_TRANSITION_ATTRS", "core_transition", "firmware_transition", "library_transition")
-load(":providers.bzl", "BoardInfo", "FirmwareInfo", "KernelRegistryInfo", "MemoryPlanInfo", "ProgramDataInfo", "TorchBackendInfo", "TorchProgramInfo")
+load(":providers.bzl", "BoardInfo", "FirmwareInfo", "KernelRegistryInfo", "MemoryPlanInfo", "ProgramDataInfo", "TorchBackendInfo", "TorchProgramInfo", "UpdateSettingsInfo")
 
 def _check_settings(ctx):
     """Fails for attributes and settings that can't be combined."""
@@ -165,6 +165,8 @@ def _chosen_board(ctx):
 def _firmware_image_impl(ctx):
     name = ctx.label.name
     board = _chosen_board(ctx)
+    if not board.takes_updates and any([UpdateSettingsInfo in dep for dep in ctx.attr.deps]):
+        fail("%s: board %s takes no updates, as it has no flash_driver; docs/update.md lists the boards that have one, and what to write for another" % (ctx.label, board.name))
     _check_settings(ctx)
     targets = ctx.attr.models or ctx.attr.model
     _check_programs(ctx, targets, board)

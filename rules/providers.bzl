@@ -13,8 +13,14 @@ BoardInfo = provider(
         "simulated": "bool: whether //boardsim simulates the board, so that tests can run on it.",
         "clock_hz": "int: core clock after start-up.",
         "npu": "dict: the NPU as `ethos_u()` describes it, None without one.",
+        "takes_updates": "bool: whether it has a flash_driver, so that images may have `update_settings`.",
         "flash_algorithm": "File: code with which pyOCD programs the board's flash, None where pyOCD has its own.",
     },
+)
+
+UpdateSettingsInfo = provider(
+    doc = "What an image accepts as an update, which its board's flash_driver writes.",
+    fields = {},
 )
 
 TorchOperatorInfo = provider(

@@ -3,6 +3,7 @@
 load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load("//rules/private:memory_regions.bzl", "parse_number")
+load(":providers.bzl", "UpdateSettingsInfo")
 
 # Checking a signature takes so much of the stack besides what an application has.
 _STACK = 4096
@@ -33,7 +34,7 @@ def _update_settings_impl(ctx):
             "-Wl,--defsym=__program_slots_size=%d" % (2 * slot_size),
         ]),
     )
-    return [CcInfo(
+    return [UpdateSettingsInfo(), CcInfo(
         compilation_context = cc_common.create_compilation_context(
             headers = depset([header]),
             includes = depset([header.dirname]),
@@ -51,5 +52,5 @@ update_settings = rule(
         "version": attr.int(doc = "The version of the image's own program; updates have a higher one."),
         "_sign": attr.label(default = "//tools/pipeline/sign", executable = True, cfg = "exec"),
     },
-    provides = [CcInfo],
+    provides = [CcInfo, UpdateSettingsInfo],
 )

@@ -19,11 +19,11 @@ from tools.artifacts.npu_report.npu_report import read_npu_report
 from tools.artifacts.program import load
 
 _CHECKER = Path(os.environ["CHECKER"])
-_PROGRAMS = [Path(path) for path in os.environ["PROGRAMS"].split()]
-# Boards whose NPU has a memory of its own.
-_CACHES = {"small_u65_dedicated_sram": 384 << 10}
-# Damaged streams for each program.
-_DAMAGED = int(os.environ.get("DAMAGED", "150"))
+_PROGRAMS = [Path(path) for path in os.environ["PROGRAM"].split()]
+# The bytes of memory that is the NPU's own, by the memory mode.
+_CACHES = {"dedicated_sram": 384 << 10}
+# Damaged streams for each program, and which: --test_env=DAMAGED=5000 --test_env=SEED=7.
+_DAMAGED, _SEED = int(os.environ.get("DAMAGED", "150")), int(os.environ.get("SEED", "1"))
 
 
 def _programs() -> Iterator[tuple[str, Payload, int]]:
@@ -32,9 +32,9 @@ def _programs() -> Iterator[tuple[str, Payload, int]]:
         if path.suffix == ".pte":
             file = load(path)
             (plan,) = file.program.execution_plan
-            accelerator = read_npu_report(path.with_suffix(".npu.json")).accelerator
+            report = read_npu_report(path.with_suffix(".npu.json"))
             for delegate in plan.delegates:
-                yield accelerator, parse(file.delegate(delegate.processed)), _CACHES.get(path.stem, 0)
+                yield report.accelerator, parse(file.delegate(delegate.processed)), _CACHES.get(report.memory_mode, 0)
 
 
 @pytest.fixture(autouse=True)
@@ -68,7 +68,7 @@ def test_damaged_streams(accelerator: str, payload: Payload, cache_bytes: int) -
     """The driver refuses commands that the model finds outside of its memory, and not those that it executes to the
     end.
     """
-    generator = random.Random(1)
+    generator = random.Random(_SEED)
     commands = parse_commands(payload.commands)
     sizes = len(payload.weights), payload.scratch_size
     streams = [_damage(commands.words, generator, sizes) for _ in range(_DAMAGED)]

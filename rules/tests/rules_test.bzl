@@ -4,7 +4,7 @@ load("@bazel_skylib//lib:unittest.bzl", "analysistest", "asserts", "unittest")
 load("@bazel_skylib//rules:write_file.bzl", "write_file")
 load("//platforms:cores.bzl", "float_abi_constraints", "float_abi_error", "float_abi_flags")
 load("//rules:board_npu.bzl", "board_npu")
-load("//rules:defs.bzl", "BoardInfo", "FirmwareInfo", "KernelRegistryInfo", "MemoryPlanInfo", "ProgramDataInfo", "TorchProgramInfo", "board", "cmake_firmware", "exploration_test", "firmware_benchmark", "firmware_budget_test", "firmware_emulate", "firmware_test", "kernel_registry", "pte_program", "quantization", "quantization_report", "torch_cpp_library", "torch_firmware", "torch_operator", "torch_package", "torch_program")
+load("//rules:defs.bzl", "BoardInfo", "FirmwareInfo", "KernelRegistryInfo", "MemoryPlanInfo", "ProgramDataInfo", "TorchProgramInfo", "board", "cmake_firmware", "exploration_test", "firmware_benchmark", "firmware_budget_test", "firmware_emulate", "firmware_test", "kernel_registry", "pte_program", "quantization", "quantization_report", "torch_cpp_library", "torch_firmware", "torch_operator", "torch_package", "torch_program", "updatable_firmware", "update_settings")
 load("//rules:ethos_u.bzl", "ethos_u", "npu_port")
 load("//rules/private:npu_errors.bzl", "npu_error", "port_error")
 load("//rules/private:transitions.bzl", "no_board")
@@ -417,6 +417,8 @@ def rules_test_suite(name):
     for command in ["flash", "copy"]:
         _command_test(name = "%s_for_tests_test" % command, target_under_test = ":for_tests." + command)
     _manual(torch_firmware, "not_emulated", board = "//firmware/boards/nucleo_wb55rg", model = "//models/sine", summary = False)
+    _manual(update_settings, "settings", product = "sensor", public_key = ":BUILD.bazel")
+    _manual(updatable_firmware, "updates_without_a_driver", board = "//firmware/boards/pico2_w", model = "//models/sine", settings = ":settings")
     _manual(firmware_emulate, "emulate_not_emulated", firmware = ":not_emulated")
     _manual(firmware_benchmark, "benchmark_not_emulated", firmware = {":not_emulated": "sine float32"})
     _manual(firmware_benchmark, "benchmark_without_variant", firmware = {":sine_mps2_an386": "sine"})
@@ -600,6 +602,7 @@ def rules_test_suite(name):
         "report_of_a_portable": ["untrained is not quantized; a report needs backend = \"cortex_m\""],
         "tested_good_board": ["board good_board can't be tested here"],
         "trained_twice": ["train = True and weights = ", "exclude each other"],
+        "updates_without_a_driver": ["board pico2_w takes no updates, as it has no flash_driver; docs/update.md lists"],
         "weights_of_an_untrained": ["untrained is a program that is not trained; set train = True there"],
     }
     refusals_on_cortex_m4 = {

@@ -50,6 +50,10 @@ _MISTAKES = {
     "tools.verify.run_pte.run_pte": "BAD",
 }
 
+# The names of commands in documents, where they aren't the module's.
+_NAMES = {"benchmarks": "benchmark", "list": "packages", "live": "plot", "simulate": "boardsim", "fuzz": "__main__"}
+_DOCUMENTED = re.compile(r"bazelw? run (?:--\S+ )*((?:@torch_fusion)?(?://|:)[\w/:.<>]+)(?: --\S+)* -- ([^#`\n]*)")
+
 
 @contextlib.contextmanager
 def _descriptors(to: int) -> Iterator[None]:
@@ -144,6 +148,27 @@ def test_a_path_in_an_error_is_whole(
     assert ": error: " in redirected[1]
     # Further files to read are named below.
     assert all(line.startswith("  (") for line in redirected[1].splitlines()[1:])
+
+
+def _help(module: str, capsys: pytest.CaptureFixture[str]) -> str:
+    with pytest.raises(SystemExit):
+        importlib.import_module(module).main(["--help"])
+    return capsys.readouterr().out
+
+
+def test_commands_have_the_options_that_documents_name(capsys: pytest.CaptureFixture[str]) -> None:
+    modules = {module.rpartition(".")[2]: module for module in _MISTAKES}
+    found = []
+    for document in (Path(path) for path in os.environ["DOCUMENTS"].split() if path.endswith(".md")):
+        # Commands of other rooms' own are checked by tests/documents, by the options of all.
+        for label, arguments in _DOCUMENTED.findall(document.read_text(encoding="utf-8")):
+            name = re.split("[:./]", label)[-1]
+            module = modules.get(_NAMES.get(name, name))
+            if module and not label.startswith(("//conformance", "//tests")):
+                found += [(document.name, module, each) for each in re.findall(r"(?<!\S)--[a-z][a-z-]*", arguments)]
+    assert len(found) > 40
+    texts = {module: _help(module, capsys) for module in {module for _, module, _ in found}}
+    assert [each for each in found if not re.search(rf"{each[2]}(?![\w-])", texts[each[1]])] == []
 
 
 def test_progress_is_drawn_in_a_line_of_a_terminal_alone(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

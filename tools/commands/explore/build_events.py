@@ -1,6 +1,7 @@
 """Reads the result of each target of a build from the file of events that Bazel writes (--build_event_json_file)."""
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -74,7 +75,9 @@ def _reason(action: dict[str, Any]) -> str:
 
 
 def _line(text: str) -> str:
-    """Returns the sentence of a message that says most: the first with an error, or else the first."""
+    """Returns the sentence of a message that says most, without the tool that says it: the first with an error, or else
+    the first.
+    """
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     line = next((line for line in lines if "error" in line.lower()), lines[0] if lines else "")
-    return line.removeprefix("ERROR: ").partition(". ")[0].removesuffix(".")
+    return re.sub(r"^(\w+: error|ERROR): ", "", line).partition(". ")[0].removesuffix(".")

@@ -100,7 +100,7 @@ def test_build_events(tmp_path: Path) -> None:
     path.write_text("\n".join(map(json.dumps, events)))
     assert read_build_events(path) == {
         "//explore/net:good": Built(("file:///a.json", "file:///b.json")),
-        "//explore/net:large": Built(reason="image_files: error: flash of pico is 5 bytes too small"),
+        "//explore/net:large": Built(reason="flash of pico is 5 bytes too small"),
         "//explore/net:odd": Built(reason="analysis failed"),
         "//explore/net:npu": Built(reason="this variant is not for this board"),
     }
@@ -108,13 +108,18 @@ def test_build_events(tmp_path: Path) -> None:
 
 def test_progress(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     events = tmp_path / "events"
-    seconds = iter((0.0, 10.0, 40.0))
+    seconds = iter((0.0, 10.0, 10.0, 40.0))
     progress = Progress(events, 4, lambda: next(seconds))
     assert progress.state("Analyzing: 4 targets (2 packages loaded)\n") == "Analyzing: 4 targets (2 packages loaded)"
     assert progress.state("ERROR: no space\n") is None
     assert progress.state("[90 / 1,000] Linking a\n") == "0 of 4 images, 90 of 1,000 actions: Linking a"
     label = '{"targetCompleted":{"label":"//explore/net:net_int8_on_pico"}}'
-    events.write_text(f'{{"id":{{"pattern":{{}}}},"children":[{label}]}}\n{{"id":{label}}}\n')
+    line = f'{{"id":{label}}}\n'
+    # Bazel has written a part of the line.
+    events.write_text(f'{{"id":{{"pattern":{{}}}},"children":[{label}]}}\n{line[:40]}')
+    assert progress.state("[100 / 1,000] Linking b\n") == "0 of 4 images, 100 of 1,000 actions: Linking b"
+    with events.open("a") as file:
+        file.write(line[40:])
     state = "1 of 4 images, 100 of 1,000 actions, about 3 min left: Linking b"
     assert progress.state("[100 / 1,000] Linking b\n") == state
     monkeypatch.setenv("COLUMNS", "60")

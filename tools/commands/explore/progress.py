@@ -10,6 +10,7 @@ from pathlib import Path
 _ACTIONS = re.compile(r"\[([\d,]+) / ([\d,]+)\] (.*)")
 # What Bazel says again and again.
 _STATES = re.compile(r"(Loading|Analyzing|Computing|INFO|Starting local|\s+Fetching|\s+currently)\b")
+_IMAGE = re.compile(rb'^\{"id":\{"targetCompleted":\{"label":"[^"]*_on_', re.MULTILINE)
 
 
 class Progress:
@@ -24,6 +25,18 @@ class Progress:
     def __init__(self, events: Path, images: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._events, self._images, self._clock = events, images, clock
         self._first: tuple[float, int] | None = None
+        self._read = self._built = 0
+
+    def _count(self) -> int:
+        """Returns how many images are built, by the lines that Bazel has written since the last time."""
+        if self._events.exists():
+            with self._events.open("rb") as file:
+                file.seek(self._read)
+                text = file.read()
+            whole = text[: text.rfind(b"\n") + 1]
+            self._read += len(whole)
+            self._built += len(_IMAGE.findall(whole))
+        return self._built
 
     def state(self, line: str) -> str | None:
         """Returns the state that a line of Bazel's describes; None if it is a message."""
@@ -34,8 +47,7 @@ class Progress:
         now = self._clock()
         begin, first = self._first = self._first or (now, done)
         left = ""
-        text = self._events.read_text(encoding="utf-8") if self._events.exists() else ""
-        built = len(re.findall(r'^\{"id":\{"targetCompleted":\{"label":"[^"]*_on_', text, re.MULTILINE))
+        built = self._count()
         if built and done > first:
             # By the actions it is too little, since Bazel counts those that it has come to; by the images too much,
             # since the first ones build what others share. The geometric mean was right to a third on 17 boards, from
