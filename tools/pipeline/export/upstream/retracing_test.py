@@ -1,12 +1,14 @@
 """Passes with results that are known give the same graph, and call each operator once for the same shapes."""
 
 import contextlib
+from typing import Any
 
 import pytest
 import torch
 from executorch.exir import to_edge
+from executorch.exir.dialects._ops import ops as exir_ops
 from executorch.exir.dialects.edge._ops import EdgeOpOverload
-from executorch.exir.pass_base import ExportPass
+from executorch.exir.pass_base import ExportPass, NodeMetadata, ProxyValue
 from torch import Tensor
 from torch.fx import GraphModule
 
@@ -78,3 +80,33 @@ def test_outside_of_passes_each_call_counts() -> None:
         program = torch.export.export(module, (torch.randn(3),))
         again = program.run_decompositions({})
     assert len(again.graph.find_nodes(op="call_function", target=torch.ops.aten.sin.default)) == 2
+
+
+class _SinesAreCosines(ExportPass):
+    """Counts calls, and rewrites sines behind the first `kept` ones."""
+
+    def __init__(self, kept: int) -> None:
+        super().__init__()
+        self.kept, self.names = kept, list[str]()
+
+    def call_operator(self, op: Any, args: Any, kwargs: Any, meta: NodeMetadata) -> ProxyValue:
+        if op == exir_ops.edge.aten.sin.default:
+            self.names.append(str(op))
+            op = exir_ops.edge.aten.cos.default if len(self.names) > self.kept else op
+        return super().call_operator(op, args, kwargs, meta)
+
+
+@pytest.mark.parametrize("kept", [0, 3, 9])
+def test_a_pass_that_changes_nothing_returns_its_graph_and_any_other_the_new_one(kept: int) -> None:
+    module = to_edge(capture(_Steps().eval(), (torch.randn(2, 5), torch.randn(2, 3)))).exported_program().graph_module
+    expected = str(_SinesAreCosines(kept)(module).graph_module.graph)
+    before = str(module.graph)
+    # Names of nodes that were written by hand become those of a new graph.
+    next(node for node in module.graph.nodes if node.op == "call_function").name = "by_hand"
+    rewrite = _SinesAreCosines(kept)
+    with known_results():
+        result = rewrite(module).graph_module
+    assert str(result.graph) == expected
+    assert (result is module) == (expected == before) == (kept == 9)
+    # A pass that is called again for the new graph doesn't know of the first calls.
+    assert len(rewrite.names) == 6
