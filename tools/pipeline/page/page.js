@@ -605,7 +605,8 @@ function drawCards() {
   }
   const counted = sum(state.image.rows.map(([count]) => count ?? 0));
   if (counted) cards.push(card("Instructions", number(counted), "per inference, counted"));
-  cards.push(card("Multiply-accumulates", number(sum(steps.map((step) => step.macs))), `${steps.length} operators`));
+  const macs = sum([...steps, ...(program.npu?.layers ?? [])].map((each) => each.macs));
+  cards.push(card("Multiply-accumulates", number(macs), `${steps.length} operators${program.npu ? ", and the NPU's layers" : ""}`));
   const worst = d3.min(program.layers.filter((layer) => typeof layer.snr === "number"), (layer) => layer.snr);
   if (program.accuracy) {
     const { int8, float32, samples } = program.accuracy;
@@ -741,10 +742,13 @@ function show(image) {
   if (!metrics.includes(state.metric)) state.metric = metrics[0] ?? "macs";
   byId("metric").replaceChildren(...metrics.map((key) => element("option", { value: key }, METRICS[key].short)));
   byId("metric").value = state.metric;
+  // Nothing is known of the core's part of a program for an NPU.
+  for (const id of ["metric-choice", "time-title", "time-view"]) byId(id).hidden = metrics.length === 0;
   byId("subtitle").replaceChildren(`${program.name} on ${image.description}`);
   const estimate = "Cycles are estimated for memory without wait states, no caches and no interrupts.";
   byId("time-note").replaceChildren(
     data.proof ? `Cycles are what the ${data.proof.place}'s counter measured; instructions are counted on the simulator.`
+      : !image.measured_on && program.npu ? "Times are those of the NPU's layers, below: the core's share is not measured."
       : !image.measured_on ? "No board of this page with this core is emulated, so that there are no times: add one to its boards."
       : steps.every((step) => step.cycles === null) ? "Instructions are counted in the emulator; this core's manual has no cycle counts to estimate from."
         : image.measured_on === image.board ? estimate : `${estimate} Counted on ${image.measured_on}, which has the same core.`,
