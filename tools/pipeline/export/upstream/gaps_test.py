@@ -67,6 +67,11 @@ def _masks_are_read() -> bool:
     return False
 
 
+def _programs_are_traced_again() -> bool:
+    program = torch.export.export(torch.nn.ReLU(), (torch.ones(2),)).run_decompositions({})
+    return program.run_decompositions({}) is not program
+
+
 def _sums_are_not_broadcast() -> bool:
     check = _as_released(pattern_checkers).CortexMAddMulCheck.check_pattern
     assert check([_call(torch.ops.aten.add.Tensor, (1, 4, 3, 3), (1, 4, 3, 3))])
@@ -92,6 +97,7 @@ def _memory_formats_vary() -> bool:
     ("symbol", "is_open"),
     [
         ("torch.nn.modules.transformer:_detect_is_causal_mask", _masks_are_read),
+        ("torch.export.exported_program:ExportedProgram.run_decompositions", _programs_are_traced_again),
         (
             "torch.export._trace:DEFAULT_EXPORT_DYNAMO_CONFIG",
             lambda: not _trace.DEFAULT_EXPORT_DYNAMO_CONFIG.assume_static_by_default,

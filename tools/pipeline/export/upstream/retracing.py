@@ -6,7 +6,9 @@ bytes don't depend on this module.
 
 import contextlib
 import copy
-from collections.abc import Iterator
+import operator
+import weakref
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
@@ -74,6 +76,41 @@ def known_results_of(program: ExportedProgram) -> contextlib.AbstractContextMana
     and a cached tensor would carry that of another one.
     """
     return contextlib.nullcontext() if program.range_constraints else known_results()
+
+
+@contextlib.contextmanager
+def decomposed_once() -> Iterator[None]:
+    """Returns a program unchanged if the decomposition table doesn't affect it and no operator works in place.
+
+    For a program that was not decomposed yet, the table must be empty. `to_edge_transform_and_lower` decomposes each
+    program three times, and retraces it each time.
+    """
+    original = ExportedProgram.run_decompositions
+    done: weakref.WeakSet[ExportedProgram] = weakref.WeakSet()
+
+    def run_decompositions(
+        self: ExportedProgram, table: Mapping[Any, Any] | None = None, **options: Any
+    ) -> ExportedProgram:
+        if table is not None and not options and (self in done or not table) and not _is_decomposed_by(table, self):
+            return self
+        result = original(self, table, **options)
+        done.add(result)
+        return result
+
+    with replaced(ExportedProgram, "run_decompositions", run_decompositions):
+        yield
+
+
+def _is_decomposed_by(table: Mapping[Any, Any], program: ExportedProgram) -> bool:
+    """Whether a table has an entry for an operator of a program; PyTorch's own entries for every table are applied
+    already.
+    """
+    for node in program.graph.nodes:
+        if node.op != "call_function" or node.target is operator.getitem:
+            continue
+        if not isinstance(node.target, OpOverload) or node.target in table or node.target._schema.is_mutable:
+            return True
+    return False
 
 
 def _key(argument: Any) -> Any:

@@ -13,7 +13,9 @@ from torch import Tensor
 from torch.fx import GraphModule
 
 from tools.pipeline.export.capture.capture import capture
-from tools.pipeline.export.upstream.retracing import known_results, known_results_of
+from tools.pipeline.export.upstream.retracing import decomposed_once, known_results, known_results_of
+
+_ATEN = torch.ops.aten
 
 
 class _Steps(torch.nn.Module):
@@ -71,6 +73,25 @@ def test_numbers_that_are_computed_are_others_in_each_call() -> None:
 
     with known_results_of(edge):
         assert len(symbols(ExportPass()(edge.graph_module).graph_module)) == len(symbols(edge.graph_module)) == 2
+
+
+def test_what_no_table_decomposes_is_not_traced_again() -> None:
+    class Model(torch.nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return torch.nn.functional.hardswish((x + 1).mul_(2))
+
+    def targets(program: torch.export.ExportedProgram) -> list[object]:
+        return [node.target for node in program.graph.nodes if node.op == "call_function"]
+
+    tables = ({}, {_ATEN.sin.default: torch.cos}, {_ATEN.hardswish.default: lambda x: torch.cos(x) * x})
+    program = torch.export.export(Model(), (torch.randn(3),))
+    expected = [targets(program.run_decompositions(table)) for table in tables]
+    with decomposed_once():
+        first = program.run_decompositions(tables[0])
+        # In-place operators have been functionalized.
+        assert first is not program and targets(first) == expected[0]
+        assert first.run_decompositions(tables[1]) is first
+        assert targets(first.run_decompositions(tables[2])) == expected[2] != expected[0]
 
 
 def test_outside_of_passes_each_call_counts() -> None:

@@ -49,6 +49,7 @@ from tools.pipeline.export.quantize.quantize import NotFinite, Quantized, Sample
 from tools.pipeline.export.quantize.ranges import Methods, prepare_observers
 from tools.pipeline.export.rewrite.numbers import write_numbers
 from tools.pipeline.export.upstream.replaced import replaced
+from tools.pipeline.export.upstream.retracing import decomposed_once
 from tools.pipeline.model_file.deterministic import computing
 from tools.quiet.console import UserError
 
@@ -150,6 +151,7 @@ def lowering(program: ExportedProgram, path: Path, target: str) -> Iterator[list
     """Changes of ExecuTorch what lowering a program for either backend needs, and yields the list of _rejections()."""
     with (
         _rejections(path, target) as rejected,
+        decomposed_once(),
         tables_before_pools(),
         fewer_transpositions(),
         upsampling_of_sizes(),
