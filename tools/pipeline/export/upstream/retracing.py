@@ -224,7 +224,7 @@ class _Replay:
             or any(each is not node.meta[name] for name, each in meta.data.items())
         ):
             raise _ChangeError
-        if not _is_same_value(_EMPTY.call_function(target, _data(args), _data(kwargs)), value):
+        if _key(_EMPTY.call_function(target, _data(args), _data(kwargs))) != _key(value):
             raise _ChangeError
         return ProxyValue(value, node)
 
@@ -253,11 +253,3 @@ def _is_same(first: Any, second: Any) -> bool:
         is_same_names = isinstance(second, dict) and first.keys() == second.keys()
         return is_same_names and all(_is_same(value, second[name]) for name, value in first.items())
     return type(first) is type(second) and isinstance(first, _PLAIN) and first == second
-
-
-def _is_same_value(first: Any, second: Any) -> bool:
-    """Whether two results have the same shapes, dtypes and layouts."""
-    if isinstance(first, (list, tuple)):
-        is_as_long = isinstance(second, (list, tuple)) and len(first) == len(second)
-        return is_as_long and all(map(_is_same_value, first, second))
-    return _key(first) == _key(second)
