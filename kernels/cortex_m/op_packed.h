@@ -208,6 +208,10 @@ Tensor& packed_linear_to_float_out(
     int64_t zero_point,
     Tensor& out) {
   KERNEL_CHECK(ctx, out.scalar_type() == ScalarType::Float, InvalidType, out, "out is not float32");
+  int32_t offset = 0;
+  if (!check_offset(ctx, zero_point, offset)) {
+    return out;
+  }
   PackedParts parts;
   const int32_t rows = open_rows<S>(ctx, input, packed, out, parts);
   if (rows >= 0) {
@@ -216,7 +220,7 @@ Tensor& packed_linear_to_float_out(
         input.const_data_ptr<int8_t>(),
         rows,
         float_of(scale),
-        static_cast<int32_t>(zero_point),
+        offset,
         out.mutable_data_ptr<float>(),
         kNeedsAll);
   }

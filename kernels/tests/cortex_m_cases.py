@@ -823,3 +823,4 @@ def _packed(found_cases: Iterable[Case], arrangement: int) -> Iterator[Case]:
             numbers = _operators.dequantize_per_tensor(result, scale, point, -128, 127, torch.int8)
             given = [*arguments, scale, point, Out(torch.float32, tuple(result.shape))]
             yield Case("torch_fusion::linear_to_float.out", given, [numbers])
+            yield Case("torch_fusion::linear_to_float.out", [*given[:4], 2**31 - 1, given[-1]], error="InvalidArgument")
