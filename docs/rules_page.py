@@ -130,7 +130,7 @@ def read_module(path: Path) -> Module:
 
 
 def page(modules: Sequence[Module]) -> str:
-    """Returns the page: the contents of //rules:defs.bzl, further ones that its own targets load, and providers."""
+    """Returns the page: the contents of //rules:defs.bzl, a line for each further file, and providers."""
     by_file = {module.file: module for module in modules}
     if _PUBLIC not in by_file:
         raise UserError(f"there is no documentation of {_PUBLIC} among {', '.join(sorted(by_file))}")
@@ -143,21 +143,24 @@ def page(modules: Sequence[Module]) -> str:
     for module in inside:
         if module not in providers:
             lines += _module(module)
-    lines += ["## Of files of their own\n"]
-    for module in files:
-        if module not in inside and module.parts:
-            lines += _module(module)
-    lines += ["## Providers\n"]
+    others = [module for module in files if module not in inside and module.parts]
+    lines += ["## Of files of their own\n", "The doc strings of these files say what their parts take:\n"]
+    lines += [f"- {_link(module)} Has {', '.join(f'`{part}`' for part in sorted(module.parts))}." for module in others]
+    lines += ["\n## Providers\n"]
     for module in providers:
         lines += list(module.parts.values())
     return "\n".join(lines)
 
 
+def _link(module: Module) -> str:
+    name = module.file.partition(":")[2]
+    return f"[rules/{name}](../rules/{name}): {module.doc}"
+
+
 def _module(module: Module) -> Iterator[str]:
     """Yields the parts of a file: a macro comes before the rule that it wraps, and providers last."""
-    name = module.file.partition(":")[2]
-    yield f"### {name.removesuffix('.bzl')}\n"
-    yield f"[rules/{name}](../rules/{name}): {module.doc}\n"
+    yield f"### {module.file.partition(':')[2].removesuffix('.bzl')}\n"
+    yield f"{_link(module)}\n"
     for part in sorted(module.parts, key=lambda part: (part[0].isupper(), part.endswith("_rule"), part)):
         yield module.parts[part]
 
@@ -188,7 +191,7 @@ def _rule(info: Message) -> str:
     kind = "test rule" if info.number(6) else "rule"
     rows = []
     for attribute in info.messages(3):
-        if attribute.text(1) == "name" or attribute.text(2).endswith("Set by the macro."):
+        if attribute.text(1) == "name" or "Set by the macro" in attribute.text(2):
             continue
         default = "required" if attribute.number(4) else f"`{attribute.text(6)}`"
         kind_of_value = _TYPES.get(attribute.number(3), "value")
