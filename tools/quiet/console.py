@@ -57,9 +57,13 @@ class Console:
       log: file descriptor of the log.
       out, err: descriptors of the real stdout and stderr.
       lost: errors of writes to the log.
+
+    Attributes:
+      noted: bytes of the log that are notes.
     """
 
     def __init__(self, log: int, out: int, err: int, lost: Sequence[OSError] = ()) -> None:
+        self.noted = 0
         self._lost = lost
         self._log = log
         self._out = out
@@ -68,6 +72,10 @@ class Console:
     def say(self, text: str) -> None:
         """Prints one message of the tool's own on the real stderr."""
         os.write(self._err, (printable(text.rstrip("\n")) + "\n").encode("utf-8", "replace"))
+
+    def note(self, text: str) -> None:
+        """Writes a line into the log."""
+        self.noted += os.write(self._log, (text + "\n").encode())
 
     def hold_log(self) -> None:
         """Raises the first error of a write to the log."""
@@ -165,6 +173,16 @@ class _LogFile(io.FileIO):
             return len(data)
 
 
+# Consoles of the tools that run, the innermost last.
+_quiet: list[Console] = []
+
+
+def note_progress(text: str) -> None:
+    """Writes how far a long step is into the log of the tool that runs it, which whoever waits can follow."""
+    if _quiet:
+        _quiet[-1].note(text)
+
+
 @contextlib.contextmanager
 def quiet(log: Path) -> Iterator[Console]:
     """Sends file descriptors 1 and 2 to `log` (created or emptied) and yields a Console on the real ones."""
@@ -173,6 +191,7 @@ def quiet(log: Path) -> Iterator[Console]:
     file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o644)
     lost: list[OSError] = []
     streams = sys.stdout, sys.stderr
+    _quiet.append(Console(file, out, err, lost))
     try:
         _redirect(file, file)
         sys.stdout, sys.stderr = (
@@ -181,8 +200,9 @@ def quiet(log: Path) -> Iterator[Console]:
             )
             for number in (1, 2)
         )
-        yield Console(file, out, err, lost)
+        yield _quiet[-1]
     finally:
+        _quiet.pop()
         flush_all()
         sys.stdout, sys.stderr = streams
         _redirect(out, err)
@@ -247,7 +267,7 @@ def run_quietly(step: Callable[[Console], None], log: Path, tool: str) -> int:
 
     A UserError, and what the system refuses, become one message. Anything else is a fault of the tool itself: one line
     and the traceback in the log.
-    Both name the log, unless a UserError has no other cause and nothing was printed: the log is empty then.
+    Both name the log, unless a UserError has no other cause and nothing was printed: only notes are in the log then.
     """
     try:
         return _run_quietly(step, log, tool)
@@ -265,7 +285,7 @@ def _run_quietly(step: Callable[[Console], None], log: Path, tool: str) -> int:
         except UserError as error:
             sys.stdout.flush()
             sys.stderr.flush()
-            has_printed = log.stat().st_size > 0
+            has_printed = log.stat().st_size > console.noted
             if not has_printed and error.__cause__ is None:
                 console.say(f"{tool}: error: {error}")
                 return 1

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.quiet.console import Console, SparseProgress, UserError, run_quietly
+from tools.quiet.console import Console, SparseProgress, UserError, note_progress, run_quietly
 
 _PROGRAM = """
 import ctypes, os, sys, warnings
@@ -151,3 +151,16 @@ def test_a_bar_without_an_end_is_shown_at_last() -> None:
     stream.finish()
     stream.finish()
     assert lines.text == "step 1\n"
+
+
+def test_notes_are_in_the_log_and_are_nothing_that_torch_printed(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def step(_console: Console) -> None:
+        note_progress("pass 1 of 2")
+        raise UserError("no")
+
+    note_progress("outside")
+    assert run_quietly(step, tmp_path / "log", "x") == 1
+    assert (tmp_path / "log").read_text() == "pass 1 of 2\n"
+    assert capfd.readouterr().err == "x: error: no\n"

@@ -125,7 +125,7 @@ def _build(bazel: str, workspace: Path, packages: Sequence[str], images: int) ->
             # Not in a terminal of its own, Bazel prints its state in lines.
             with subprocess.Popen(command, cwd=workspace, stderr=subprocess.PIPE, text=True, errors="replace") as build:
                 assert build.stderr is not None
-                Progress(events, images).show(build.stderr, workspace / "explore/bazel.log")
+                Progress(workspace, events, images).show(build.stderr, workspace / "explore/bazel.log")
         else:
             subprocess.run(command, cwd=workspace, check=False)
         if not events.is_file():

@@ -1,4 +1,5 @@
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -108,8 +109,8 @@ def test_build_events(tmp_path: Path) -> None:
 
 def test_progress(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     events = tmp_path / "events"
-    seconds = iter((0.0, 10.0, 10.0, 40.0))
-    progress = Progress(events, 4, lambda: next(seconds))
+    seconds = iter((0.0, 10.0, 10.0, 10.0, 40.0))
+    progress = Progress(tmp_path, events, 4, lambda: next(seconds))
     assert progress.state("Analyzing: 4 targets (2 packages loaded)\n") == "Analyzing: 4 targets (2 packages loaded)"
     assert progress.state("ERROR: no space\n") is None
     assert progress.state("[90 / 1,000] Linking a\n") == "0 of 4 images, 90 of 1,000 actions: Linking a"
@@ -122,6 +123,14 @@ def test_progress(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatc
         file.write(line[40:])
     state = "1 of 4 images, 100 of 1,000 actions, about 3 min left: Linking b"
     assert progress.state("[100 / 1,000] Linking b\n") == state
+    for core, text in (("m4", "pass 1 of 9\n"), ("m7", "ir: pass 2 of 9, fold\n")):
+        export_log = tmp_path / f"bazel-out/{core}/bin/explore/net/net_int8.export.log"
+        export_log.parent.mkdir(parents=True)
+        export_log.write_text(text)
+    os.utime(export_log.parents[4] / "m4/bin/explore/net/net_int8.export.log", (0, 0))
+    exporting = "Exporting //explore/net:net_int8 for cortex-m7; 9s multiplex-worker"
+    state = progress.state(f"[100 / 1,000] {exporting}\n") or ""
+    assert state.endswith(f": ir: pass 2 of 9, fold; {exporting}")
     monkeypatch.setenv("COLUMNS", "60")
     log = tmp_path / "log"
     progress.show(["ERROR: no space\n", "[490 / 1,000] Linking c\n"], log)

@@ -7,9 +7,12 @@ import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from tools.quiet.console import printable
+
 _ACTIONS = re.compile(r"\[([\d,]+) / ([\d,]+)\] (.*)")
 # What Bazel says again and again.
 _STATES = re.compile(r"(Loading|Analyzing|Computing|INFO|Starting local|\s+Fetching|\s+currently)\b")
+_EXPORT = re.compile(r"Exporting //(\S*):(\S+) for ")
 _IMAGE = re.compile(rb'^\{"id":\{"targetCompleted":\{"label":"[^"]*_on_', re.MULTILINE)
 
 
@@ -17,13 +20,16 @@ class Progress:
     """Tells states of a build from messages.
 
     Args:
+        workspace: where Bazel builds.
         events: the file of events that Bazel writes.
         images: how many are built.
         clock: seconds that pass.
     """
 
-    def __init__(self, events: Path, images: int, clock: Callable[[], float] = time.monotonic) -> None:
-        self._events, self._images, self._clock = events, images, clock
+    def __init__(
+        self, workspace: Path, events: Path, images: int, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._workspace, self._events, self._images, self._clock = workspace, events, images, clock
         self._first: tuple[float, int] | None = None
         self._read = self._built = 0
 
@@ -55,7 +61,16 @@ class Progress:
             rest = (total - done) / (done - first) * (self._images - built) / built
             seconds = (now - begin) * rest**0.5
             left = f", about {seconds / 60:.0f} min left" if seconds > 90 else f", about {seconds:.0f} s left"
-        return f"{built} of {self._images} images, {done:,} of {total:,} actions{left}: {found[3]}"
+        return f"{built} of {self._images} images, {done:,} of {total:,} actions{left}: {self._step(found[3])}"
+
+    def _step(self, action: str) -> str:
+        """Returns what Bazel says of an action, before it the last line of its log if it is an export."""
+        found = _EXPORT.match(action)
+        logs = self._workspace.glob(f"bazel-out/*/bin/{found[1]}/{found[2]}.export.log") if found else ()
+        # Of an export to another core it is older.
+        newest = max(logs, key=lambda log: log.stat().st_mtime, default=None)
+        lines = newest.read_text(encoding="utf-8", errors="replace").splitlines() if newest else []
+        return f"{printable(lines[-1])}; {action}" if lines else action
 
     def show(self, lines: Iterable[str], log: Path) -> None:
         """Draws the state as it changes, and writes messages into a log: the table has what failed, in a line each."""

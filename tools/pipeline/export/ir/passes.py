@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from tools.quiet.console import note_progress
+
 if TYPE_CHECKING:
     from torch.export import ExportedProgram
 
@@ -98,9 +100,10 @@ class Pipeline:
         from tools.pipeline.export.ir.constants import mark_inputs
 
         npu = given.get("npu")
-        for each in self.passes:
+        for number, each in enumerate(self.passes, 1):
             if npu is not None and npu.product in each.not_for:
                 continue
+            note_progress(f"pass {number} of {len(self.passes)} ({self.name}): {each.name}")
             function = each.resolve()
             taken = inspect.signature(function).parameters
             mark_inputs(program)

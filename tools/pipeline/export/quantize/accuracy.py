@@ -17,7 +17,7 @@ from tools.pipeline.export.quantize import activation_tables
 from tools.pipeline.export.quantize.quantize import Quantized, Sample
 from tools.pipeline.export.rewrite.own_operators import RECURRENT
 from tools.pipeline.model_file.deterministic import computing
-from tools.quiet.console import UserError
+from tools.quiet.console import UserError, note_progress
 
 
 def output_snr(quantized: Quantized) -> float:
@@ -162,7 +162,8 @@ def costs(quantized: Quantized, path: Path) -> list[Cost]:
         expected = [run.outputs for run in runs]
         groups = _groups(quantized.module)
         group_of = {node: group for group in groups for node in group}
-        for group in groups:
+        for number, group in enumerate(groups, 1):
+            note_progress(f"layer {number} of {len(groups)} (its cost in accuracy): {group[-1].name}")
             errors = [_errors(quantized.module, group, run.values) for run in runs]
             if not any(bool(error.count_nonzero()) for each in errors for error in each.values()):
                 continue
@@ -409,6 +410,7 @@ def leave_worst_in_float(
     # Noise adds up about linearly, but the floating-point result of a layer may be quantized for the next one.
     count = min(_count_of_worst(list(levels), demand.allowed), len(levels) - 1)
     while enough is None or enough - few > 1:
+        note_progress(f"layers that stay in floating point: {count}, between {few} and {enough or len(levels)}")
         if count <= few:
             measured = f"{demand.shown(reached)} ({demand.shown(before)} all in int8)"
             raise OutOfReach(path, demand, measured, blamed(ranked))
