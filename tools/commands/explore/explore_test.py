@@ -72,7 +72,8 @@ def test_each_entry_is_a_model(tmp_path: Path) -> None:
 def test_build_events(tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.write_text(
-        "image_files: flash overflows\nimage_files: error: flash of pico is 5 bytes too small. It goes to: weights 1.\n"
+        "image_files: flash overflows\n"
+        "image_files: error: net_pico does not fit into the flash: 5 bytes too many. It goes to: weights 1.\n"
     )
     failed = {"label": "//explore/net:image", "primaryOutput": "x.elf"}
     events = [
@@ -101,7 +102,7 @@ def test_build_events(tmp_path: Path) -> None:
     path.write_text("\n".join(map(json.dumps, events)))
     assert read_build_events(path) == {
         "//explore/net:good": Built(("file:///a.json", "file:///b.json")),
-        "//explore/net:large": Built(reason="flash of pico is 5 bytes too small"),
+        "//explore/net:large": Built(reason="does not fit into the flash: 5 bytes too many"),
         "//explore/net:odd": Built(reason="analysis failed"),
         "//explore/net:npu": Built(reason="this variant is not for this board"),
     }
