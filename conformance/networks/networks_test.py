@@ -23,7 +23,7 @@ def test_prices_are_near_what_operators_take() -> None:
     # `costs -- --check` does all. In floating point padding and upsampling choose elements by index.
     names = [
         "convolution_2", "linear_1", "relu_0", "index_1", "upsample_nearest2d_1", "convolution3d_8", "transposed_4",
-        "max_pool2d_7", "group_norm_1", "prelu_2", "where_broadcast_0",
+        "max_pool2d_7", "avg_pool2d_7", "group_norm_1", "prelu_2", "where_broadcast_0",
     ]  # fmt: skip
     assert costs.check("cortex-m4", costs.measure("cortex-m4", names))
 

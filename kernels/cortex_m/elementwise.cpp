@@ -1,5 +1,7 @@
 #include "kernels/cortex_m/elementwise.h"
 
+#include <cstring>
+
 #include "kernels/cortex_m/packed_scale.h"
 
 #ifdef __ARM_FEATURE_MVE
@@ -409,7 +411,15 @@ void subtract(
         1};
     for (size_t left = rows.count; left > 0; left -= part.count) {
       part.count = left < sizeof(complements) ? left : sizeof(complements);
-      for (size_t i = 0; i < part.count; ++i) {
+      size_t i = 0;
+      for (; rows.steps[1] == 1 && i + 4 <= part.count; i += 4) {
+        uint32_t word;
+        std::memcpy(&word, from, sizeof(word));
+        word = ~word;
+        std::memcpy(complements + i, &word, sizeof(word));
+        from += sizeof(word);
+      }
+      for (; i < part.count; ++i) {
         complements[i] = static_cast<int8_t>(~*from);
         from += rows.steps[1];
       }

@@ -44,6 +44,26 @@ struct Values {
   }
 };
 
+/// Makes channels of all columns of a row, if they are contiguous and each has windows of its own:
+/// more are then pooled at a time.
+__attribute__((noinline)) void
+take_columns(PoolWindows& windows, Image& in_shape, Image& out_shape) {
+  Window& width = windows.width;
+  const auto is_dense = [](const Image& image) {
+    return image.column_step == image.channels && (image.channel_step == 1 || image.channels == 1);
+  };
+  if (width.kernel != 1 || width.stride != 1 || width.padding != 0 || !is_dense(in_shape) ||
+      !is_dense(out_shape)) {
+    return;
+  }
+  for (Image* const shape : {&in_shape, &out_shape}) {
+    shape->channels *= shape->width;
+    shape->channel_step = 1;
+    shape->width = 1;
+  }
+  width.in = width.out = 1;
+}
+
 /// Used if fewer channels than there are lanes are computed one by one.
 struct NoRest {};
 
@@ -55,16 +75,17 @@ struct NoRest {};
  */
 template <class Begin, class One, class Some, class Rest = NoRest>
 void pool(
-    const PoolWindows& windows,
-    const Image& in_shape,
+    PoolWindows windows,
+    Image in_shape,
     const int8_t* in,
-    const Image& out_shape,
+    Image out_shape,
     int8_t* out,
     int32_t lanes,
     Begin&& begin,
     One&& one,
     Some&& some,
     [[maybe_unused]] Rest&& rest = {}) {
+  take_columns(windows, in_shape, out_shape);
   const bool side_by_side = in_shape.channel_step == 1 && out_shape.channel_step == 1;
   const int32_t grouped = side_by_side ? out_shape.channels / lanes * lanes : 0;
   for (int32_t n = 0; n < out_shape.batch; ++n) {
@@ -174,7 +195,10 @@ __attribute__((noinline)) void sum_lanes(const Values& values, int32_t* sums) {
   int32_t s0 = 0, s1 = 0, s2 = 0, s3 = 0;
 #ifdef __ARM_FEATURE_DSP
   constexpr int32_t kMost = 0xff; // so many values of eight bits have a sum of 16
-  const int32_t step = values.column_step;
+  // The rows of a window of one column are its columns: a turn of the inner loop is shorter.
+  const bool is_column = values.columns == 1;
+  const int32_t in_row = is_column ? values.rows : values.columns;
+  const int32_t step = is_column ? values.row_step : values.column_step;
   const int8_t* row = values.first;
   int16x2_t even = 0;
   int16x2_t odd = 0;
@@ -187,9 +211,9 @@ __attribute__((noinline)) void sum_lanes(const Values& values, int32_t* sums) {
     even = odd = 0;
     left = kMost;
   };
-  for (int32_t rows = values.rows; rows > 0; --rows) {
+  for (int32_t rows = is_column ? 1 : values.rows; rows > 0; --rows) {
     const int8_t* value = row;
-    for (int32_t columns = values.columns; columns > 0;) {
+    for (int32_t columns = in_row; columns > 0;) {
       const int32_t count = columns < left ? columns : left;
       for (int32_t i = count; i > 0; --i) {
         const uint32_t word = load_word(value);

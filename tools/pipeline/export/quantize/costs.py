@@ -136,12 +136,18 @@ def work_of(node: Node) -> Work | None:
         given = named_arguments(node)
         kernel = for_each(given["kernel_size"])
         count = math.prod(kernel)
-        floating = pool_in_float(_image_shape(node), kernel, for_each(given["stride"] or kernel))
+        stride = for_each(given["stride"] or kernel)
+        floating = pool_in_float(_image_shape(node), kernel, stride)
         # Kernels for int8 process four channels at a time, and divide by shifting where the count is a power of two.
-        pixels, rows = outputs // _image_shape(node)[1], kernel[0]
-        alone = pixels * (_image_shape(node)[1] % 4)
+        # Columns that windows don't join are channels, too, and sums of one column are those of one row.
+        batch, channels, height, width = _image_shape(node)
+        if (kernel[1], stride[1], for_each(given["padding"])[1]) == (1, 1, 0):
+            channels, width = channels * width, 1
+        pixels = outputs // channels
+        rows = 1 if kernel[1] == 1 and target == _aten.avg_pool2d.default else kernel[0]
+        alone = pixels * (channels % 4)
         divided = outputs if count & (count - 1) else 0
-        vectors = _vectors(node)
+        vectors = batch * height * width * math.ceil(channels / 16)
         with_vectors = Work(_POOLS[target], (1, outputs, vectors, vectors * count, divided, alone, alone * count))
         amounts = (1, outputs, outputs * rows, outputs * count, pixels, divided, alone, alone * rows, alone * count)
         return Work(_POOLS[target], amounts, Work(_POOLS[target], floating), with_vectors)
