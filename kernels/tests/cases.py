@@ -53,7 +53,7 @@ def refused_cases() -> Iterator[Case]:
     yield Case("aten::bitwise_and.Tensor_out", [x, x, out], error="NotSupported")
     yield Case("aten::linear.out", [x, torch.randn(4, 2), None, Out(torch.float32, (2, 4))], error="InvalidArgument")
     yield Case("aten::linear.out", [x, torch.randn(4, 3).int(), None, Out(torch.float32, (2, 4))], error="InvalidType")
-    # More than 2^32 results, which device.cpp tests where that is the address space.
+    # More than 2^32 results, which on an emulated core are more than the address space.
     rows = torch.empty(65_536, 0)
     yield Case("aten::linear.out", [rows, rows, None, Out(torch.float32, (0,))], error="InvalidArgument")
     yield Case("aten::mm.out", [x, x, out], error="InvalidArgument")

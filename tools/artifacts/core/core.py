@@ -1,6 +1,7 @@
 """The cores by the names that programs, plans, boards and command lines use."""
 
 from tools.artifacts.core.cores import CORES
+from tools.quiet.console import UserError
 
 CORTEX_M = tuple(CORES)
 """The cores, `cortex-m4` or such."""
@@ -15,9 +16,15 @@ POINTER_SIZES = {**dict.fromkeys(CORTEX_M, 4), HOST: 8}
 """Size of a pointer in bytes by core."""
 
 
+def _description(core: str) -> tuple[str, bool]:
+    if core not in CORES:
+        raise UserError(f"there is no core {core!r}; there are {', '.join(CORES)}")
+    return CORES[core]
+
+
 def layout(core: str) -> str:
     """What int8 programs for a Cortex-M are laid out for: `scalar`, `dsp` or `mve`. Others refuse them."""
-    return CORES[core][0]
+    return _description(core)[0]
 
 
 def has_vectors(core: str) -> bool:
@@ -32,7 +39,7 @@ def has_dsp(core: str) -> bool:
 
 def has_fpu(core: str) -> bool:
     """Whether a Cortex-M has an FPU."""
-    return CORES[core][1]
+    return _description(core)[1]
 
 
 def platform_name(core: str) -> str:

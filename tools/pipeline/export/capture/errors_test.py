@@ -413,3 +413,8 @@ def test_a_tensor_that_is_quantized_at_two_scales(tmp_path: Path) -> None:
     )
     source = model_source(forward, "(torch.randn(2, 6),)", "self.layer = nn.Linear(6, 8)")
     export_source(tmp_path, source, options=Options("cortex-m4", "cortex_m", min_snr=45))
+
+
+def test_a_core_that_there_is_not(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="there is no core 'cortex-m99'; there are cortex-m0, "):
+        export_source(tmp_path, model_source("return x", "(torch.randn(2),)"), options=Options("cortex-m99", "cortex_m"))
