@@ -91,16 +91,16 @@ def _draws(node: Node) -> bool:
     return not infers and not any(given.get(name) == 0 for name in ("p", "dropout", "dropout_p"))
 
 
-# Most cores have no instructions for these dtypes.
-_SLOW = {torch.float16: "float16", torch.bfloat16: "bfloat16", torch.float64: "float64"}
+# Most cores have no instructions for these dtypes, and quantizers don't take them.
+SLOW = {torch.float16: "float16", torch.bfloat16: "bfloat16", torch.float64: "float64"}
 
 
 def slow_dtypes(program: ExportedProgram, path: Path) -> dict[str, list[str]]:
     """Finds floating-point dtypes other than float32 that the model computes in, with their source locations."""
     found: dict[str, list[str]] = {}
     for node, value in _values(program):
-        if node.op == "call_function" and isinstance(value, torch.Tensor) and value.dtype in _SLOW:
-            place, places = written(node, path), found.setdefault(_SLOW[value.dtype], [])
+        if node.op == "call_function" and isinstance(value, torch.Tensor) and value.dtype in SLOW:
+            place, places = written(node, path), found.setdefault(SLOW[value.dtype], [])
             if place not in places:
                 places.append(place)
     return found

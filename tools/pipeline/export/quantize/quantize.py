@@ -23,6 +23,7 @@ from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e
 from tools.pipeline.export.backends.cortex_m.int4 import WeightDtypes, has_room_for_bias, quantize_weights
 from tools.pipeline.export.backends.cortex_m.recurrent import round_weights
 from tools.pipeline.export.backends.cortex_m.softmax import has_table
+from tools.pipeline.export.capture.diagnosis import SLOW
 from tools.pipeline.export.capture.state import State
 from tools.pipeline.export.ir import rewriting
 from tools.pipeline.export.ir.operators import DEQUANTIZE, FILLS, FILLS_WITH, QUANTIZE, SOFTMAX
@@ -219,6 +220,9 @@ def quantize(
             return True
         # Quantizing a single number saves nothing.
         if has_float_border and is_of_numbers(node):
+            return True
+        values = [each.meta.get("val") for each in (node, *node.all_input_nodes)]
+        if any(isinstance(value, torch.Tensor) and value.dtype in SLOW for value in values):
             return True
         return origin(node, path) in in_float or (ALL_BUT_LAYERS in in_float and not activation_tables.is_layer(node))
 

@@ -37,6 +37,7 @@ from tools.pipeline.export.backends.arm.forms import (
 )
 from tools.pipeline.export.backends.arm.layout import fewer_transpositions
 from tools.pipeline.export.backends.arm.refused import checking
+from tools.pipeline.export.capture.diagnosis import SLOW
 from tools.pipeline.export.capture.state import State
 from tools.pipeline.export.ir.operators import DEQUANTIZE, QUANTIZE
 from tools.pipeline.export.ir.signature import varying
@@ -123,16 +124,16 @@ def quantize(
       path: the model file, for messages.
       state: the state, which the program's first inputs read and its first outputs update, from one sample to the next.
 
-    Raises UserError for values that calibration can't handle, by layer, and for double precision.
+    Raises UserError for values that calibration can't handle, by layer, and for other dtypes of floating point than float32.
     """
     write_activations(program)
     write_numbers(program)
     varies = varying(program)
     for node in program.graph.nodes:
         value = node.meta.get("val")
-        if node in varies and isinstance(value, torch.Tensor) and value.dtype == torch.float64:
+        if node in varies and isinstance(value, torch.Tensor) and value.dtype in SLOW:
             raise UserError(
-                f"{path}: {origin(node, path)} is in double precision, which ExecuTorch's quantizers for Arm do not "
+                f"{path}: {origin(node, path)} is in {SLOW[value.dtype]}, which ExecuTorch's quantizers for Arm do not "
                 "take; convert it with .float()."
             )
     prepared = prepare_pt2e(program.module(check_guards=False), quantizer)

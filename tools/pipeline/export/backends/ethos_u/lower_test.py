@@ -856,9 +856,10 @@ def test_an_input_that_nothing_reads(tmp_path: Path) -> None:
         _export(tmp_path, source)
 
 
-def test_double_precision(tmp_path: Path) -> None:
-    source = model_source("return self.layer(x).double()", "(torch.rand(2, 4),)", "self.layer = nn.Linear(4, 4)")
-    with pytest.raises(UserError, match=r"my_model.py:\d+ is in double precision.*\.float\(\)"):
+@pytest.mark.parametrize(("dtype", "name"), [("double", "float64"), ("half", "float16")])
+def test_another_floating_point(dtype: str, name: str, tmp_path: Path) -> None:
+    source = model_source(f"return self.layer(x).{dtype}()", "(torch.rand(2, 4),)", "self.layer = nn.Linear(4, 4)")
+    with pytest.raises(UserError, match=rf"my_model.py:\d+ is in {name}.*\.float\(\)"):
         _export(tmp_path, source)
 
 

@@ -124,6 +124,7 @@ class _Spectrum:
     """Transforms of the frames of signals, which are emitted once their readers are known.
 
     Attributes:
+      transform: the node of the model that transforms.
       signal: [signals, samples].
       window: [size].
       size, hop, pad, reflect, count, onesided: arguments of the operators.
@@ -132,6 +133,7 @@ class _Spectrum:
       frames_first: whether the dimension of frames precedes that of frequencies.
     """
 
+    transform: Node
     signal: Node
     window: Node | None
     size: int
@@ -348,7 +350,7 @@ class _RealNumbers:
         """Emits one of our own operators on a spectrum."""
         roots = self._constant(f"fft_roots_{spectrum.size}", fft_roots(spectrum.size))
         arguments = (spectrum.signal, spectrum.window, roots, *filters, *spectrum.frames, *options)
-        return self._emit(operator.getitem, self._emit(target, *arguments), 0)
+        return self._emit(operator.getitem, emit(spectrum.transform, target, *arguments), 0)
 
     # Complex numbers.
 
@@ -699,7 +701,7 @@ class _RealNumbers:
         onesided = given["onesided"] is None or given["onesided"]
         result = node.meta["val"].shape
         of_transforms = tuple(result if _is_complex(node) else result[:-1])
-        return _Spectrum(signal, window, size, hop, pad, reflect, count, onesided, of_transforms, True, False)
+        return _Spectrum(node, signal, window, size, hop, pad, reflect, count, onesided, of_transforms, True, False)
 
     def _along_last(self, node: Node) -> Node:
         """Applies the same transforms along the last dimension, one after another, by operators that have a real form.
@@ -762,10 +764,10 @@ class _RealNumbers:
                 window = self._emit(_aten.full.default, [length], 1.0)
             window = self._window(window, size, 0, factor * scale)
             hop, count = source.args[3], shape[-2]
-            return _Spectrum(signal, window, size, hop, pad, reflect, count, onesided, shape, True, True)
+            return _Spectrum(node, signal, window, size, hop, pad, reflect, count, onesided, shape, True, True)
         signal, pad, reflect, factor = self._signal(x, takes_pad=False)
         window = self._window(None, size, 0, factor * scale)
-        return _Spectrum(signal, window, size, size, pad, reflect, 1, onesided, shape, False, True)
+        return _Spectrum(node, signal, window, size, size, pad, reflect, 1, onesided, shape, False, True)
 
     def _transformed(self, node: Node) -> Node:
         """Transforms complex numbers in either direction, as the sum of the transforms of their real and imaginary
@@ -788,7 +790,7 @@ class _RealNumbers:
         is_inverse = node.target == _aten.fft_ifft.default
         norm = _INVERSE_NORMS[given["norm"]] if is_inverse else given["norm"]
         window = self._window(None, size, 0, _scale(norm, size))
-        spectrum = _Spectrum(signal, window, size, size, 0, False, 1, False, (), False, True)
+        spectrum = _Spectrum(node, signal, window, size, size, 0, False, 1, False, (), False, True)
         result = self._run(_own.stft.default, spectrum, (), False)
         result = self._emit(_aten.reshape.default, result, [*outer, 2, size, 2])
         (a, b), (c, d) = (
@@ -833,7 +835,7 @@ class _RealNumbers:
         signal = self._emit(_aten.reshape.default, transformed, [-1, size])
         window = self._window(None, size, 0, _scale(_INVERSE_NORMS[norm], size))
         shape = (math.prod(outer), size)
-        spectrum = _Spectrum(signal, window, size, size, 0, False, 1, False, shape, False, True)
+        spectrum = _Spectrum(self._node, signal, window, size, size, 0, False, 1, False, shape, False, True)
         result = self._emit(_aten.reshape.default, self._run(_own.stft.default, spectrum, (), False), [*shape, 2])
         parts = [self._part(result, index) for index in (0, 1)]
         return self._emit(_aten.reshape.default, self._emit(_aten.sub.Tensor, *parts), [*outer, size])
