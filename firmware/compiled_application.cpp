@@ -16,8 +16,6 @@ using torch_fusion::report;
 /// by its name, and reads the outputs from there.
 __attribute__((section(".arena.planned"))) compiled_model::Model compiled_instance;
 
-torch_fusion::LayerTicks layer_ticks;
-
 constexpr torch_fusion::Program kProgram = TORCH_FUSION_PROGRAM(model_program);
 
 /// A compiled model's engine, see firmware/application.h. Its statuses are ExecuTorch's errors.
@@ -47,20 +45,11 @@ class CompiledModel final {
   }
 
   static Error profile(Model& given, void (*write)(size_t, uint32_t)) {
-    layer_ticks.write = write;
-    const Error error = execute(given);
-    layer_ticks.write = nullptr;
-    return error;
+    return torch_fusion::profile_layers(write, [&] { return execute(given); });
   }
 };
 
 } // namespace
-
-#ifdef TORCH_FUSION_LAYER_HOOK
-void TORCH_FUSION_LAYER_HOOK(const void*, int layer, const char*) {
-  layer_ticks.begin(layer);
-}
-#endif
 
 void board_waits() {
   torch_fusion::feed_watchdog();

@@ -19,8 +19,6 @@ using torch_fusion::report;
 alignas(torch_fusion::kArenaAlignment) __attribute__((
     section(".arena.planned"))) unsigned char compiled_instance[model_program::kInstanceSize];
 
-torch_fusion::LayerTicks layer_ticks;
-
 /// The engine of several compiled models, of which one is chosen; see firmware/application.h. Their
 /// statuses are ExecuTorch's errors.
 class CompiledModels final {
@@ -60,10 +58,7 @@ class CompiledModels final {
   }
 
   static Error profile(Model& given, void (*write)(size_t, uint32_t)) {
-    layer_ticks.write = write;
-    const Error error = execute(given);
-    layer_ticks.write = nullptr;
-    return error;
+    return torch_fusion::profile_layers(write, [&] { return execute(given); });
   }
 };
 
@@ -101,12 +96,6 @@ bool run_example(CompiledModels::Model& model, size_t index) {
 }
 
 } // namespace
-
-#ifdef TORCH_FUSION_LAYER_HOOK
-void TORCH_FUSION_LAYER_HOOK(const void*, int layer, const char*) {
-  layer_ticks.begin(layer);
-}
-#endif
 
 void board_waits() {
   torch_fusion::feed_watchdog();

@@ -5,6 +5,8 @@
 
 #include "firmware/board.h"
 
+/// Only the source with main() includes this: it defines the function that models call.
+
 namespace torch_fusion {
 
 /// Measures each layer of compiled models: the layer that runs, since when, and where its ticks go.
@@ -26,4 +28,22 @@ struct LayerTicks {
   }
 };
 
+/// The layers of the image's compiled models.
+inline LayerTicks layer_ticks;
+
+/// Executes a model by `run`, and gives each layer's ticks to `write`.
+template <class Run>
+auto profile_layers(void (*write)(size_t, uint32_t), const Run& run) {
+  layer_ticks.write = write;
+  const auto error = run();
+  layer_ticks.write = nullptr;
+  return error;
+}
+
 } // namespace torch_fusion
+
+#ifdef TORCH_FUSION_LAYER_HOOK
+void TORCH_FUSION_LAYER_HOOK(const void*, int layer, const char*) {
+  torch_fusion::layer_ticks.begin(layer);
+}
+#endif

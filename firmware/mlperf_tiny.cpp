@@ -88,24 +88,18 @@ void write_number(float value) {
   console_write(digits, sizeof(digits));
 }
 
-/// The number of an element of the input or the output.
-float number(const void* data, size_t index, int8_t dtype, float scale, int32_t zero_point) {
-  if (dtype == kFloat) {
-    float value;
-    memcpy(&value, static_cast<const char*>(data) + index * sizeof(value), sizeof(value));
-    return value;
-  }
-  const int32_t element = static_cast<const int8_t*>(data)[index] - zero_point;
-  return scale == 0 ? static_cast<float>(element) : static_cast<float>(element) * scale;
-}
-
+/// The number of an element of the output.
 float output_number(size_t index) {
-  return number(
-      compiled_model::output(&instance, 0),
-      index,
-      kOutput.dtype,
-      model_program::kOutputScales[0],
-      model_program::kOutputZeroPoints[0]);
+  const void* const data = compiled_model::output(&instance, 0);
+  if constexpr (kOutput.dtype == kFloat) {
+    return static_cast<const float*>(data)[index];
+  } else {
+    constexpr float kScale = model_program::kOutputScales[0];
+    return torch_fusion_dequantize(
+        static_cast<const int8_t*>(data)[index],
+        kScale == 0 ? 1 : kScale,
+        model_program::kOutputZeroPoints[0]);
+  }
 }
 
 /// Makes the model's input of what was sent.
@@ -116,10 +110,9 @@ void convert() {
     if constexpr (kIsAnomaly) {
       memcpy(&value, sent + i * sizeof(value), sizeof(value));
       if constexpr (kInput.dtype == kInt8) {
-        const float scaled = value / model_program::kInputScales[0];
-        const float bounded = scaled < -256 ? -256 : (scaled > 256 ? 256 : scaled);
-        element = static_cast<int32_t>(bounded < 0 ? bounded - 0.5f : bounded + 0.5f) +
-            model_program::kInputZeroPoints[0];
+        const float inverse = 1 / model_program::kInputScales[0];
+        element = torch_fusion_quantize(
+            value, inverse, model_program::kInputZeroPoints[0], INT8_MIN, INT8_MAX);
       }
     } else if constexpr (kIsImage) {
       value = sent[i];
@@ -131,8 +124,7 @@ void convert() {
     if constexpr (kInput.dtype == kFloat) {
       memcpy(input + i * sizeof(value), &value, sizeof(value));
     } else {
-      input[i] =
-          static_cast<unsigned char>(element < -128 ? -128 : (element > 127 ? 127 : element));
+      input[i] = static_cast<unsigned char>(element);
     }
   }
 }

@@ -1,33 +1,14 @@
-"""A program of a board with an NPU: its delegate gives the golden outputs on the model of the NPU."""
+"""The report of a program that an NPU computes as a whole."""
 
 import os
 import re
 from pathlib import Path
 
-from conformance.ethos_u.compare import execute
-from tools.artifacts.ethos_u.payload import parse
-from tools.artifacts.golden.golden import read_golden
 from tools.artifacts.npu_report.npu_report import read_npu_report
-from tools.artifacts.program import load
 
 _FILES = {"".join(Path(path).suffixes): Path(path) for path in os.environ["PROGRAM"].split()}
 _REPORT = read_npu_report(_FILES[".npu.json"])
 _TEXT = _FILES[".npu.txt"].read_text()
-
-
-def test_golden_outputs() -> None:
-    """The whole network is one delegate, and nothing else: its inputs and outputs are the program's."""
-    file = load(_FILES[".pte"])
-    (plan,) = file.program.execution_plan
-    assert not plan.operators
-    (delegate,) = plan.delegates
-    assert delegate.id == "EthosUBackend"
-    payload = parse(file.delegate(delegate.processed))
-    golden = read_golden(_FILES[".golden.npz"])
-    for sample in range(golden.samples):
-        inputs = [array[sample].tobytes() for array in golden.inputs_in_memory()]
-        run = execute(payload, inputs, _REPORT.accelerator)
-        assert run.outputs == [array[sample].tobytes() for array in golden.outputs_in_memory()]
 
 
 def test_report() -> None:

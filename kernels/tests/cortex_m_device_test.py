@@ -1,5 +1,5 @@
-"""Operators on emulated cores, those with code for an instruction set: int8 against the dialect's Python, floating point
-against PyTorch.
+"""Operators with code for an instruction set, on emulated cores: int8 against the dialect's Python, others against
+PyTorch.
 """
 
 import functools
@@ -9,7 +9,15 @@ from pathlib import Path
 import pytest
 import torch
 
-from kernels.tests.case_file import Case, Result, exact_difference, memory_bytes, output_tensor, read_results, write_cases
+from kernels.tests.case_file import (
+    Case,
+    Result,
+    exact_difference,
+    memory_bytes,
+    output_tensor,
+    read_results,
+    write_cases,
+)
 from kernels.tests.cases import refused_cases, supported_cases
 from kernels.tests.cortex_m_cases import cortex_m_cases, cortex_m_refused_cases
 from tools.artifacts.board.board import read_board
@@ -27,19 +35,22 @@ FLOATING = {f"aten::{name}out" for name in ("convolution.", "linear.", "max_pool
 MOST_BYTES = 0x30000
 
 
+def size(case: Case) -> int:
+    return sum(len(memory_bytes(a)) for a in (*case.arguments, *case.expected) if isinstance(a, torch.Tensor))
+
+
 @functools.cache
 def floating_cases() -> list[Case]:
     found = [case for case in [*supported_cases(), *refused_cases()] if case.operator in FLOATING]
-    tensors = {id(case): [a for a in (*case.arguments, *case.expected) if isinstance(a, torch.Tensor)] for case in found}
-    return [case for case in found if sum(len(memory_bytes(each)) for each in tensors[id(case)]) < MOST_BYTES]
+    return [case for case in found if size(case) < MOST_BYTES]
 
 
 def difference(case: Case, result: Result) -> str:
     if case.operator not in FLOATING or case.error != "Ok" or result.error:
         return exact_difference(case, result)
     for out, expected, found in zip(case.outs(), case.expected, result.outputs, strict=True):
-        tolerance = 2e-5 if out.dtype in (torch.float32, torch.float64) else 1e-2
-        if expected is not None and not torch.allclose(output_tensor(out, *found), expected, tolerance, tolerance, True):
+        near = 2e-5 if out.dtype in (torch.float32, torch.float64) else 1e-2
+        if expected is not None and not torch.allclose(output_tensor(out, *found), expected, near, near, True):
             return "the results differ"
     return ""
 

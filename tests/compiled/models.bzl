@@ -23,15 +23,8 @@ HOST_MODELS = {
 # The other engine runs these on an emulated core, compared with PyTorch.
 BOARD_MODELS = {
     "sine": "//models/sine",
-    "softmax": "//models/softmax",
-    "add_float32": "//models/add:add_float32",
     "state": "//firmware/tests/programs:state",
     "initial_state": "//firmware/tests/programs:initial_state",
-    "initial_state_int8": "//firmware/tests/programs:initial_state_int8",
-    "dynamic": "//firmware/tests/programs:dynamic",
     "sine_int8": "//models/sine:sine_int8",
     "ds_cnn_int8": "//models/ds_cnn:ds_cnn_int8",
 }
-
-# These run in each run of all tests; the others, which this machine tests to the bit, are run by hand.
-BRIEF_BOARD_MODELS = ["sine", "state", "initial_state", "sine_int8", "ds_cnn_int8"]
