@@ -26,9 +26,7 @@ class Progress:
         clock: seconds that pass.
     """
 
-    def __init__(
-        self, workspace: Path, events: Path, images: int, clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, workspace: Path, events: Path, images: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._workspace, self._events, self._images, self._clock = workspace, events, images, clock
         self._first: tuple[float, int] | None = None
         self._read = self._built = 0

@@ -110,15 +110,16 @@ def _checked_model(file: "ModelFile", name: str, entry: str, read: Sequence[str]
     import torch
 
     from tools.pipeline.model_file.call import called
-    from tools.pipeline.model_file.model_file import brief
+    from tools.pipeline.model_file.explain_forward import explain_forward
 
     model = file.model()
     call = file.example_call()
+    tensors_to_results = called(model, call, call.names(model.forward))
     try:
         with torch.no_grad():
-            called(model, call, call.names(model.forward))(*call.tensors)
+            tensors_to_results(*call.tensors)
     except Exception as error:
-        raise UserError(f"{file.place_of(error)}: the model fails on example_inputs(): {brief(error)}") from error
+        raise explain_forward(file, tensors_to_results, call.tensors, error) from error
     if file.has("calibration_inputs"):
         file.calibration_inputs()
     if file.has("evaluation_set"):
@@ -273,8 +274,13 @@ def _model_file(path: Path, module: str | None, shapes: Sequence[str]) -> Iterat
         raise UserError(system_error(error, file)) from error
     try:
         yield file
-    except BaseException:
+    except BaseException as error:
         file.unlink()
+        if isinstance(error.__cause__, ImportError):
+            raise UserError(
+                f"{path}: its class can't be imported: {error.__cause__}. Name one that Python finds in {path.parent}, "
+                "or in the packages that Torch Fusion has: --module PACKAGE.CLASS"
+            ) from error
         raise
 
 

@@ -25,6 +25,24 @@ _OTHERS = {".onnx": "ONNX", ".tflite": "LiteRT", ".h5": "Keras", ".keras": "Kera
 _PICKLES = (".pt", ".pth", ".bin", ".ckpt", ".pkl", ".pickle", ".tar")
 
 
+# Reads a file of safetensors, whose package exports don't have: the length of a header in JSON, the header, and bytes.
+_LOAD_FILE = """import json
+
+import torch
+
+
+def load_file(path):
+    data = bytearray(open(path, "rb").read())
+    begin = 8 + int.from_bytes(data[:8], "little")
+    dtypes = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16", "BOOL": "bool", "U8": "uint8"}
+    dtypes |= {f"I{bits}": f"int{bits}" for bits in (8, 16, 32, 64)}
+    tensors = {}
+    for name, each in json.loads(data[8:begin]).items():
+        if name != "__metadata__":
+            part = data[slice(*(begin + offset for offset in each["data_offsets"]))]
+            tensors[name] = torch.frombuffer(part, dtype=getattr(torch, dtypes[each["dtype"]])).reshape(each["shape"])
+    return tensors
+"""
 _SHAPE = re.compile(r"(?:(?P<dtype>[a-z]+\d*):)?(?P<sizes>\d+(?:,\d+)*)")
 
 
@@ -57,7 +75,8 @@ def model_file_text(path: Path, module: str | None, shapes: Sequence[str]) -> st
         inputs = f"return ({tensors},)" + ("" if shapes else "  # what one call takes")
     architecture = _architecture(path)
     missing = ["--module PACKAGE.CLASS"] * needs_module + ["--shape SIZES"] * (not shapes and not _is_exported(path))
-    text = f"import torch\n\n\ndef model():\n{body}\n\n\ndef example_inputs():\n    {inputs}\n"
+    head = _LOAD_FILE if path.suffix == ".safetensors" else "import torch\n"
+    text = f"{head}\n\ndef model():\n{body}\n\n\ndef example_inputs():\n    {inputs}\n"
     if not missing and not architecture:
         return text
     shown = textwrap.indent(text.replace("\n\n\n", "\n"), "  ")
@@ -124,8 +143,7 @@ def _body(path: Path, module: str | None) -> tuple[str | None, bool]:
     if _is_script(path):
         load = f"torch.jit.load({name}).state_dict()"
     elif path.suffix == ".safetensors" and path.is_file():
-        load = f"safetensors.torch.load_file({name})"
-        origin = f"    import safetensors.torch\n{origin}" if origin else "    import safetensors.torch\n\n"
+        load = f"load_file({name})"
     else:
         foreign = _foreign(path)
         if foreign is None:

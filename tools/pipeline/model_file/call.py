@@ -76,13 +76,12 @@ def read_call(example: Any, what: str) -> Call:
 
     Raises UserError for an invalid example: it has anything but tensors, or nothing.
     """
-    if isinstance(example, torch.Tensor):
-        raise UserError(
-            f"{what} returned one tensor; it must return a tuple of tensors: write `return (tensor,)` with a comma."
-        )
     if not isinstance(example, (tuple, dict)) or not example:
+        hint = " Write `(tensor,)`, with a comma." if isinstance(example, torch.Tensor) else ""
+        if isinstance(example, list) and example:
+            hint = " Write a tuple; of a data loader with labels that is `[(inputs,) for inputs, _ in loader]`."
         raise UserError(
-            f"{what} must be a tuple of at least one tensor, or a dict of keywords, not {describe(example)}."
+            f"{what} must be a tuple of at least one tensor, or a dict of keywords, not {describe(example)}.{hint}"
         )
     if isinstance(example, dict) and not all(isinstance(key, str) for key in example):
         raise UserError(f"{what} must be a dict of keywords, which are strings.")
@@ -90,7 +89,8 @@ def read_call(example: Any, what: str) -> Call:
     paths = tuple(tuple(map(_step, path)) for path, _ in leaves)
     for path, (_, leaf) in zip(paths, leaves, strict=True):
         if not isinstance(leaf, torch.Tensor):
-            raise UserError(f"{what} must be a tuple of tensors; element {'.'.join(path)} is {describe(leaf)}.")
+            hint = " torch.from_numpy() makes a tensor of it." if type(leaf).__name__ == "ndarray" else ""
+            raise UserError(f"{what} must be a tuple of tensors; element {'.'.join(path)} is {describe(leaf)}.{hint}")
     if not leaves:
         raise UserError(f"{what} must hold at least one tensor.")
     return Call(example, tuple(leaf for _, leaf in leaves), paths)

@@ -13,10 +13,9 @@ def describe(value: object) -> str:
     if isinstance(value, dict):
         pairs = [f"{key}: {describe(item)}" for key, item in list(value.items())[:4]]
         return f"a dict ({', '.join(pairs)}{', ...' if len(value) > 4 else ''})"
-    return (
-        "None"
-        if value is None
-        else f"{type(value).__name__} {value!r}"
-        if isinstance(value, (int, float))
-        else f"a {type(value).__name__}"
-    )
+    if value is None:
+        return "None"
+    if isinstance(value, type):
+        return f"the class {value.__name__}"
+    name = type(value).__name__
+    return f"{name} {value!r}" if isinstance(value, (int, float)) else f"a {name}"

@@ -19,6 +19,7 @@ import importlib.util
 import inspect
 import os
 import random
+import re
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -198,7 +199,7 @@ class ModelFile:
         checked = []
         for index, sample in enumerate(samples):
             if call.is_flat:
-                _check_tensors(sample, f"{what}: sample {index}")
+                read_call(sample, f"{what}: sample {index}")
             try:
                 tensors = call.tensors_of(sample)
             except ValueError:
@@ -218,7 +219,7 @@ class ModelFile:
         # The result of torch.compile() runs its original module in eager mode.
         module = getattr(module, "_orig_mod", module)
         if not isinstance(module, torch.nn.Module):
-            hint = ""
+            hint = f" Write {module.__name__}()." if isinstance(module, type) else ""
             if isinstance(module, dict) and any(isinstance(value, torch.Tensor) for value in tree_leaves(module)):
                 hint = (
                     " A state dict holds the weights of a module alone: make the module, give them to its "
@@ -260,7 +261,11 @@ class ModelFile:
         except Exception as error:
             missing = error.filename if isinstance(error, FileNotFoundError) else None
             hint = f". {self._advice.format(file=str(missing))}" if missing else ""
-            if type(error).__name__ == "UnpicklingError" and "eights" in str(error):
+            if re.search("CUDA|NVIDIA", str(error)):
+                hint = ". There is no GPU here: leave out .cuda() and device, and give torch.load() map_location='cpu'."
+            elif str(error).startswith(f"{function}() missing"):
+                hint = ". It is called without arguments: give them defaults."
+            elif type(error).__name__ == "UnpicklingError" and "eights" in str(error):
                 hint = (
                     ". It holds objects, such as a whole module, and no weights alone: write torch.load(..., "
                     "weights_only=False) where you trust it, with the classes of what it holds imported."
@@ -315,9 +320,9 @@ def _run_eagerly() -> None:
 
 
 def brief(error: BaseException) -> str:
-    """Formats an exception in one line."""
-    text = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {text[0]}" if text else type(error).__name__
+    """Formats an exception in one line, which goes on after a colon."""
+    text = re.sub(r":\s*\n\s*", ": ", str(error).strip(), count=1).partition("\n")[0]
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
 def _import_file(path: Path) -> ModuleType:
@@ -434,14 +439,6 @@ _FOREIGN = (
     Path(traceback.__file__).parent,
     Path(__file__).parents[2],
 )
-
-
-def _check_tensors(value: object, what: str) -> None:
-    if not isinstance(value, tuple) or not value:
-        raise UserError(f"{what} must be a tuple of at least one tensor, not {describe(value)}.")
-    for index, item in enumerate(value):
-        if not isinstance(item, torch.Tensor):
-            raise UserError(f"{what} must be a tuple of tensors; element {index} is {describe(item)}.")
 
 
 def _forget_gradients(module: torch.nn.Module) -> None:

@@ -19,25 +19,12 @@ from torch.utils._sympy.value_ranges import bound_sympy
 from tools.pipeline.export.ir.rewriting import named_arguments, run_decompositions
 from tools.pipeline.export.ir.scalar_types import is_supported, supported_names
 from tools.pipeline.export.plan.manifest import origin
-from tools.pipeline.model_file.call import CALLED
-from tools.pipeline.model_file.describe import describe
 from tools.pipeline.model_file.model_file import ModelFile, brief
 from tools.quiet.console import UserError
 
 # The largest size of a dimension: ExecuTorch's SizesType is an int32.
 _LARGEST_SIZE = 2**31 - 1
 _ON_DATA = "use torch.where or torch.cond, which are part of the model, instead of Python"
-
-
-def explain_forward(
-    file: ModelFile, model: torch.nn.Module, inputs: tuple[torch.Tensor, ...], error: Exception
-) -> UserError:
-    """Explains why the model fails in eager mode: names the innermost module that fails, and its inputs."""
-    place = file.place_of(error)
-    where = _failing_module(model, inputs)
-    shown = ", ".join(describe(tensor) for tensor in inputs)
-    layer = f" in {where[0]}, which got {where[1]}" if where else ""
-    return UserError(f"{place}: the model fails on its inputs {shown}{layer}: {brief(error)}")
 
 
 def explain_capture(file: ModelFile, error: Exception) -> UserError:
@@ -283,32 +270,6 @@ def _named(node: Node) -> str:
         name = re.sub(r"^(fft|linalg|special)_", r"\1.", name)
         name = {"method_descriptor": "Tensor.", "builtin_function_or_method": "torch."}.get(kind, "") + name
     return f"{name} from "
-
-
-def _failing_module(model: torch.nn.Module, inputs: tuple[torch.Tensor, ...]) -> tuple[str, str] | None:
-    """Returns the name and inputs of the innermost module that raises, or None if that is the model itself."""
-    running: list[tuple[str, str]] = []
-    named = ((name.removeprefix(f"{CALLED}."), module) for name, module in model.named_modules() if name != CALLED)
-    names = {module: f"{name} ({type(module).__name__})" for name, module in named if name}
-
-    def enter(module: torch.nn.Module, arguments: tuple[Any, ...]) -> None:
-        running.append((names.get(module, ""), ", ".join(describe(argument) for argument in arguments)))
-
-    def leave(_module: torch.nn.Module, _arguments: tuple[Any, ...], _result: Any) -> None:
-        running.pop()
-
-    handles = []
-    for module in model.modules():
-        handles += [module.register_forward_pre_hook(enter), module.register_forward_hook(leave)]
-    try:
-        with torch.no_grad():
-            model(*inputs)
-    except Exception:
-        return running[-1] if running and running[-1][0] else None
-    finally:
-        for handle in handles:
-            handle.remove()
-    return None
 
 
 def _values(program: ExportedProgram) -> Iterator[tuple[Node, Any]]:

@@ -9,8 +9,8 @@ import torch
 from torch.nn.utils import parametrize
 
 from tools.pipeline.export.capture import golden
-from tools.pipeline.export.capture.diagnosis import explain_forward
 from tools.pipeline.model_file.call import CALLED, called, check_names
+from tools.pipeline.model_file.explain_forward import explain_forward
 from tools.pipeline.model_file.model_file import ModelFile
 from tools.quiet.console import UserError
 

@@ -48,6 +48,10 @@ def message(folder: Path, source: str) -> str:
             "my_model.py:2: model() failed: RuntimeError: ",
         ),
         (_EXAMPLE + "def model(): return 3\n", "my_model.py:2: model() must return a torch.nn.Module, not int 3."),
+        (_EXAMPLE + "def model(): return int\n", "return a torch.nn.Module, not the class int. Write int()."),
+        (_EXAMPLE + "def model(width): return 3\n", "argument: 'width'. It is called without arguments: give them"),
+        (_EXAMPLE + "def model(): raise AssertionError('no CUDA')\n", "CUDA. There is no GPU here: leave out .cuda()"),
+        (_EXAMPLE + "def model(): raise ValueError('Errors:\\n\\t of a')\n", "failed: ValueError: Errors: of a"),
         (
             _MODEL.replace(".eval()", "") + _EXAMPLE,
             "my_model.py:3: model() returned a module in training mode; call .eval() on it",
@@ -58,13 +62,18 @@ def message(folder: Path, source: str) -> str:
         ),
         (
             _MODEL + "def example_inputs(): return torch.ones(2)\n",
-            "my_model.py:4: example_inputs() returned one tensor; it must return a tuple of tensors",
+            "my_model.py:4: example_inputs() must be a tuple of at least one tensor, or a dict of keywords, "
+            "not float32[2]. Write `(tensor,)`, with a comma.",
         ),
-        (_MODEL + "def example_inputs(): return [torch.ones(2)]\n", "must be a tuple of at least one tensor"),
+        (_MODEL + "def example_inputs(): return [torch.ones(2)]\n", "not a list (float32[2]). Write a tuple; of"),
         (_MODEL + "def example_inputs(): return ()\n", "example_inputs() must be a tuple of at least one tensor"),
         (
             _MODEL + "def example_inputs(): return torch.ones(2), 3.0\n",
             "my_model.py:4: example_inputs() must be a tuple of tensors; element 1 is float 3.0.",
+        ),
+        (
+            _MODEL + "def example_inputs(): return (torch.ones(2).numpy(),)\n",
+            "element 0 is a ndarray. torch.from_numpy() makes a tensor of it.",
         ),
         (
             _MODEL + "def example_inputs(): return (torch.ones(2, dtype=torch.complex64),)\n",
@@ -81,7 +90,7 @@ def test_model_file(source: str, expected: str, tmp_path: Path) -> None:
     [
         ("3", "evaluation_set() must return a pair (list of input tuples, tensor of labels), not int 3."),
         ("[], torch.ones(0)", "the inputs must be a list of at least one tuple of tensors, not a list ()."),
-        ("[torch.ones(2, 4)], torch.tensor([1])", "sample 0 must be a tuple of at least one tensor, not float32"),
+        ("[torch.ones(2, 4)], torch.tensor([1])", "not float32[2, 4]. Write `(tensor,)`, with a comma."),
         ("[(torch.ones(4),)], torch.tensor([1])", "(float32[4]), example_inputs() is a tuple (float32[2, 4])"),
         ("[(torch.ones(2, 4),)], torch.tensor([1.0])", "the labels must be a tensor of integers with one dimension"),
         ("[(torch.ones(2, 4),)], torch.tensor([1, 2])", "evaluation_set() returned 1 inputs but 2 labels."),
