@@ -360,7 +360,7 @@ function drawArena() {
   const atPeak = (span) => span.first <= peak.step && peak.step <= span.last;
   plot("arena-view", {
     height: 260,
-    y: { label: null, grid: true, domain: [0, Math.max(1, planned)], tickFormat: (value) => bytes(value), ticks: 5 },
+    y: { label: null, grid: true, domain: [0, Math.max(1, planned)], tickFormat: (value) => (planned < 10240 ? bytes(value) : `${number(value / 1024)} KiB`), ticks: d3.range(0, planned, 2 ** Math.ceil(Math.log2(Math.max(1, planned) / 6))) },
     marks: [
       Plot.ruleX([peak.step], { stroke: "var(--mark)", strokeDasharray: "3 3" }),
       Plot.ruleY([peak.nbytes], { stroke: "var(--mark)", strokeDasharray: "3 3" }),
@@ -558,8 +558,8 @@ function drawChoices() {
       marginRight: 30,
       marginTop: 28,
       style: { background: "transparent", fontFamily: "inherit", fontSize: "11px" },
-      x: { label: labels[x], grid: true, tickFormat: "~s", ticks: 5, ...(isWide(known, x) ? { type: "log" } : { zero: true }) },
-      y: { label: labels[y], grid: true, tickFormat: y === "accuracy" ? "~%" : "~s", zero: y !== "accuracy" },
+      x: { label: labels[x], grid: true, tickFormat: "~s", ticks: 5, nice: true, ...(isWide(known, x) ? { type: "log" } : { zero: true }) },
+      y: { label: labels[y], grid: true, tickFormat: y === "accuracy" ? "~%" : "~s", nice: true, zero: y !== "accuracy" },
       color: { domain: [...new Set(dots.map((dot) => dot[hue]))], range: COLORS, legend: true },
       symbol: { domain: [...new Set(dots.map((dot) => dot.model))], legend: true },
       marks: [
