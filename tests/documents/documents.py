@@ -1,5 +1,5 @@
 """Finds names in documents that the tree does not have: files, folders, labels, headings that links point to, and
-options of its commands.
+options of its commands; and blocks of Python and Starlark with errors of syntax.
 
 A name counts if its first folder is one of the repository's: `kernels/util` and `//models/sine` do; `model.pte`, and
 `//:blink` of a reader's workspace don't. `*` and `<name>` stand for anything. A name with a part that begins with `my_`
@@ -9,6 +9,7 @@ is the reader's.
 from __future__ import annotations
 
 import argparse
+import ast
 import posixpath
 import re
 import sys
@@ -24,6 +25,7 @@ _LINK = re.compile(r"\]\(([^)\s]+)\)")
 _HEADING = re.compile(r"^#+ +(.+?) *$", re.MULTILINE)
 _COMMAND = re.compile(r"bazelw run (?!//third_party)\S*//?\S+(?: --\S+)* -- ([^#`\n]*)")
 _OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
+_CODE = re.compile(r"^```(?:python|starlark)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 
 
@@ -98,6 +100,12 @@ def missing(document: str, texts: dict[str, str], tree: Tree) -> Iterator[str]:
         if not tree.has_path(file) or anchor and file in texts and anchor not in anchors(texts[file]):
             yield target
 
+    for block in _CODE.findall(text):
+        try:
+            # Starlark has Python's syntax.
+            ast.parse(block)
+        except SyntaxError as error:
+            yield f"{(error.text or '').strip()}: {error.msg}"
     for arguments in _COMMAND.findall(text):
         yield from (option for option in _OPTION.findall(arguments) if option not in tree.options)
     text = _LINK.sub("]", text)

@@ -34,6 +34,7 @@ def run(folder: Path, text: str) -> int:
         ("    ./bazelw test //docs:all //tools:all --//tools:sleep=on", "//tools:sleep"),
         ("`//docs/images:b` and `//docs/images`", "//docs/images:b"),
         ("    ./bazelw run //tools:flash -- --fast --slow 3 # --never", "--slow"),
+        ("```starlark\nboard(name = 1,\n    ...\n)\n```", "): positional argument follows keyword argument"),
         ('`load("@torch_fusion//tools:rules.bzl", "x")`', "@torch_fusion//tools:rules.bzl"),
     ],
 )

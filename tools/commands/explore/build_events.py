@@ -75,7 +75,7 @@ def _reason(action: dict[str, Any]) -> str:
 
 
 def _line(text: str) -> str:
-    """Returns the sentence of a message that says most, without tool and image: the first with an error, or the first."""
+    """Returns the sentence of a message that says most without tool and image: the first with an error, or just it."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     line = next((line for line in lines if "error" in line.lower()), lines[0] if lines else "")
     return re.sub(r"^(\w+: error|ERROR): (\w+ (?=does not fit))?", "", line).partition(". ")[0].removesuffix(".")

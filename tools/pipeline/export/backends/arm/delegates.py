@@ -124,7 +124,7 @@ def quantize(
       path: the model file, for messages.
       state: the state, which the program's first inputs read and its first outputs update, from one sample to the next.
 
-    Raises UserError for values that calibration can't handle, by layer, and for other dtypes of floating point than float32.
+    Raises UserError for values that calibration can't handle, by layer, and for floating point other than float32.
     """
     write_activations(program)
     write_numbers(program)
