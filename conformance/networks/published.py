@@ -239,113 +239,51 @@ def _transformers(
     NETWORKS[f"transformers_{name.lower()}"] = Network(make, shape, _BATCH)
 
 
-for _name, _config in (
-    ("Bert", _TEXT),
-    ("Albert", {"embedding_size": 64, **_TEXT}),
-    ("DistilBert", {"dim": 64, "n_layers": 2, "n_heads": 4, "hidden_dim": 128}),
-    ("Electra", {"embedding_size": 64, **_TEXT}),
-    ("MobileBert", {"embedding_size": 64, "intra_bottleneck_size": 32, "true_hidden_size": 32, **_TEXT}),
-    ("Llama", {"num_key_value_heads": 2, "use_cache": False, **_TEXT}),
-    ("Qwen3", {"num_key_value_heads": 2, "head_dim": 16, "use_cache": False, **_TEXT}),
-    ("Gemma", {"num_key_value_heads": 2, "head_dim": 16, "use_cache": False, **_TEXT}),
-    ("OPT", {"ffn_dim": 128, "word_embed_proj_dim": 64, "use_cache": False, **_TEXT}),
-):
-    _transformers(_name, "inputs_embeds", _TOKENS, **_config, **_VOCABULARY, **_POSITIONS)
-_transformers(
-    "GPT2", "inputs_embeds", _TOKENS, n_embd=64, n_layer=2, n_head=4, n_positions=32, use_cache=False, **_VOCABULARY
-)
+# Names of classes, inputs and their shapes, and settings.
+_OF_TOKENS: dict[str, dict[str, Any]] = {
+    "Bert": _TEXT, "Albert": {"embedding_size": 64, **_TEXT}, "Electra": {"embedding_size": 64, **_TEXT},
+    "DistilBert": {"dim": 64, "n_layers": 2, "n_heads": 4, "hidden_dim": 128},
+    "MobileBert": {"embedding_size": 64, "intra_bottleneck_size": 32, "true_hidden_size": 32, **_TEXT},
+    "Llama": {"num_key_value_heads": 2, "use_cache": False, **_TEXT},
+    "Qwen3": {"num_key_value_heads": 2, "head_dim": 16, "use_cache": False, **_TEXT},
+    "Gemma": {"num_key_value_heads": 2, "head_dim": 16, "use_cache": False, **_TEXT},
+    "OPT": {"ffn_dim": 128, "word_embed_proj_dim": 64, "use_cache": False, **_TEXT},
+    "GPT2": {"n_embd": 64, "n_layer": 2, "n_head": 4, "n_positions": 32, "use_cache": False},
+}  # fmt: skip
+for _name, _config in _OF_TOKENS.items():
+    _more = {} if _name == "GPT2" else _POSITIONS
+    _transformers(_name, "inputs_embeds", _TOKENS, **_config, **_VOCABULARY, **_more)
 for _name in ("ViT", "DeiT"):
     _transformers(
         _name, "pixel_values", _IMAGE, made_with={"add_pooling_layer": False}, image_size=32, patch_size=8, **_TEXT
     )
-_transformers(
-    "Dinov2",
-    "pixel_values",
-    _IMAGE,
-    hidden_size=48,
-    num_hidden_layers=2,
-    num_attention_heads=4,
-    image_size=32,
-    patch_size=8,
-)
-_transformers(
-    "Swin",
-    "pixel_values",
-    _IMAGE,
-    image_size=32,
-    patch_size=2,
-    embed_dim=16,
-    depths=[1, 2],
-    num_heads=[2, 4],
-    window_size=4,
-)
-_transformers(
-    "Segformer",
-    "pixel_values",
-    (1, 3, 64, 64),
-    depths=[1] * 4,
-    hidden_sizes=[8, 16, 24, 32],
-    num_attention_heads=[1, 1, 2, 4],
-)
-_transformers(
-    "MobileViT",
-    "pixel_values",
-    (1, 3, 64, 64),
-    image_size=64,
-    hidden_sizes=[16, 24, 32],
-    num_attention_heads=2,
-    neck_hidden_sizes=[8, 8, 16, 24, 32, 40, 64],
-)
-_transformers("PoolFormer", "pixel_values", (1, 3, 64, 64), depths=[1] * 4, hidden_sizes=[8, 16, 24, 32])
-_transformers(
-    "Levit",
-    "pixel_values",
-    (1, 3, 64, 64),
-    image_size=64,
-    hidden_sizes=[16, 32, 48],
-    num_attention_heads=[2] * 3,
-    depths=[1] * 3,
-    key_dim=[8] * 3,
-)
-_transformers("Cvt", "pixel_values", (1, 3, 64, 64), embed_dim=[16, 24, 32], num_heads=[1, 2, 2], depth=[1, 2, 3])
-_transformers("MobileNetV1", "pixel_values", (1, 3, 64, 64), image_size=64, depth_multiplier=0.25)
-_transformers(
-    "RegNet",
-    "pixel_values",
-    (1, 3, 64, 64),
-    embedding_size=16,
-    hidden_sizes=[16, 24, 32, 40],
-    depths=[1] * 4,
-    groups_width=8,
-)
-_transformers(
-    "Wav2Vec2",
-    "input_values",
-    (1, 1600),
-    hidden_size=32,
-    num_hidden_layers=1,
-    num_attention_heads=2,
-    intermediate_size=64,
-    conv_dim=[16] * 3,
-    conv_stride=[5, 4, 4],
-    conv_kernel=[10, 5, 4],
-    num_feat_extract_layers=3,
-    num_conv_pos_embeddings=16,
-    num_conv_pos_embedding_groups=4,
-    mask_time_prob=0.0,
-    mask_feature_prob=0.0,
-)
-_transformers(
-    "AST",
-    "input_values",
-    (1, 48, 32),
-    hidden_size=48,
-    num_hidden_layers=1,
-    num_attention_heads=4,
-    intermediate_size=96,
-    max_length=48,
-    num_mel_bins=32,
-)
+_PATCHED = {"hidden_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4, "image_size": 32, "patch_size": 8}
+_WINDOWED = {"embed_dim": 16, "depths": [1, 2], "num_heads": [2, 4], "window_size": 4}
+_NECK = [8, 8, 16, 24, 32, 40, 64]
+_STEPS = {"conv_dim": [16] * 3, "conv_stride": [5, 4, 4], "conv_kernel": [10, 5, 4], "num_feat_extract_layers": 3}
+_WAVES = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 64, **_STEPS}
+_SPECTRUM = {"hidden_size": 48, "num_hidden_layers": 1, "num_attention_heads": 4, "intermediate_size": 96}
+_OF_IMAGES: dict[str, dict[str, Any]] = {
+    "Segformer": {"depths": [1] * 4, "hidden_sizes": [8, 16, 24, 32], "num_attention_heads": [1, 1, 2, 4]},
+    "MobileViT": {
+        "image_size": 64, "hidden_sizes": [16, 24, 32], "num_attention_heads": 2, "neck_hidden_sizes": _NECK,
+    },
+    "PoolFormer": {"depths": [1] * 4, "hidden_sizes": [8, 16, 24, 32]},
+    "Levit": {
+        "image_size": 64, "hidden_sizes": [16, 32, 48], "num_attention_heads": [2] * 3, "depths": [1] * 3,
+        "key_dim": [8] * 3,
+    },
+    "Cvt": {"embed_dim": [16, 24, 32], "num_heads": [1, 2, 2], "depth": [1, 2, 3]},
+    "MobileNetV1": {"image_size": 64, "depth_multiplier": 0.25},
+    "RegNet": {"embedding_size": 16, "hidden_sizes": [16, 24, 32, 40], "depths": [1] * 4, "groups_width": 8},
+}  # fmt: skip
+_transformers("Dinov2", "pixel_values", _IMAGE, **_PATCHED)
+_transformers("Swin", "pixel_values", _IMAGE, image_size=32, patch_size=2, **_WINDOWED)
+for _name, _config in _OF_IMAGES.items():
+    _transformers(_name, "pixel_values", (1, 3, 64, 64), **_config)
+_positional = {"num_conv_pos_embeddings": 16, "num_conv_pos_embedding_groups": 4, "mask_time_prob": 0.0}
+_transformers("Wav2Vec2", "input_values", (1, 1600), mask_feature_prob=0.0, **_positional, **_WAVES)
+_transformers("AST", "input_values", (1, 48, 32), max_length=48, num_mel_bins=32, **_SPECTRUM)
 _PATCHES = {"num_input_channels": 3, "context_length": 48, "patch_length": 8, "patch_stride": 8, "prediction_length": 8}
 for _name, _config in (
     ("PatchTST", {"d_model": 32, "num_attention_heads": 4, "num_hidden_layers": 2, "ffn_dim": 64}),

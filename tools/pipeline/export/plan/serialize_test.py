@@ -104,7 +104,7 @@ def test_program_without_constants_has_no_segment(tmp_path: Path) -> None:
     assert result.largest_error() < 1e-6
 
 
-@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "int32", "int64", "float16", "float64", "bool"])
+@pytest.mark.parametrize("dtype", ["int16", "float16", "bool"])
 def test_dtypes(dtype: str, tmp_path: Path) -> None:
     inputs = f"(torch.tensor([[0, 1, 2], [3, 4, 5]]).to(torch.{dtype}),)"
     result = export_source(tmp_path, model_source("return torch.cat([x, x[:1]]).t()", inputs))

@@ -47,22 +47,21 @@ def _scores(generator: torch.Generator) -> Tensor:
 
 
 @pytest.mark.parametrize("draw", [_normal, _laplace, _scores])
-@pytest.mark.parametrize("count", [8, 100])
 def test_unseen_samples_have_less_noise_than_with_the_range_that_was_seen(
-    draw: Callable[[torch.Generator], Tensor], count: int
+    draw: Callable[[torch.Generator], Tensor],
 ) -> None:
     """Over many draws, as a single one has luck."""
     chosen, seen = 0.0, 0.0
     for seed in range(12):
         generator = torch.Generator().manual_seed(seed)
-        samples, others = ([draw(generator) for _ in range(size)] for size in (count, 50))
+        samples, others = ([draw(generator) for _ in range(size)] for size in (8, 50))
         chosen += _noise(_observed(samples), others)
         bounded = _observed(samples, MIN_MAX)
         bounded.bounds = (math.inf, -math.inf)
         seen += _noise(bounded, others)
     # Ends of a normal distribution differ less than is taken of the numbers beyond them.
     assert chosen < 1.1 * seen
-    if draw is _scores and count == 8:
+    if draw is _scores:
         # Eight samples are too few to tell.
         assert chosen < 0.7 * seen
 

@@ -17,13 +17,10 @@ for module in self.modules():
 # Name, the modules before and after (a batch normalization is among them), input shape, operators that are left.
 _FOLDED = [
     ("conv2d", "nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4)", (2, 3, 6, 5), {"aten::convolution": 1}),
-    ("conv2d_no_bias", "nn.Conv2d(3, 4, 3, bias=False), nn.BatchNorm2d(4)", (1, 3, 6, 5), {"aten::convolution": 1}),
     ("depthwise", "nn.Conv2d(4, 8, 3, groups=4), nn.BatchNorm2d(8)", (1, 4, 6, 5), {"aten::convolution": 1}),
     ("same_padding", "nn.Conv2d(3, 4, 3, padding='same'), nn.BatchNorm2d(4)", (1, 3, 6, 5), {"aten::convolution": 1}),
-    ("conv1d", "nn.Conv1d(3, 4, 3), nn.BatchNorm1d(4)", (2, 3, 9), {"aten::convolution": 1}),
     ("transposed", "nn.ConvTranspose2d(3, 4, 3), nn.BatchNorm2d(4)", (1, 3, 6, 5), {"aten::convolution": 1}),
     ("linear", "nn.Linear(3, 4), nn.BatchNorm1d(4)", (5, 3), {"aten::linear": 1}),
-    ("not_affine", "nn.Linear(3, 4), nn.BatchNorm1d(4, affine=False)", (5, 3), {"aten::linear": 1}),
     ("two", "nn.Linear(3, 4), nn.BatchNorm1d(4), nn.BatchNorm1d(4)", (5, 3), {"aten::linear": 1}),
 ]
 _LEFT = [

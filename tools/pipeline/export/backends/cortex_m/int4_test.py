@@ -166,12 +166,6 @@ def test_layers_get_int4_weights(core: str) -> None:
     assert float(result.golden["output_0"].min()) >= 0
 
 
-def test_one_scale_per_channel_is_smaller() -> None:
-    sizes = [len(_exported(_CORE, **options).program) for options in ({}, {"group_size": 0}, {"weight_dtype": "int8"})]
-    assert sizes[1] < sizes[0] < sizes[2]
-    assert set(_weights(_exported(_CORE, group_size=0)).values()) == {"per channel", "int4 per channel"}
-
-
 def test_layers_are_chosen_by_name() -> None:
     named = _exported(_CORE, weight_dtype="int8", weight_dtypes=(("second", "int4"),))
     assert _weights(named) == {"stem": "per channel", "first": "per channel", "second.0": "int4 per channel"}

@@ -78,15 +78,6 @@ def test_images_come_in_the_order_in_which_weights_lie(tmp_path: Path) -> None:
     assert result.decibels() > 30
 
 
-def test_a_transformer_has_no_floating_point(tmp_path: Path) -> None:
-    init = "self.layer = nn.TransformerEncoderLayer(16, 4, 32, batch_first=True)"
-    result = _exported(tmp_path, "return self.layer(x)", "(torch.randn(2, 5, 16),)", init, io="int8")
-    assert all(tensor["dtype"] == "Char" for tensor in result.manifest["outputs"])
-    floats = ("native_layer_norm", "_softmax", "bmm", "add", "quantize_per_tensor", "dequantize_per_tensor")
-    assert not [name for name in result.operators if name.split("::")[1] in floats]
-    assert result.operators["torch_fusion::quantized_layer_norm"] == 2
-
-
 def test_a_softmax_of_many_numbers_is_by_a_table(tmp_path: Path) -> None:
     forward = "return (x @ x.transpose(1, 2)).softmax(-1) @ x"
     result = _exported(tmp_path, forward, "(torch.randn(2, 24, 16),)", "pass")

@@ -52,14 +52,6 @@ def test_other_convolutions_stay(tmp_path: Path) -> None:
     assert result.operators[_DIRECT] == 1 + len(forms) and _WINOGRAD not in result.operators
 
 
-def test_a_layer_that_is_called_twice_is_packed_once(tmp_path: Path) -> None:
-    before = "y = torch.relu(self.middle(self.down(self.first(x))))"
-    once = _exported(tmp_path, 40_000, f"{before}\nreturn self.last(y)")
-    twice = _exported(tmp_path, 40_000, f"{before}\nreturn self.last(y) + self.last(y.transpose(2, 3))")
-    assert (once.operators[_WINOGRAD], twice.operators[_WINOGRAD]) == (2, 3)
-    assert len(twice.program) < len(once.program) + 9 * 32 * 32
-
-
 def _least_lead(head: Head, tiles: int, image: list[int], out: list[int]) -> int:
     """The least distance with which no byte is written before it has been read, by trying out every access."""
     (batch, channels, height, width), (_, out_channels, out_height, out_width) = image, out

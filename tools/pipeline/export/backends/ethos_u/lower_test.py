@@ -208,23 +208,6 @@ def test_what_the_npu_cannot_take_runs_on_the_core(
     _check_outputs(result)
 
 
-@pytest.mark.parametrize("core", ["cortex-m33", *by_hand(["cortex-m85"])])
-def test_int8_layers_beside_the_npu_are_those_of_the_boards_core(tmp_path: Path, core: str) -> None:
-    """The core's int8 kernels need scratch memory; the integers are the same on each core."""
-    init = f"{_CONVOLUTIONS}\nself.up = nn.ConvTranspose2d(4, 4, 3, 3)"
-    pool = "nn.functional.avg_pool2d(y, 9, 3, 4, False, False)"
-    forward = f"y = torch.relu(self.up(self.first(x)))\nreturn self.second({pool})"
-    source = model_source(forward, _IMAGE, init)
-    result, other = _export(tmp_path, source, core=core), _export(tmp_path, source)
-    assert result.manifest["core"] == core
-    assert _delegates(result) == 2
-    assert set(result.operators) - {"dim_order_ops::_to_dim_order_copy"} == {
-        "cortex_m::quantized_avg_pool2d",
-        "cortex_m::quantized_transpose_conv2d",
-    }
-    assert (result.golden["output_0"] == other.golden["output_0"]).all()
-
-
 def test_what_stays_on_the_core_does_so_for_reasons_in_words_of_the_model(tmp_path: Path) -> None:
     forward = "y = self.first(x)\nreturn self.second(y.flip(1)), y.mean((2, 3)).argmax(1)"
     result = _export(tmp_path, model_source(forward, _IMAGE, _CONVOLUTIONS))
@@ -234,14 +217,6 @@ def test_what_stays_on_the_core_does_so_for_reasons_in_words_of_the_model(tmp_pa
         "argmax": "its indices are of 64 bits, the NPU's of 32",
         **(flipped if _IS_BEFORE_1_5 else {}),
     }
-    _check_outputs(result)
-
-
-def test_operators_without_a_kernel_are_decomposed(tmp_path: Path) -> None:
-    init = "self.conv, self.pairs = nn.Conv2d(4, 2, 3, 4), nn.Bilinear(18, 18, 3)"
-    source = model_source("y = self.conv(x).flatten(1)\nreturn self.pairs(y, torch.relu(y))", _IMAGE, init)
-    result = _export(tmp_path, source)
-    assert "aten::_trilinear" not in result.operators
     _check_outputs(result)
 
 
@@ -703,10 +678,10 @@ def test_all_that_vela_compiles_wrong(tmp_path: Path, monkeypatch: pytest.Monkey
         raise NpuFault("bus error: of every command")
 
     monkeypatch.setattr(addresses, "execute", fault)
-    forward = "\n".join(f"x = x * torch.sigmoid(x.mean((2, 3), True) + {index})" for index in range(3)) + "\nreturn x"
+    forward = "\n".join(f"x = x * torch.sigmoid(x.mean((2, 3), True) + {index})" for index in range(2)) + "\nreturn x"
     result = _export(tmp_path, model_source(forward, _IMAGE))
     assert _delegates(result) == 0
-    assert len(attempts) < 12
+    assert len(attempts) < 9
     assert all("reaches beyond its memory: bus error" in note for note in _left_to_the_core(result))
 
 
@@ -816,31 +791,11 @@ def test_places_of_maxima(tmp_path: Path) -> None:
     _check_outputs(result)
 
 
-def test_places_of_a_pooling(tmp_path: Path) -> None:
-    """Only a pooling with indices is in floating point: other layers of the core are int8."""
-    forward = "y, at = nn.functional.max_pool2d(self.up(self.first(x)), 2, return_indices=True)\nreturn self.up(y), at"
-    init = f"{_CONVOLUTIONS}\nself.up = nn.ConvTranspose2d(4, 4, 3, 3)"
-    result = _export(tmp_path, model_source(forward, _IMAGE, init))
-    assert result.operators["aten::max_pool2d_with_indices"] == 1
-    assert result.operators["cortex_m::quantized_transpose_conv2d"] == 2
-    assert not any("what the NPU can't take computes in floating point" in line for line in result.said)
-    values, eager = (result.golden[f"{kind}_0"].astype(numpy.float64) for kind in ("output", "eager"))
-    (output, _) = result.manifest["outputs"]
-    assert numpy.abs((values - output["zero_point"]) * output["scale"] - eager).max() < 0.06 * numpy.abs(eager).max()
-
-
-def test_a_function_between_views(tmp_path: Path) -> None:
-    init = f"{_CONVOLUTIONS}\nself.act = nn.PReLU()"
-    result = _export(tmp_path, model_source("return self.act(self.first(x)[:, 1:])[:, :, 2]", _IMAGE, init))
-    assert _delegates(result) == 1
-    assert not result.operators
-
-
 @pytest.mark.parametrize(
     ("pools", "npu"),
     [
         (("max_pool2d(x, 5, 4, 2)", "avg_pool2d(x, 5, (4, 6), 2, False, False)"), _U85),
-        (("max_pool2d(x, 3, 4, 1, ceil_mode=True)", "avg_pool2d(x, 5, (1, 4), 2)"), _NPU),
+        *by_hand([(("max_pool2d(x, 3, 4, 1, ceil_mode=True)", "avg_pool2d(x, 5, (1, 4), 2)"), _NPU)]),
     ],
 )
 def test_poolings_of_larger_strides_than_the_npu_has(tmp_path: Path, pools: tuple[str, str], npu: Npu) -> None:
@@ -959,8 +914,7 @@ self.near = -torch.arange(12.0).sub(torch.arange(12.0)[:, None]).abs()
         (
             [
                 "attend(q, k, v, is_causal=True)",
-                "attend(q, k, v, self.seen)",
-                "scores.masked_fill(~self.seen, float('-inf')).softmax(-1) @ v",
+                # What else is written like one is for own_layers_test, as the same code reads it.
                 # Other numbers, some of them added to scores that are not excluded.
                 "(scores + (self.near + self.far)).softmax(-1) @ v",
                 # A mask of shifted windows.
@@ -1150,7 +1104,7 @@ _TRANSPOSED = {"rows": (_ROWS, (1, 3, 32), _ROWS_INIT, 1), "images": (_RESIDUAL,
 
 
 @pytest.mark.parametrize(
-    ("kind", "npu"), [("rows", _NPU), ("images", _U85), *by_hand([("rows", _U85), ("images", _NPU)])]
+    ("kind", "npu"), [("rows", _NPU), *by_hand([("images", _U85), ("rows", _U85), ("images", _NPU)])]
 )
 def test_nothing_between_layers_is_transposed(tmp_path: Path, kind: str, npu: Npu) -> None:
     """Except rows that are an input, whose steps are contiguous."""
