@@ -18,20 +18,8 @@ from typing import Any
 
 import torch
 
+from tools.pipeline.export.ir.scalar_types import CODES
 from tools.verify.environment.hosted import error_name
-
-CODES = {
-    torch.uint8: 0,
-    torch.int8: 1,
-    torch.int16: 2,
-    torch.int32: 3,
-    torch.int64: 4,
-    torch.float16: 5,
-    torch.float32: 6,
-    torch.float64: 7,
-    torch.bool: 11,
-    torch.bfloat16: 15,
-}
 
 
 @dataclass

@@ -12,6 +12,7 @@ from kernels.tests.case_file import Case, Out, dim_order
 from tools.abi.layouts.layouts import INT4_BLOCK
 from tools.pipeline.export.backends.cortex_m import int4, norms, pack, prelu, recurrent, softmax, winograd
 from tools.pipeline.export.backends.cortex_m.dialect import passes_utils
+from tools.pipeline.export.ir.scalar_types import CODES
 
 _operators = torch.ops.cortex_m
 Factor = tuple[int, int]
@@ -57,13 +58,9 @@ def case(name: str, *arguments: Any, like: tuple[Any, ...] | None = None) -> Cas
       like: arguments that give the same result, where the dialect does not compute it from these.
     """
     expected = getattr(_operators, name)(*[list(a) if isinstance(a, tuple) else a for a in like or arguments])
-    passed = [_code(a) if isinstance(a, torch.dtype) else a for a in arguments]
+    passed = [CODES[a] if isinstance(a, torch.dtype) else a for a in arguments]
     out = Out(expected.dtype, tuple(expected.shape), dim_order(expected))
     return Case(f"cortex_m::{name}.out", [*passed, out], [expected])
-
-
-def _code(dtype: torch.dtype) -> int:
-    return {torch.int8: 1, torch.int16: 2}[dtype]
 
 
 _SCRATCH = torch.empty(0, dtype=torch.uint8)

@@ -16,6 +16,8 @@ _TYPES = {
     ScalarType.BFLOAT16: ("BFloat16", torch.bfloat16),
 }
 _NAMES = {dtype: name for name, dtype in _TYPES.values()}
+# The numbers of types in programs.
+CODES = {dtype: int(scalar_type) for scalar_type, (_, dtype) in _TYPES.items()}
 
 
 def itemsize(scalar_type: ScalarType) -> int:

@@ -46,6 +46,7 @@ _EXTREMES = torch.tensor([
     [-4.0, -0.0, 0.0, 1e30, -0.0, _INF, 1.0, _NAN, 2.0],
 ])  # fmt: skip
 _MATRICES = torch.randn(2, 3, 3, generator=torch.Generator().manual_seed(2)) - 5 * torch.eye(3).flip(0)
+_SMALLER = _MATRICES[..., :2, 1:]
 
 # Calls and their inputs by topic; each topic becomes one program.
 _CALLS: dict[str, dict[str, tuple[Callable[..., object], Tensor]]] = {
@@ -155,22 +156,22 @@ _CALLS: dict[str, dict[str, tuple[Callable[..., object], Tensor]]] = {
     "small matrices": {
         # Its largest pivots are not on the diagonal.
         "inv": (torch.linalg.inv, _MATRICES),
-        "inverse": (torch.inverse, _MATRICES[0]),
+        "inverse": (torch.inverse, _SMALLER[0]),
         "solve": (lambda x: torch.linalg.solve(x, x[..., :2] * 2), _MATRICES),
-        "solve a vector": (lambda x: torch.linalg.solve(x, x[:, 0] + 1), _MATRICES[0]),
-        "solve from the right": (lambda x: torch.linalg.solve(x, x[:, 1:] * 2, left=False), _MATRICES),
+        "solve a vector": (lambda x: torch.linalg.solve(x, x[:, 0] + 1), _SMALLER[0]),
+        "solve from the right": (lambda x: torch.linalg.solve(x, x[:, 1:] * 2, left=False), _SMALLER),
         "solve_triangular": (
             lambda x: torch.linalg.solve_triangular(x + 3 * torch.eye(3), x[..., :1], upper=True),
             _MATRICES,
         ),
         "unitriangular": (
             lambda x: torch.linalg.solve_triangular(x, x[..., :1, :], upper=False, left=False, unitriangular=True),
-            _MATRICES,
+            _SMALLER,
         ),
         "det": (lambda x: (torch.linalg.det(x), torch.det(x[0])), _MATRICES),
         "slogdet": (lambda x: tuple(torch.linalg.slogdet(x)), _MATRICES),
         "cholesky": (lambda x: torch.linalg.cholesky(x @ x.mT + torch.eye(3)), _MATRICES),
-        "cholesky upper": (lambda x: torch.linalg.cholesky(x @ x.mT + torch.eye(3), upper=True), _MATRICES),
+        "cholesky upper": (lambda x: torch.linalg.cholesky(x @ x.mT + torch.eye(2), upper=True), _SMALLER),
     },
     "scatter_reduce": {
         f"{reduce} {kind} {dtype} {dim}": (
