@@ -1,7 +1,6 @@
 """Makes the programs that the runtime's tests load: exported models, and programs put together by hand.
 
-For a program NAME there are NAME.pte, NAME.plan.json (for the host) and, for an exported model, NAME.output.bin: the
-output, as raw float32, for the inputs that fill() makes.
+For a program NAME there are NAME.pte and NAME.plan.json, for the host.
 """
 
 import contextlib
@@ -66,12 +65,6 @@ from tools.quiet.console import UserError
 _BACKENDS = [Backend("SomeBackend", 4, 16), Backend("OtherBackend", 0, 0)]
 
 
-def fill(shape: tuple[int, ...]) -> torch.Tensor:
-    """Returns the input that the tests run an exported model on; runtime/tests/program_runner.cpp makes the same."""
-    count = torch.Size(shape).numel()
-    return ((torch.arange(count) % 7) * 0.25 - 0.5).to(torch.float32).reshape(shape)
-
-
 # ---- exported models ----
 
 
@@ -85,26 +78,6 @@ class Add(nn.Module):
         return a + b
 
 
-class Mlp(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.layers = nn.Sequential(nn.Linear(3, 8), nn.ReLU(), nn.Linear(8, 2))
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.layers(x)
-
-
-class Cnn(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.convolution = nn.Conv2d(1, 2, 3)
-        self.linear = nn.Linear(8, 3)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        x = torch.max_pool2d(torch.relu(self.convolution(x)), 2)
-        return torch.cat([self.linear(x.flatten(1)), x.flatten(1)], 1)
-
-
 def _export(model: nn.Module, inputs: tuple[torch.Tensor, ...], dynamic: object = None, **config: object) -> bytes:
     edge = to_edge(
         export(model.eval(), inputs, dynamic_shapes=dynamic, strict=True),
@@ -113,24 +86,14 @@ def _export(model: nn.Module, inputs: tuple[torch.Tensor, ...], dynamic: object 
     return edge.to_executorch(ExecutorchBackendConfig(**config)).buffer
 
 
-def _exported() -> dict[str, tuple[bytes, torch.Tensor]]:
-    torch.manual_seed(0)
-    batch = Dim("batch", min=1, max=8)
+def _exported() -> dict[str, bytes]:
     unplanned = MemoryPlanningPass(alloc_graph_input=False, alloc_graph_output=False)
-    cases = {
-        "softmax": (Softmax(), ((2, 2),), {}),
-        "softmax_dynamic": (Softmax(), ((2, 2),), {"dynamic": ({0: batch},)}),
-        "add": (Add(), ((2, 3), (2, 3)), {}),
-        "add_unplanned": (Add(), ((2, 3), (2, 3)), {"memory_planning_pass": unplanned}),
-        "mlp": (Mlp(), ((1, 3),), {}),
-        "cnn": (Cnn(), ((1, 1, 6, 6),), {}),
+    row, rows = torch.ones(2, 3), torch.ones(2, 2)
+    return {
+        "softmax": _export(Softmax(), (rows,)),
+        "softmax_dynamic": _export(Softmax(), (rows,), ({0: Dim("batch", min=1, max=8)},)),
+        "add_unplanned": _export(Add(), (row, row), memory_planning_pass=unplanned),
     }
-    programs = {}
-    for name, (model, shapes, options) in cases.items():
-        inputs = tuple(fill(shape) for shape in shapes)
-        with torch.no_grad():
-            programs[name] = (_export(model, inputs, **options), model(*inputs))
-    return programs
 
 
 # ---- programs put together by hand ----
@@ -401,12 +364,7 @@ def _made() -> dict[str, Callable[[], bytes]]:
 def make_programs(folder: Path) -> None:
     """Writes all programs into a folder."""
     folder.mkdir(parents=True, exist_ok=True)
-    programs: dict[str, bytes] = {}
-    for name, (data, output) in _exported().items():
-        programs[name] = data
-        (folder / f"{name}.output.bin").write_bytes(output.numpy().tobytes())
-    for name, make in _made().items():
-        programs[name] = make()
+    programs = _exported() | {name: make() for name, make in _made().items()}
     for name, data in programs.items():
         path = folder / f"{name}.pte"
         path.write_bytes(data)

@@ -64,8 +64,7 @@ class ProgramRunner final {
       const char* method_name = "forward",
       size_t method_arena_size = kLargeArena);
 
-  /// Sets every input: tensors to the result of make_programs.py's fill(), others to their present
-  /// value.
+  /// Sets every input: tensors of floats to numbers from -0.5 to 1, others to their present value.
   executorch::runtime::Error set_inputs();
 
   /// Gives memory to the outputs that have none.
