@@ -99,20 +99,6 @@ def test_int8_border_gives_the_integers_of_the_float_border(cnn: Result, tmp_pat
     assert cnn.manifest["outputs"][0]["scale"] == inside.manifest["outputs"][0]["scale"]
 
 
-def test_images_are_channels_last_in_memory_and_nothing_is_copied(tmp_path: Path) -> None:
-    result = exported(
-        tmp_path,
-        "return self.conv(x).relu()",
-        "(torch.randn(1, 3, 4, 4),)",
-        "self.conv = nn.Conv2d(3, 5, 3)",
-        io="int8",
-    )
-    assert result.operators == {"cortex_m::quantized_conv2d": 1}
-    assert result.manifest["inputs"][0]["dim_order"] == result.manifest["outputs"][0]["dim_order"] == [0, 2, 3, 1]
-    assert result.golden["input_0"].shape == (1, 1, 3, 4, 4)
-    assert list(result.golden["dim_order_input_0"]) == list(result.golden["dim_order_output_0"]) == [0, 2, 3, 1]
-
-
 def test_places_of_maxima_alone(tmp_path: Path) -> None:
     """Maxima with indices are computed in floating point, the layer before them in int8."""
     forward = "y = self.conv(x)\nreturn y.max(1)[1], nn.functional.max_pool2d(y, 2, return_indices=True)[1]"
@@ -1093,16 +1079,6 @@ def test_few_results_of_linear_layers_are_looked_up_and_dequantized_in_the_same_
     }
     for name in ("output_0", "output_1"):
         assert numpy.array_equal(separate.golden[name], together.golden[name])
-
-
-def test_extremes_and_concatenations_of_a_few_numbers_are_quantized_once(tmp_path: Path) -> None:
-    forward = "return self.fc(torch.cat([x.amax(-1), x.amin(-1), x.std(-1)], 1))"
-    result = exported(tmp_path, forward, "(torch.randn(1, 3, 40),)", "self.fc = nn.Linear(9, 2)")
-    names = [entry["name"] for entry in result.manifest["operators"]]
-    assert result.operators["cortex_m::quantize_per_tensor"] == 1
-    read = {kind: [call[0] for call in result.calls(kind)] for kind in ("aten::amax", "aten::amin")}
-    assert all(len(calls) == 1 for calls in read.values()) and "cortex_m::quantized_linear" in names
-    assert numpy.abs(result.golden["output_0"] - result.golden["eager_0"]).max() < 0.1
 
 
 def test_images_are_viewed_and_reduced_as_they_lie_in_memory(tmp_path: Path) -> None:

@@ -167,20 +167,6 @@ def test_cells_are_layers_of_one_step(cell: str, state: str, tmp_path: Path) -> 
     assert result.decibels() > 30
 
 
-def test_layers_named_to_stay_in_floating_point_do(tmp_path: Path) -> None:
-    init = "self.linear = nn.Linear(8, 8); self.norm = nn.LayerNorm(8); self.layer = nn.GRU(8, 8)"
-    forward = "return self.layer(self.norm(self.linear(x)))[0]"
-    result = _exported(tmp_path, forward, "(torch.randn(2, 3, 8),)", init, keep_float=("norm",))
-    assert "aten::native_layer_norm" in result.operators
-    assert "torch_fusion::quantized_gru" in result.operators
-
-
-def test_programs_that_run_elsewhere_keep_them_in_floating_point(tmp_path: Path) -> None:
-    init = "self.norm = nn.LayerNorm(8); self.layer = nn.GRU(8, 8)"
-    result = _exported(tmp_path, "return self.layer(self.norm(x))[0]", "(torch.randn(2, 3, 8),)", init, packed=False)
-    assert not [name for name in result.operators if "quantized" in name]
-
-
 def test_states_that_a_model_takes_and_returns_stay_in_floating_point(tmp_path: Path) -> None:
     forward = "y, h = self.layer(x[0], x[1]); return y, h"
     inputs = "((torch.randn(4, 1, 8), torch.rand(1, 1, 6) * 2 - 1),)"

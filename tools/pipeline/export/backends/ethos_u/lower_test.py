@@ -818,12 +818,6 @@ def test_another_floating_point(dtype: str, name: str, tmp_path: Path) -> None:
         _export(tmp_path, source)
 
 
-def test_an_operator_that_has_no_kernel(tmp_path: Path) -> None:
-    source = model_source("return self.layer(x).mode()[0]", "(torch.rand(1, 4),)", "self.layer = nn.Linear(4, 4)")
-    with pytest.raises(UserError, match="there is no kernel for what the model does here"):
-        _export(tmp_path, source)
-
-
 def test_dynamic_shapes(tmp_path: Path) -> None:
     source = _LAYER + "\n\ndef dynamic_shapes():\n    return {'x': {2: torch.export.Dim('h', max=12)}}\n"
     with pytest.raises(UserError, match="takes no dynamic_shapes"):
