@@ -8,7 +8,7 @@ load("//rules/private:actions.bzl", "COMPILE_ATTRS", "KERNELS", "LINK_ATTRS", "R
 load("//rules/private:cc.bzl", "compile_sources", "configure_cc")
 load("//rules/private:image.bzl", "HEADER_ATTRS", "NPU_ATTRS", "link_image", "npu_device", "write_model_headers")
 load("//rules/private:image_files.bzl", "IMAGE_FILES_ATTRS", "write_image_files")
-load("//rules/private:transitions.bzl", "BOARD_CORE", "CORE_TRANSITION_ATTRS", "LIBRARY_CORE", "LIBRARY_TRANSITION_ATTRS", "core_transition", "firmware_transition", "library_transition")
+load("//rules/private:transitions.bzl", "BOARD_CORE", "CORE_TRANSITION_ATTRS", "LIBRARY_CORE", "LIBRARY_TRANSITION_ATTRS", "bare_board", "core_transition", "firmware_transition", "library_transition")
 load(":providers.bzl", "BoardInfo", "FirmwareInfo", "KernelRegistryInfo", "MemoryPlanInfo", "ProgramDataInfo", "TorchBackendInfo", "TorchProgramInfo", "UpdateSettingsInfo")
 
 def _check_settings(ctx):
@@ -328,4 +328,7 @@ def firmware_image(name, **kwargs):
       name: the image.
       **kwargs: attributes of `firmware_image_rule`.
     """
+    problem = bare_board(kwargs.get("board"), native.existing_rules())
+    if problem:
+        fail("//%s:%s: %s" % (native.package_name(), name, problem))
     firmware_image_rule(name = name, core = BOARD_CORE, library_core = LIBRARY_CORE, **kwargs)

@@ -115,7 +115,7 @@ def firmware_test(name, model = None, boards = [], nightly_boards = [], models =
             size = size,
             firmware = test + ".image",
             exec_properties = select({
-                board + ".in_pool" if ":" in board else "%s:%s.in_pool" % (board, Label(board).name): {"test.board": Label(board).name},
+                native.package_relative_label(board).same_package_label(Label(board).name + ".in_pool"): {"test.board": Label(board).name},
                 "//conditions:default": {},
             }),
             # Only then is pyOCD fetched.

@@ -22,6 +22,13 @@ def no_board(board):
         return None
     return "board: there is no %s; there are %s, and your own (docs/boards.md)" % (board, ", ".join(sorted(BOARDS)))
 
+def bare_board(board, declared):
+    """Returns an error if a macro's board is the name alone of one of this project's, and the package declares none of that name; else None.
+    """
+    if type(board) != "string" or board not in BOARDS or board in declared:
+        return None
+    return "board = \"%s\": give its label, \"@torch_fusion//firmware/boards/%s\"" % (board, board)
+
 def _board_settings(board):
     """Returns the settings for a board, by its label."""
     problem = no_board(board)

@@ -7,7 +7,7 @@ load("//rules:board_npu.bzl", "board_npu")
 load("//rules:defs.bzl", "BoardInfo", "FirmwareInfo", "KernelRegistryInfo", "MemoryPlanInfo", "ProgramDataInfo", "TorchProgramInfo", "board", "cmake_firmware", "exploration_test", "firmware_benchmark", "firmware_budget_test", "firmware_emulate", "firmware_test", "kernel_registry", "pte_program", "quantization", "quantization_report", "torch_cpp_library", "torch_firmware", "torch_operator", "torch_package", "torch_program", "updatable_firmware", "update_settings")
 load("//rules:ethos_u.bzl", "ethos_u", "npu_port")
 load("//rules/private:npu_errors.bzl", "npu_error", "port_error")
-load("//rules/private:transitions.bzl", "no_board")
+load("//rules/private:transitions.bzl", "bare_board", "no_board")
 
 def _refusal_test_impl(ctx):
     env = analysistest.begin(ctx)
@@ -52,6 +52,9 @@ def _no_board_test_impl(ctx):
     asserts.true(env, "nucleo_wb55; there are b_l475e_iot01a, " in no_board(Label("//firmware/boards/nucleo_wb55")))
     for board in ["//firmware/boards/nucleo_wb55rg", "//examples/own_board:mine", "@bazel_skylib//firmware/boards/mine"]:
         asserts.equals(env, None, no_board(Label(board)))
+        asserts.equals(env, None, bare_board(board, []))
+    asserts.equals(env, None, bare_board("pico", ["pico"]))
+    asserts.true(env, "give its label, \"@torch_fusion//firmware/boards/pico\"" in bare_board("pico", []))
     return unittest.end(env)
 
 _no_board_test = unittest.make(_no_board_test_impl)
