@@ -249,7 +249,7 @@ def debian_unpack(rctx, suite, packages, sha256 = {}, exclude = [], dependencies
 
     Returns:
       A struct: `error`, None or the failure; `taken`, a list of "NAME=VERSION SHA256 LICENCES", the last as the package's file
-      of copyright has their names, and empty where that file isn't in Debian's machine-readable format.
+      of copyright names them, and empty where that file has none of its own names.
     """
     held = debian_held(rctx)
     if held:
@@ -283,9 +283,15 @@ def debian_unpack(rctx, suite, packages, sha256 = {}, exclude = [], dependencies
 set -eu
 mkfifo _debian/pipe
 for deb in _debian/archives/*.deb; do
-  # Whatever is excluded, the names of licences are read: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0.
-  tar -xO --wildcards './usr/share/doc/*/copyright' <_debian/pipe 2>/dev/null |
-    sed -n 's/^License: *//p' | sed 's/ *$//' | sort -u | paste -sd '|' | sed "s/^/${deb##*/} /" >>_debian/licences &
+  # Whatever is excluded, the names of licences are read: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0,
+  # or of a file in another form the texts that it refers to, and MIT's by its first words.
+  (
+    tar -xO --wildcards './usr/share/doc/*/copyright' <_debian/pipe >_debian/copyright 2>/dev/null || true
+    { sed -n 's/^License: *//p' _debian/copyright | grep . || sed -n '
+      s|.*/common-licenses/\\([A-Za-z0-9.-]*[A-Za-z0-9]\\).*|\\1|p
+      s/.*Permission is hereby granted, free of charge.*/MIT/p' _debian/copyright; } |
+      sed 's/ *$//' | sort -u | paste -sd '|' | sed "s/^/${deb##*/} /" >>_debian/licences
+  ) &
   dpkg-deb --fsys-tarfile "$deb" | tee _debian/pipe | tar -x --no-same-owner --exclude-from _debian/exclude
   wait
 done
