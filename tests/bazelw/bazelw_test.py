@@ -99,9 +99,9 @@ def test_a_bazel_that_fails_is_refused_with_what_it_said(machine: Path, program:
 
 
 def test_bazelisk_comes_first_and_needs_no_check(machine: Path, program: Program) -> None:
-    program("bazelisk", 'echo "bazelisk: $*"')
+    program("bazelisk", 'echo "bazelisk: $* by $BAZELW_PROGRAM"')
     program("bazel", 'echo "bazel 5.0.0"')
-    assert bazelw(machine, "info").stdout == "bazelisk: info\n"
+    assert bazelw(machine, "info").stdout == f"bazelisk: info by {machine}/a checkout/bazelw\n"
 
 
 def test_the_exit_status_is_bazels(machine: Path, program: Program) -> None:

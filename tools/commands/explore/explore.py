@@ -106,8 +106,8 @@ def write_package(folder: Path, models: Sequence[Model], text: str) -> None:
     build.write_text(mark + text, encoding="utf-8")
 
 
-def _bazel(workspace: Path) -> str:
-    for program in (str(workspace / "bazelw"), "bazelisk", "bazel"):
+def find_bazel(workspace: Path) -> str:
+    for program in (os.environ.get("BAZELW_PROGRAM", ""), str(workspace / "bazelw"), "bazelisk", "bazel"):
         if found := shutil.which(program):
             return found
     raise UserError(
@@ -205,7 +205,7 @@ def _run(arguments: argparse.Namespace) -> int:
         text = build_file(models, arguments.variants, arguments.boards, root)
         write_package(workspace / package, models, text)
     built = _build(
-        arguments.bazel or _bazel(workspace),
+        arguments.bazel or find_bazel(workspace),
         workspace,
         list(packages),
         sum(map(len, packages.values())) * len(arguments.variants) * len(arguments.boards),

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tools.commands.explore.build_events import Built, read_build_events
-from tools.commands.explore.explore import build_file, main, target_name, write_package
+from tools.commands.explore.explore import build_file, find_bazel, main, target_name, write_package
 from tools.commands.explore.progress import Progress
 from tools.commands.new_model.new_model import Model, check_models
 from tools.quiet.console import UserError
@@ -138,6 +138,15 @@ def test_progress(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatc
     drawn = "1 of 4 images, 490 of 1,000 actions, about 78 s left: Linki"
     assert capsys.readouterr().err == f"\r\x1b[K{drawn}\r\x1b[KBazel's messages: {log}\n"
     assert log.read_text() == "ERROR: no space\n"
+
+
+def test_the_bazel_that_started_it_builds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.delenv("BAZELW_PROGRAM", raising=False)
+    with pytest.raises(UserError, match="there is no Bazel"):
+        find_bazel(tmp_path)
+    monkeypatch.setenv("BAZELW_PROGRAM", "/bin/sh")
+    assert find_bazel(tmp_path) == "/bin/sh"
 
 
 def test_unknown_variant_and_board(capsys: pytest.CaptureFixture[str]) -> None:
