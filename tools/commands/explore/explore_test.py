@@ -119,7 +119,8 @@ def test_progress(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatc
     line = f'{{"id":{label}}}\n'
     # Bazel has written a part of the line.
     events.write_text(f'{{"id":{{"pattern":{{}}}},"children":[{label}]}}\n{line[:40]}')
-    assert progress.state("[100 / 1,000] Linking b\n") == "0 of 4 images, 100 of 1,000 actions: Linking b"
+    state = "0 of 4 images, 100 of 1,000 actions, more than 15 min left: Linking b"
+    assert progress.state("[100 / 1,000] Linking b\n") == state
     with events.open("a") as file:
         file.write(line[40:])
     state = "1 of 4 images, 100 of 1,000 actions, about 3 min left: Linking b"

@@ -52,13 +52,14 @@ class Progress:
         begin, first = self._first = self._first or (now, done)
         left = ""
         built = self._count()
-        if built and done > first:
+        if done > first:
             # By the actions it is too little, since Bazel counts those that it has come to; by the images too much,
             # since the first ones build what others share. The geometric mean was right to a third on 17 boards, from
             # the fourth image on.
-            rest = (total - done) / (done - first) * (self._images - built) / built
-            seconds = (now - begin) * rest**0.5
-            left = f", about {seconds / 60:.0f} min left" if seconds > 90 else f", about {seconds:.0f} s left"
+            rest = (total - done) / (done - first)
+            seconds = (now - begin) * ((rest * (self._images - built) / built) ** 0.5 if built else rest)
+            time_left = f"{seconds / 60:.0f} min" if seconds > 90 else f"{seconds:.0f} s"
+            left = f", {'about' if built else 'more than'} {time_left} left"
         return f"{built} of {self._images} images, {done:,} of {total:,} actions{left}: {self._step(found[3])}"
 
     def _step(self, action: str) -> str:

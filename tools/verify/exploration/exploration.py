@@ -110,6 +110,8 @@ def best(rows: Sequence[Row], budget: Mapping[str, float]) -> list[str]:
         if known:
             _, row = min(known, key=lambda entry: entry[0])
             lines.append(f"{aim}: {row.model} on {row.board}")
+        elif fitting and name == "ms":
+            lines.append("ms are unknown: add an emulated board with such a core, as mps2_an386 with a Cortex-M4 is")
     return lines
 
 

@@ -59,6 +59,7 @@ def test_table_says_what_fits_why_not_and_what_is_best() -> None:
         "least RAM: net_int8 on slow",
         "most accurate: net on slow",
     ]
+    assert best(rows[3:], {})[0].startswith("ms are unknown: add an emulated board")
 
 
 def test_test_of_a_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
