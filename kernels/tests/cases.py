@@ -81,7 +81,7 @@ def supported_cases() -> list[Case]:
         mixed_norm_cases(),
         distance_cases(),
         matmul_cases(),
-        convolution_cases(400),
+        convolution_cases(200),
         pool_cases(),
         resampling_cases(),
         recurrent_cases(),
