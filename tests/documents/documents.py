@@ -13,6 +13,7 @@ import ast
 import posixpath
 import re
 import sys
+import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -102,8 +103,8 @@ def missing(document: str, texts: dict[str, str], tree: Tree) -> Iterator[str]:
 
     for block in _CODE.findall(text):
         try:
-            # Starlark has Python's syntax.
-            ast.parse(block)
+            # Starlark has Python's syntax; a block may be a part of a call.
+            ast.parse(textwrap.dedent(block))
         except SyntaxError as error:
             yield f"{(error.text or '').strip()}: {error.msg}"
     for arguments in _COMMAND.findall(text):
