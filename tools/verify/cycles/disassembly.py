@@ -9,7 +9,7 @@ from pathlib import Path
 from tools.quiet.console import UserError
 
 # An address, one or two halfwords, a mnemonic, operands, and objdump's comments.
-_LINE = re.compile(r"^\s*([0-9a-f]+):\s+([0-9a-f]{4}(?: [0-9a-f]{4})?)\s+(\S+)(?:\s+([^@<;\n]*))?", re.MULTILINE)
+_LINE = re.compile(r"^\s*([0-9a-f]+):\s+([0-9a-f]{4}(?: [0-9a-f]{4})?)\s+(\S+)(?:[ \t]+([^@<;\n]*))?", re.MULTILINE)
 _CONDITION = "(?:eq|ne|cs|hs|cc|lo|mi|pl|vs|vc|hi|ls|ge|lt|gt|le|al)"
 _CONDITIONAL = re.compile(
     "(ldr|ldrb|ldrh|ldrsb|ldrsh|ldrd|str|strb|strh|strd|ldmia|ldmdb|stmia|stmdb|push|pop|bl|blx|bx|mul|muls|mla|mls|"
@@ -72,6 +72,15 @@ def parse_instruction(address: int, size: int, mnemonic: str, operands: str) -> 
     )
 
 
+def parse_listing(text: str) -> dict[int, Instruction]:
+    """Returns the instructions of objdump's listing by their addresses."""
+    found = (
+        parse_instruction(int(line[1], 16), len(line[2].replace(" ", "")) // 2, line[3], line[4] or "")
+        for line in _LINE.finditer(text)
+    )
+    return {instruction.address: instruction for instruction in found}
+
+
 def disassemble(elf: Path, objdump: Path) -> dict[int, Instruction]:
     """Returns the instructions of an image by their addresses.
 
@@ -86,8 +95,4 @@ def disassemble(elf: Path, objdump: Path) -> dict[int, Instruction]:
         raise UserError(f"{objdump}: {error.strerror}; it must be objdump of the Arm GNU toolchain") from error
     if process.returncode:
         raise UserError(f"{elf}: {process.stderr.strip()}; pass the .elf of a torch_firmware target")
-    found = (
-        parse_instruction(int(line[1], 16), len(line[2].replace(" ", "")) // 2, line[3], line[4] or "")
-        for line in _LINE.finditer(process.stdout)
-    )
-    return {instruction.address: instruction for instruction in found}
+    return parse_listing(process.stdout)

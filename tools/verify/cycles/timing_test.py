@@ -2,7 +2,7 @@
 
 import pytest
 
-from tools.verify.cycles.disassembly import Instruction, parse_instruction
+from tools.verify.cycles.disassembly import Instruction, parse_instruction, parse_listing
 from tools.verify.cycles.timing import timing_of
 
 # The size of all of these instructions, unless their mnemonic says `.n`.
@@ -49,6 +49,11 @@ _LOOPS = {
     "bx.n lr": (2, 2, 3),
     "blx.n r3": (4, 2, 3),
 }
+
+
+def test_an_instruction_without_operands_is_followed_by_another() -> None:
+    found = parse_listing("  20e:\tbf00      \tnop\n  210:\tf8dd e00c \tldr.w\tlr, [sp, #12]\n")
+    assert [(address, instruction.name) for address, instruction in found.items()] == [(0x20E, "nop"), (0x210, "ldr")]
 
 
 def block(text: str) -> list[Instruction]:
