@@ -84,24 +84,33 @@ ET_INLINE int32_t second_of(int32_t both, int32_t first) {
 // Fourteen registers hold the sums, the operands and their addresses; the compiler would keep some
 // on the stack. 0.8 instructions per product. On Cortex-M4 each load but the first of adjacent ones
 // takes one cycle; LDRD takes three beside others, too.
-#define MULTIPLY_LANES(s4, s0, s5, s1) \
-  "smlad %[" s4 "], %[a], %[w], %[" s4 \
-  "]\n"                                \
-  "smlad %[" s0 "], %[a], %[v], %[" s0 \
-  "]\n"                                \
-  "smlad %[" s5 "], %[b], %[w], %[" s5 \
-  "]\n"                                \
-  "smlad %[" s1 "], %[b], %[v], %[" s1 "]\n"
+#define MULTIPLY_LANES(s4, s0, s5, s1, from4, from0, from5, from1) \
+  "smlad %[" s4 "], %[a], %[w], %[" from4                          \
+  "]\n"                                                            \
+  "smlad %[" s0 "], %[a], %[v], %[" from0                          \
+  "]\n"                                                            \
+  "smlad %[" s5 "], %[b], %[w], %[" from5                          \
+  "]\n"                                                            \
+  "smlad %[" s1 "], %[b], %[v], %[" from1 "]\n"
 // `between` is executed after the first loads, with the word behind `first` in v.
-#define FIRST_LANES MULTIPLY_LANES("s4", "s0", "s5", "s1")
-#define LAST_LANES MULTIPLY_LANES("s6", "s2", "s7", "s3")
-#define TWO_PRODUCTS_AND(first, between)                                 \
+#define FIRST_LANES MULTIPLY_LANES("s4", "s0", "s5", "s1", "s4", "s0", "s5", "s1")
+#define LAST_LANES MULTIPLY_LANES("s6", "s2", "s7", "s3", "s6", "s2", "s7", "s3")
+#define TWO_PRODUCTS_OF(first, between, first_lanes, last_lanes)         \
   first                                                                  \
       "ldr %[w], [%[weights]], #4\n"                                     \
       "ldr %[b], [%[x], #4]\n"                                           \
-      "ldr %[a], [%[x]], #8\n" between "sxtb16 %[v], %[w]\n" FIRST_LANES \
-      "ldrd %[a], %[b], [%[x]], #8\n" LAST_LANES
+      "ldr %[a], [%[x]], #8\n" between "sxtb16 %[v], %[w]\n" first_lanes \
+      "ldrd %[a], %[b], [%[x]], #8\n" last_lanes
+#define TWO_PRODUCTS_AND(first, between) \
+  TWO_PRODUCTS_OF(first, between, FIRST_LANES, LAST_LANES)
 #define TWO_PRODUCTS TWO_PRODUCTS_AND("", "")
+// The first ones of sums that all begin with s3.
+#define BEGIN_TWO_PRODUCTS                                                \
+  TWO_PRODUCTS_OF(                                                        \
+      "",                                                                 \
+      "",                                                                 \
+      MULTIPLY_LANES("s4", "s0", "s5", "s1", "s3", "s3", "s3", "s3"),     \
+      MULTIPLY_LANES("s6", "s2", "s7", "s3", "s3", "s3", "s3", "s3"))
 // The last ones of an iteration compare the address of the lanes with `end`, which is two words
 // before theirs, for the branch that follows.
 #define LAST_TWO_PRODUCTS(end) TWO_PRODUCTS_AND("ldr %[v], " end "\n", "cmp %[v], %[x]\n")
@@ -193,27 +202,23 @@ store_lanes(int32_t s0, int32_t s1, int32_t s2, int32_t s3, Scale scale, int8_t*
       "4:\n" \
       "bcs 6f\n" \
       "b 5f\n" \
+      ".p2align 2\n" \
       "3:\n" \
       "ldr %[a], " IN_MEMORY(bias, 0) "\n" \
       "ldr %[x], " IN_MEMORY(expanded, 5) "\n" \
-      "ldr %[b], " IN_MEMORY(inner, 6) "\n" \
-      "ldr %[s0], [%[a], #4]\n" \
-      "mov %[s1], %[s0]\n" \
-      "mov %[s2], %[s0]\n" \
-      "mov %[s3], %[s0]\n" \
-      "mov %[s4], %[s0]\n" \
-      "mov %[s5], %[s0]\n" \
-      "mov %[s6], %[s0]\n" \
-      "mov %[s7], %[s0]\n" \
-      "lsls %[b], #29\n" \
+      "ldr %[s3], [%[a], #4]\n" \
+      BEGIN_TWO_PRODUCTS \
+      TWO_PRODUCTS_AND("ldr %[v], " IN_MEMORY(rest, 6) "\n", "lsls %[v], #29\n") \
       "bmi 4b\n" \
       "bcs 2f\n" \
+      "beq 7f\n" \
       ".p2align 2\n" \
       "1:\n" TWO_PRODUCTS TWO_PRODUCTS \
       "6:\n" TWO_PRODUCTS TWO_PRODUCTS \
       "2:\n" TWO_PRODUCTS TWO_PRODUCTS \
       "5:\n" TWO_PRODUCTS LAST_TWO_PRODUCTS(IN_MEMORY(end, 7)) \
       "bne 1b\n" \
+      "7:\n" \
       /* The second channel's sums, doubled. */ \
       "ldr %[x], " IN_MEMORY(bias, 0) "\n" \
       "ldr %[v], " IN_MEMORY(multipliers, 1) "\n" \
@@ -268,7 +273,7 @@ store_lanes(int32_t s0, int32_t s1, int32_t s2, int32_t s3, Scale scale, int8_t*
         [shifts] "+m"(shifts), \
         [out] "+m"(out)) \
       : WITH_GCC([expanded] "m"(expanded), \
-        [inner] "m"(inner), \
+        [rest] "m"(rest), \
         [end] "m"(end), \
         [last] "m"(last), \
         [step] "m"(step), \
@@ -286,6 +291,8 @@ template <int32_t kFactorStep>
 ET_INLINE const int8_t*
 pairs_to_outputs(const PackedParts& parts, const uint32_t* expanded, int32_t pairs, int8_t* out) {
   const int32_t inner = parts.padded_inner;
+  // Where the loop begins after four products: bits 3 and 2 of what is left; 0 if nothing is.
+  const int32_t rest = ((inner - 4) & 12) | static_cast<int32_t>(inner > 4);
   const uint32_t* const end = expanded + inner / 2 * kLanes - 2;
   const int32_t step = parts.layer->channels;
   const int32_t addend = addend_of(*parts.layer);
@@ -305,7 +312,7 @@ pairs_to_outputs(const PackedParts& parts, const uint32_t* expanded, int32_t pai
       memory_word(out),
       memory_word(last),
       memory_word(expanded),
-      memory_word(inner),
+      memory_word(rest),
       memory_word(end),
       memory_word(step),
       memory_word(addend));
@@ -325,8 +332,10 @@ pairs_to_outputs(const PackedParts& parts, const uint32_t* expanded, int32_t pai
 #undef LANE
 #undef SCALED
 #undef LAST_TWO_PRODUCTS
+#undef BEGIN_TWO_PRODUCTS
 #undef TWO_PRODUCTS
 #undef TWO_PRODUCTS_AND
+#undef TWO_PRODUCTS_OF
 #undef LAST_LANES
 #undef FIRST_LANES
 #undef MULTIPLY_LANES
