@@ -87,7 +87,7 @@ def _compiled_application(ctx, cc, programs, program, operators, npu_sources, ba
     chooses = has_default_application and ctx.attr.models
     methods = [program] if has_default_application and not chooses else methods_of(programs)
     check_model_names(ctx, methods)
-    models = [compile_program(ctx, method, method.name, name, example = ctx.attr.example) for method in methods]
+    models = [compile_program(ctx, method, method.name, name, example = ctx.attr.example, board = _chosen_board(ctx)) for method in methods]
     headers = _write_headers(ctx, "compiled", models, models[methods.index(program)])
     if chooses:
         srcs = ctx.files._compiled_models_application

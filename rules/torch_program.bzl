@@ -315,8 +315,8 @@ the scales and zero points in header and manifest. `int16` is for `ethos_u`, and
         "memory": attr.string(
             default = "layers",
             values = ["layers", "smallest"],
-            doc = """What layers pass to each other, with `cortex_m`: `layers`: whole tensors; `smallest`: rows of images
-where that makes the arena smaller, by chains of layers that compute a few rows at a time. The outputs are the same, to the bit, and nothing is computed
+            doc = """What layers pass to each other, with `cortex_m`: `layers`: whole tensors, or the same as `smallest` where these don't fit the board's
+RAM; `smallest`: rows of images where that makes the arena smaller, by chains of layers that compute a few rows at a time. The outputs are the same, to the bit, and nothing is computed
 twice. Images with `engine = \"loaded\"` can't have it.
 """,
         ),

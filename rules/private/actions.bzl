@@ -203,7 +203,7 @@ def generate_registry(ctx, programs, directory, backends = []):
     )
     return KernelRegistryInfo(source = source)
 
-def compile_program(ctx, program, name, directory, example = True):
+def compile_program(ctx, program, name, directory, example = True, board = None):
     """Compiles a method of a program to C++.
 
     Args:
@@ -212,6 +212,7 @@ def compile_program(ctx, program, name, directory, example = True):
       name: a C identifier, the prefix of generated names.
       directory: folder of the outputs below the package; it becomes the include path of the headers.
       example: whether an example input and its expected outputs are provided beside the model.
+      board: BoardInfo of the image that the model is for, or None.
 
     Returns:
       CompiledModelInfo
@@ -235,6 +236,8 @@ def compile_program(ctx, program, name, directory, example = True):
     arguments.add("--core", core)
     arguments.add("--method", program.method)
     arguments.add("--memory", program.memory)
+    if board:
+        arguments.add("--board", board.description)
     arguments.add("--name", name)
     arguments.add_all(descriptions, before_each = "--catalog")
     if example:
@@ -243,7 +246,7 @@ def compile_program(ctx, program, name, directory, example = True):
     ctx.actions.run(
         executable = ctx.executable._compile,
         arguments = [arguments],
-        inputs = [program.program, program.manifest] + descriptions + ([program.golden] if example else []),
+        inputs = [program.program, program.manifest] + descriptions + ([program.golden] if example else []) + ([board.description] if board else []),
         outputs = files.values(),
         mnemonic = "CompileProgram",
         progress_message = "Compiling the program of %{label} to C++ for " + core,

@@ -34,11 +34,12 @@ def describe_graph(ctx, firmware, folder):
     arguments.add("--method", firmware.program.method)
     arguments.add("--manifest", firmware.program.manifest)
     arguments.add("--memory", firmware.program.memory)
+    arguments.add("--board", firmware.board.description)
     arguments.add("--output", graph)
     ctx.actions.run(
         executable = ctx.executable._graph,
         arguments = [arguments],
-        inputs = [firmware.program.program, firmware.program.manifest],
+        inputs = [firmware.program.program, firmware.program.manifest, firmware.board.description],
         outputs = [graph],
         mnemonic = "ModelGraph",
         progress_message = "Describing the graph of %s for %%{label}" % firmware.program.name,

@@ -9,6 +9,8 @@ from tools.quiet.files import reading
 # Written by rules/board.bzl.
 _FORMAT, _VERSION = "board definition", 1
 _ADVICE = "pass the board.json that a board() target writes"
+# What an image's application, console and model have in RAM besides stack and arena, at most.
+_VARIABLES = 1024
 
 
 def _check_positive(**numbers: int) -> None:
@@ -96,6 +98,11 @@ class Board:
         if self.arena_memory == "ram":
             return self.ram
         return next(region for region in self.reserved if region.name == self.arena_memory)
+
+    @property
+    def arena_room(self) -> int:
+        """Returns the bytes of that region that are left to models, without the stack and some variables."""
+        return self.arena.length - (self.stack_size + _VARIABLES if self.arena == self.ram else 0)
 
     def region(self, name: str) -> Region | None:
         """The reserved region called `name`, if there is one."""

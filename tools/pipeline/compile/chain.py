@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 # What layers pass to each other: whole tensors, or rows of images where that makes the memory smaller.
-LAYERS, SMALLEST = MEMORY = ("layers", "smallest")
+LAYERS, _ = MEMORY = ("layers", "smallest")
 
 
 @dataclass(frozen=True)

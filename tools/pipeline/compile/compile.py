@@ -10,12 +10,13 @@ import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 
+from tools.artifacts.board.board import read_board
 from tools.artifacts.core.core import POINTER_SIZES
 from tools.artifacts.memory_plan.memory_plan import MemoryPlan, memory_plan_json
 from tools.artifacts.program.program import load, output_places, unwritten_bytes
-from tools.pipeline.compile.chain import LAYERS, MEMORY, SMALLEST, Fusion
+from tools.pipeline.compile.chain import LAYERS, MEMORY
 from tools.pipeline.compile.checks import check_method
-from tools.pipeline.compile.fusion import fuse
+from tools.pipeline.compile.fusion import arena_and_inputs, fusion_of
 from tools.pipeline.compile.header import c_header, cpp_header
 from tools.pipeline.compile.in_place import use_in_place
 from tools.pipeline.compile.layout import kind_of, method_layout
@@ -45,6 +46,7 @@ def compile_method(
     catalogs: Sequence[Path] = (),
     golden: Path | None = None,
     memory: str = LAYERS,
+    room: int | None = None,
 ) -> dict[str, str]:
     """Compiles a method of a program for a core.
 
@@ -57,6 +59,7 @@ def compile_method(
         catalogs: files with kernels of users' own operators.
         golden: the golden file with an example; None for no example.
         memory: one of MEMORY.
+        room: the bytes of memory for the arena and the inputs; None if they aren't known.
 
     Returns:
         file name -> text.
@@ -77,9 +80,16 @@ def compile_method(
     kernels = {entry.kernel.operator: entry for entry in selected}
     check_method(file, layout, {name: entry.kernel for name, entry in kernels.items()})
     made = make_method(file, layout, read)
-    fusion = fuse(made) if memory == SMALLEST else Fusion()
+    whole = arena_and_inputs(made)
+    fusion = fusion_of(made, memory, room)
     if fusion.chains:
         made = make_method(file, method_layout(plan), read, fusion)
+        if memory == LAYERS:
+            # Bazel shows the standard output of a build action.
+            print(
+                f"{name}: its arena and inputs would take {whole:,} bytes, and the board has {room:,}; so layers pass "
+                f'each other rows of images, as with memory = "smallest": {arena_and_inputs(made):,} bytes'
+            )
     arenas = _memory_plan(core, made)
     example = read_example(golden, interface) if golden else None
     embedded = Embedded(name, method, name, file.data, arenas, interface, read, example is not None)
@@ -128,6 +138,7 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--golden", type=Path, help="inputs and eager outputs (.npz): the first sample is the example")
     parser.add_argument("--memory", choices=MEMORY, default=LAYERS, help="what layers pass to each other")
+    parser.add_argument("--board", type=Path, help="board.json: --memory is `smallest` if the arena doesn't fit there")
     parser.add_argument("--output", type=Path, required=True, help="folder of what is written")
     return parser.parse_args(argv)
 
@@ -142,6 +153,7 @@ def _run(arguments: argparse.Namespace) -> None:
         arguments.catalog,
         arguments.golden,
         arguments.memory,
+        read_board(arguments.board).arena_room if arguments.board else None,
     )
     for name, text in texts.items():
         (arguments.output / name).write_text(text, encoding="utf-8")

@@ -12,7 +12,7 @@ import pytest
 
 from tools.artifacts.manifest.manifest import Border, Manifest, manifest_json
 from tools.pipeline.compile.call import Call
-from tools.pipeline.compile.chain import MEMORY
+from tools.pipeline.compile.chain import LAYERS, MEMORY
 from tools.pipeline.compile.compile import compile_method, main
 from tools.pipeline.compile.header import _conversions, quantization
 from tools.pipeline.compile.names import Names, camel, module_of, parameter_name, snake
@@ -89,10 +89,12 @@ def test_layers_of_dynamic_shape_have_the_modules_names() -> None:
 
 def test_layers_pass_each_other_rows_where_that_makes_the_memory_smaller() -> None:
     texts = [
-        compile_method(NAMED["resnet8_int8.pte"], "cortex-m4", "forward", "net", manifest, memory=memory)
+        compile_method(NAMED["resnet8_int8.pte"], "cortex-m4", "forward", "net", manifest, memory=memory, room=room)
         for manifest in [NAMED["resnet8_int8.manifest.json"]]
-        for memory in MEMORY
+        for memory, room in zip((*MEMORY, LAYERS, LAYERS), (None, None, 40_000, 30_000), strict=True)
     ]
+    # Whole tensors take more than the last room.
+    assert texts[2:] == texts[:2]
     planned = [sum(json.loads(text["net.plan.json"])["planned"]) for text in texts]
     assert planned[1] < 0.6 * planned[0]
     # Each layer is called once, some of them in a loop.

@@ -14,7 +14,7 @@ from typing import Any
 
 from tools.artifacts.program.program import ELEMENT_SIZES
 from tools.pipeline.compile.accesses import BEFORE, Accesses, accesses_of
-from tools.pipeline.compile.chain import Chain, Fusion, Lines, RowLayer
+from tools.pipeline.compile.chain import LAYERS, Chain, Fusion, Lines, RowLayer
 from tools.pipeline.compile.layout import elements, kind_of
 from tools.pipeline.compile.program import Method
 from tools.pipeline.compile.rows import row_layer
@@ -34,6 +34,19 @@ _LEADING = (
     "torch_fusion::linear.out",
     "torch_fusion::linear_rows.out",
 )
+
+
+def arena_and_inputs(method: Method) -> int:
+    """Returns the bytes of a method's arena, and of its inputs, which an application has beside it."""
+    return method.arena_size + sum(method.nbytes(each) for each in method.plan.inputs or [] if each in method.offsets)
+
+
+def fusion_of(method: Method, memory: str, room: int | None) -> Fusion:
+    """Returns the chains of a method, see fuse(): those of memory = "smallest", also where its arena and
+    inputs have more bytes than there is room for.
+    """
+    is_small = room is None or arena_and_inputs(method) <= room
+    return Fusion() if memory == LAYERS and is_small else fuse(method)
 
 
 def fuse(method: Method) -> Fusion:

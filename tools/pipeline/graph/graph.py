@@ -7,12 +7,13 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
+from tools.artifacts.board.board import read_board
 from tools.artifacts.graph.graph import Graph, Step, Value, graph_json
 from tools.artifacts.manifest.manifest import Manifest, read_manifest
 from tools.artifacts.program.program import DTYPES, ELEMENT_SIZES, ProgramFile, Tensor, aligned, load
 from tools.artifacts.program.program_schema import DelegateCall, KernelCall, OptionalTensorList, TensorList
-from tools.pipeline.compile.chain import LAYERS, MEMORY, SMALLEST, Fusion
-from tools.pipeline.compile.fusion import fuse
+from tools.pipeline.compile.chain import LAYERS, MEMORY, Fusion
+from tools.pipeline.compile.fusion import fusion_of
 from tools.pipeline.compile.in_place import use_in_place
 from tools.pipeline.compile.layout import method_layout
 from tools.pipeline.compile.program import make_method
@@ -24,18 +25,21 @@ from tools.quiet.tool import run_tool
 _WITH_SCRATCH = ("cortex_m::", "torch_fusion::")
 
 
-def make_graph(file: ProgramFile, method: str, manifest: Manifest, memory: str = LAYERS) -> Graph:
+def make_graph(
+    file: ProgramFile, method: str, manifest: Manifest, memory: str = LAYERS, room: int | None = None
+) -> Graph:
     """The graph of a method.
 
     Args:
-        memory: one of MEMORY.
+        memory, room: those of compile_method().
 
     Raises:
         UserError: there is no such method, or the manifest is another program's.
     """
     plan = find_method(file, method)
     use_in_place(file, plan)
-    fusion = fuse(make_method(file, method_layout(plan), manifest)) if memory == SMALLEST else Fusion()
+    is_whole = memory == LAYERS and room is None
+    fusion = Fusion() if is_whole else fusion_of(make_method(file, method_layout(plan), manifest), memory, room)
     calls = [
         instruction.instr_args
         for chain in plan.chains or []
@@ -144,13 +148,15 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--method", default="forward", help="the method of the program")
     parser.add_argument("--manifest", type=Path, required=True, help="the method's manifest.json")
     parser.add_argument("--memory", choices=MEMORY, default=LAYERS, help="what layers pass to each other")
+    parser.add_argument("--board", type=Path, help="board.json of the image")
     parser.add_argument("--output", type=Path, required=True, help="NAME.graph.json to write")
     return parser.parse_args(argv)
 
 
 def _run(arguments: argparse.Namespace) -> None:
     manifest = read_manifest(arguments.manifest)
-    graph = make_graph(load(arguments.program), arguments.method, manifest, arguments.memory)
+    room = read_board(arguments.board).arena_room if arguments.board else None
+    graph = make_graph(load(arguments.program), arguments.method, manifest, arguments.memory, room)
     arguments.output.write_text(graph_json(graph), encoding="utf-8")
 
 
