@@ -11,7 +11,7 @@ from tools.quiet.tool import run_tool
 
 _BAR = 24
 
-_INT8 = 'backend = "cortex_m" of its torch_program, which quantizes to int8 (docs/quantize.md)'
+_INT8 = 'int8 by backend = "cortex_m" of its torch_program, if it is in floating point (docs/quantize.md)'
 
 _ADVICE = {
     "flash": f"Use {_INT8}, a smaller model, --//firmware:console=off, or a board with more flash.",
@@ -64,6 +64,8 @@ def over_limits(report: SizeReport) -> Iterator[str]:
     for name, memory in report.memories.items():
         if memory.used > memory.limit:
             parts = ", ".join(f"{part} {size:,}" for part, size in memory.parts.items())
+            if 10 * memory.parts.get("example", 0) > memory.limit:
+                parts += ", of which example = False leaves out the example"
             yield (
                 f"{report.image} does not fit into the {name} of {report.board}: {memory.used:,} of "
                 f"{memory.limit:,} bytes, {memory.used - memory.limit:,} too many. It goes to: {parts}. {_ADVICE[name]}"

@@ -128,7 +128,9 @@ def test_a_fitting_image_has_no_message() -> None:
 def test_one_byte_too_many_says_what_takes_how_much() -> None:
     (message,) = over_limits(_report(flash=4097))
     assert "does not fit into the flash of tiny: 4,097 of 4,096 bytes, 1 too many" in message
-    assert "weights 3,097, runtime 600, kernels 400" in message
+    assert "weights 3,097, runtime 600, kernels 400. " in message
+    large = replace(_report(), flash=Memory(9000, 4096, {"example": 8000, "weights": 1000}))
+    assert "weights 1,000, of which example = False leaves out the example. Use" in next(over_limits(large))
 
 
 def test_both_memories_can_be_over() -> None:
