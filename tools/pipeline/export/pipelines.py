@@ -32,6 +32,7 @@ _reshape_views = Pass("rewrite.views:reshape_views", gives=_RESHAPED)
 _order_for_kernels = Pass("ir.dim_orders:order_for_kernels", needs=_EDGE)
 _drop_pool_places = Pass("rewrite.maxima:drop_pool_places")
 _compute_attention_constants = Pass("backends.arm.constants:compute_constants", needs=_BATCH_NORM | _DECOMPOSED)
+_fill_groups = Pass("backends.arm.forms:fill_groups")
 _write_layers = (
     Pass("backends.arm.forms:compose_layers"),
     _drop_pool_places,
@@ -204,7 +205,7 @@ ETHOS_U_FORMS = Pipeline(
     "ethos_u, in forms that the NPU can take",
     (
         *_write_layers,
-        Pass("backends.ethos_u.forms:fill_groups"),
+        _fill_groups,
         # ExecuTorch's passes don't quantize operators that only read constants, and then refuse the readers of their
         # results.
         _propagate_constants,
@@ -250,7 +251,7 @@ VGF_FLOAT = Pipeline(
 )
 VGF_FORMS = Pipeline(
     "vgf, in forms that ExecuTorch's quantizer knows",
-    (*_write_layers, _propagate_constants),
+    (*_write_layers, _fill_groups, _propagate_constants),
     then="ExecuTorch quantizes it for VGF and delegates it.",
 )
 

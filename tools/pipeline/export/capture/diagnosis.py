@@ -45,6 +45,13 @@ def explain_capture(file: ModelFile, error: Exception) -> UserError:
             f"{place}: PyTorch can't capture all that a branch or loop calls{reason}{line}; write it of other layers, "
             "such as cells in place of nn.LSTM and nn.GRU, or compute both branches and choose by torch.where()."
         )
+    if "Constraints violated" in str(error):
+        fixes = str(error).partition("Suggested fixes:")[2].partition("\n\n")[0].split("\n")
+        return UserError(
+            f"{file.path}: dynamic_shapes() allows sizes that the model does not take; PyTorch finds that it takes "
+            f"{', '.join(filter(None, map(str.strip, fixes))) or 'one size'}. A recurrent layer takes one number of "
+            "steps."
+        )
     return UserError(f"{place}: torch.export cannot capture the model{line}: {brief(error)}")
 
 

@@ -12,8 +12,8 @@ from tools.quiet.console import UserError
 _FORWARD = "y = self.net(x.transpose(1, 2))\nreturn torch.softmax(y, -1), y.mean(1), torch.cat([x, x * 2], 2)"
 
 
-def _source(largest: str, example: int) -> str:
-    source = model_source(_FORWARD, f"(torch.randn(1, 3, {example}),)", "self.net = nn.Linear(3, 5)")
+def _source(largest: str, example: int, forward: str = _FORWARD, net: str = "nn.Linear(3, 5)") -> str:
+    source = model_source(forward, f"(torch.randn(1, 3, {example}),)", f"self.net = {net}")
     dims = f'{{"x": {{2: torch.export.Dim("steps", min=2, max={largest})}}}}'
     return f"{source}\n\ndef dynamic_shapes():\n    return {dims}\n"
 
@@ -44,3 +44,15 @@ def test_what_cannot_be_planned_is_refused(largest: str, message: str, tmp_path:
 def test_int8_programs_have_one_shape(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="takes no dynamic_shapes"):
         export_source(tmp_path, _source("16", 16), options=Options(core="cortex_m4", backend="cortex_m"))
+
+
+@pytest.mark.parametrize(
+    ("forward", "message"),
+    [
+        ("return self.net(x.transpose(1, 2))[0]", r"does not take; PyTorch finds that it takes steps = 16\. A"),
+        ("return x.reshape(1, 3, -1, 2)", r"it takes _steps = Dim\('_steps', min=1, max=8\), steps = 2\*_steps\."),
+    ],
+)
+def test_sizes_that_the_model_does_not_take(forward: str, message: str, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=message):
+        export_source(tmp_path, _source("16", 16, forward, "nn.LSTM(3, 5, batch_first=True)"))

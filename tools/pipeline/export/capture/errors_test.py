@@ -406,6 +406,12 @@ def test_a_stream_that_is_longer_than_a_cache(tmp_path: Path) -> None:
         export_source(tmp_path, _CACHE.replace("COUNT", "5"), options=options)
 
 
+def test_a_state_that_is_returned_has_the_value_of_each_sample(tmp_path: Path) -> None:
+    source = _CACHE.replace("return self.kept.sum() > 0", "return self.at").replace("COUNT", "4")
+    result = export_source(tmp_path, source)
+    assert result.golden["output_0"].flatten().tolist() == [1, 2, 3]
+
+
 @pytest.mark.parametrize("backend", ["portable", "cortex_m"])
 def test_names_that_a_graph_has_itself(tmp_path: Path, backend: str) -> None:
     init = (

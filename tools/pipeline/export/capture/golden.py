@@ -38,7 +38,8 @@ def run_eager(model: torch.nn.Module, samples: list[Sample]) -> tuple[list[list[
             for index, output in enumerate(flat):
                 if not isinstance(output, torch.Tensor):
                     raise UserError(f"the model's output {index} must be a tensor, not {describe(output)}.")
-            outputs.append(flat)
+            # A model may return its state, which the next sample changes.
+            outputs.append([output.clone() for output in flat])
     check_names(names, "the model's outputs")
     return outputs, names, is_plain
 

@@ -594,3 +594,25 @@ def _known_shapes() -> Iterator[None]:
         for each in _MOVES:
             stack.enter_context(replaced(each, "_can_cross_next_nodes", passing(each._can_cross_next_nodes)))
         yield
+
+
+@rewrites(_aten.conv_transpose2d.input)
+def fill_groups(node: Node) -> Node | None:
+    """Merges the groups of transposed convolutions into one, filled up with zeros, in place.
+
+    ExecuTorch leaves groups to the core in floating point, which has no int8 form of them either, and refuses a bias,
+    which it gives the scales of one group. Vela compresses zeros.
+    """
+    given = named_arguments(node)
+    weight, groups = given["weight"], given["groups"]
+    if groups == 1:
+        return None
+    inputs, outputs = weight.meta["val"].shape[:2]
+    size = inputs // groups
+    parts = []
+    for group in range(groups):
+        part = emit(node, _aten.slice.Tensor, weight, 0, group * size, (group + 1) * size)
+        sides = [0, 0, 0, 0, group * outputs, (groups - 1 - group) * outputs]
+        parts.append(emit(node, _aten.constant_pad_nd.default, part, sides, 0.0))
+    given |= {"weight": emit(node, _aten.cat.default, parts, 0), "groups": 1}
+    return emit(node, node.target, *given.values())

@@ -75,28 +75,6 @@ def repeats_pixels(node: Node) -> bool:
     return _has_repetition(shape, [result / size for result, size in zip(results, shape[2:], strict=True)])
 
 
-@rewrites(_aten.conv_transpose2d.input)
-def fill_groups(node: Node) -> Node | None:
-    """Merges the groups of transposed convolutions into one, filled up with zeros, in place.
-
-    ExecuTorch leaves groups to the core in floating point, which has no int8 form of them either, and gives a bias the
-    scales of one group. Vela compresses zeros.
-    """
-    given = named_arguments(node)
-    weight, groups = given["weight"], given["groups"]
-    if groups == 1:
-        return None
-    inputs, outputs = weight.meta["val"].shape[:2]
-    size = inputs // groups
-    parts = []
-    for group in range(groups):
-        part = emit(node, _aten.slice.Tensor, weight, 0, group * size, (group + 1) * size)
-        sides = [0, 0, 0, 0, group * outputs, (groups - 1 - group) * outputs]
-        parts.append(emit(node, _aten.constant_pad_nd.default, part, sides, 0.0))
-    given |= {"weight": emit(node, _aten.cat.default, parts, 0), "groups": 1}
-    return emit(node, node.target, *given.values())
-
-
 @rewrites(_aten.amin.default)
 def write_minima(node: Node) -> Node | None:
     """Computes minima along dimensions as negated maxima of negated values, in place.

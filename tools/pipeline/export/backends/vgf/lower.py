@@ -47,6 +47,11 @@ _PROFILES = {"float32": "TOSA-1.0+FP", "int8": "TOSA-1.0+FP+INT"}
 # Dtypes that delegates replace by 32-bit ones in their results.
 _WIDE = {torch.int64: "of 64-bit integers", torch.float64: "in double precision"}
 
+_DEQUANTIZATIONS = (
+    exir_ops.edge.quantized_decomposed.dequantize_per_channel.default,
+    exir_ops.edge.quantized_decomposed.dequantize_per_tensor.default,
+)
+
 _WIDE_INDICES = "its indices are of 64 bits, VGF's of 32"
 
 # Lines of the model converter's output that don't explain a failure.
@@ -175,10 +180,15 @@ def _checking_borders() -> Iterator[None]:
     original = VgfBackend.preprocess
 
     def preprocess(program: ExportedProgram, specs: list[CompileSpec]) -> PreprocessResult:
+        # Nodes that are in floating point, though quantization may follow: the subgraph's inputs, which have the
+        # metadata of the operators outside, and what reads these. Quantization would be folded into them, and lost.
+        floating: set[Node] = set()
         for node in program.graph.nodes:
-            # A placeholder has the metadata of the operator outside, which may be quantized, and passes it on to its
-            # transposition, into which the quantization after it would be folded and lost.
-            if node.op == "placeholder" and node.meta["val"].dtype == torch.float32:
+            is_float = isinstance(node.meta.get("val"), torch.Tensor) and node.meta["val"].dtype == torch.float32
+            if not is_float or node.target in _DEQUANTIZATIONS:
+                continue
+            if node.op == "placeholder" or not floating.isdisjoint(node.all_input_nodes):
+                floating.add(node)
                 node.meta.pop("custom", None)
         for node in program.graph.output_node().all_input_nodes:
             if node.meta["val"].dtype in _WIDE:

@@ -179,6 +179,21 @@ def test_outputs_without_dimensions(tmp_path: Path) -> None:
     _check_outputs(result)
 
 
+def test_groups_of_a_transposed_convolution(tmp_path: Path) -> None:
+    result = _export(tmp_path, "return self.layer(x)", init="self.layer = nn.ConvTranspose2d(4, 6, 3, groups=2)")
+    assert _delegates(result) == 1
+    assert not _left(result)
+    _check_outputs(result)
+
+
+def test_an_activation_of_a_layer_in_floating_point(tmp_path: Path) -> None:
+    init = "self.layer = nn.ConvTranspose2d(4, 6, 3, dilation=2)"
+    result = _export(tmp_path, "return self.layer(x).relu()", init=init)
+    (note,) = _left(result)
+    assert note.startswith("convolution: layer (ConvTranspose2d) at my_model.py:11: ")
+    _check_outputs(result)
+
+
 def test_operators_without_a_kernel_in_the_runtime(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"no kernel for what.*\n  torch.linalg.lu from my_model.py:11 \(`return torch"):
         _export(tmp_path, "return torch.linalg.lu(x)[2]", "(torch.randn(4, 4),)", io="float32")
