@@ -293,6 +293,23 @@ void map_tensors(
   map(op, inputs[kIndex]->template const_data_ptr<In>()..., out, count);
 }
 
+/// Does the same as run() where one of two inputs is a number and the other has the output's shape
+/// and dim order; returns false for others.
+template <class S, class A, class B, class Op, class R>
+bool run_with_number(const Op& op, const Tensor* const* inputs, const Tensor& out, R* results) {
+  const A* const a = inputs[0]->const_data_ptr<A>();
+  const B* const b = inputs[1]->const_data_ptr<B>();
+  const size_t count = static_cast<size_t>(out.numel());
+  if (inputs[1]->numel() == 1 && flat<S>(out, inputs, 1)) {
+    map([&op, y = *b](A x) { return op(x, y); }, a, results, count);
+  } else if (inputs[0]->numel() == 1 && flat<S>(out, inputs + 1, 1)) {
+    map([&op, x = *a](B y) { return op(x, y); }, b, results, count);
+  } else {
+    return false;
+  }
+  return true;
+}
+
 /// Does the same as run(), for tensors of In and R whose shapes or dim orders differ. It is not
 /// inlined, because a loop nest takes much stack.
 template <class... In, class Op, class R>
@@ -336,6 +353,11 @@ void run(
         static_cast<size_t>(out.numel()),
         std::index_sequence_for<In...>());
     return;
+  }
+  if constexpr (kInputs == 2 && S::has(Variant::Broadcast)) {
+    if (is_same && run_with_number<S, In...>(op, inputs, out, out.mutable_data_ptr<R>())) {
+      return;
+    }
   }
   constexpr bool kHasNest = S::has(Variant::Broadcast) || S::has(Variant::DimOrder);
   if constexpr (!kHasNest) {
