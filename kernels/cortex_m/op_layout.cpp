@@ -6,6 +6,29 @@
 
 namespace torch::executor::native::cortex_m {
 
+int32_t count_matrices(
+    KernelRuntimeContext& ctx,
+    const Tensor& input,
+    int64_t rows,
+    int64_t columns,
+    int64_t unit,
+    const Tensor& out) {
+  if (!check_int8(ctx, input, out)) {
+    return 0;
+  }
+  const auto count = static_cast<int32_t>(input.numel());
+  const bool are_in_range =
+      rows > 0 && columns > 0 && unit > 0 && rows <= count && columns <= count && unit <= count;
+  const int64_t row = are_in_range ? columns * unit : 0;
+  const int64_t matrix = row <= count ? row * rows : 0;
+  CHECK_ARGUMENT(
+      ctx,
+      out.numel() == count && matrix > 0 && matrix <= count &&
+          count % static_cast<int32_t>(matrix) == 0,
+      "The tensors are not matrices of these sizes");
+  return count / static_cast<int32_t>(matrix);
+}
+
 bool check_pad(
     KernelRuntimeContext& ctx,
     const Tensor& input,

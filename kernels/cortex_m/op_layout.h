@@ -2,6 +2,7 @@
 
 #include "kernels/cortex_m/pad.h"
 #include "kernels/cortex_m/requantize.h"
+#include "kernels/cortex_m/transpose.h"
 #include "kernels/util/view.h"
 
 namespace torch::executor::native::cortex_m {
@@ -14,6 +15,40 @@ transpose_out(KernelRuntimeContext& ctx, const Tensor& input, ArrayRef<int64_t> 
   return permute(ctx, View(input), perm, view)
       ? write_view<S>(ctx, input, view, out, CopyOrder::LongestFirst)
       : out;
+}
+
+/// Returns how many matrices of a shape a tensor of int8 and its transposition are. Fails the
+/// context and returns 0 if they are none.
+int32_t count_matrices(
+    KernelRuntimeContext& ctx,
+    const Tensor& input,
+    int64_t rows,
+    int64_t columns,
+    int64_t unit,
+    const Tensor& out);
+
+/// torch_fusion::transposed.out: in memory. Its shapes are static.
+template <class S>
+Tensor& transposed_out(
+    KernelRuntimeContext& ctx,
+    const Tensor& input,
+    ArrayRef<int64_t> /*sizes*/,
+    int64_t /*orders*/,
+    int64_t rows,
+    int64_t columns,
+    int64_t unit,
+    Tensor& out) {
+  const int32_t batch = count_matrices(ctx, input, rows, columns, unit, out);
+  if (batch > 0) {
+    transpose(
+        input.const_data_ptr<int8_t>(),
+        batch,
+        static_cast<int32_t>(rows),
+        static_cast<int32_t>(columns),
+        static_cast<int32_t>(unit),
+        out.mutable_data_ptr<int8_t>());
+  }
+  return out;
 }
 
 /// Checks a padding and computes the output's shape, for tensors of up to four dims in the same dim

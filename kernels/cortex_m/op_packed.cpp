@@ -1,5 +1,7 @@
 #include "kernels/cortex_m/op_packed.h"
 
+#include "kernels/cortex_m/quantize.h"
+
 namespace torch::executor::native::cortex_m {
 
 namespace {
@@ -80,9 +82,16 @@ bool check_channels_last(KernelRuntimeContext& ctx, const Tensor& input, const T
 bool check_packed_linear(
     KernelRuntimeContext& ctx,
     const Tensor& input,
+    ScalarType dtype,
     const Tensor& packed,
     PackedParts& parts) {
-  if (!check_int8(ctx, input) || !find_packed(ctx, packed, LayerKind::Linear, parts)) {
+  KERNEL_CHECK(
+      ctx,
+      input.scalar_type() == dtype,
+      InvalidType,
+      false,
+      "input has not the dtype that the layer takes");
+  if (!find_packed(ctx, packed, LayerKind::Linear, parts)) {
     return false;
   }
   const auto in_sizes = input.sizes();
@@ -98,6 +107,17 @@ bool check_rows_scratch(
     const PackedParts& parts,
     const Tensor& scratch) {
   return check_scratch(ctx, scratch, linear_rows_scratch(parts));
+}
+
+float check_floats(KernelRuntimeContext& ctx, const Tensor& input, double scale) {
+  const float factor = float_of(scale);
+  KERNEL_CHECK(
+      ctx,
+      input.numel() <= kMostFloats && factor >= kMinScale && factor <= kMaxScale,
+      InvalidArgument,
+      0,
+      "input has more numbers than a linear layer quantizes, or its scale is out of range");
+  return inverse(scale);
 }
 
 } // namespace torch::executor::native::cortex_m

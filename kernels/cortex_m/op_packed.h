@@ -37,16 +37,21 @@ bool check_packed_images(
 /// Fails the context (NotSupported) and returns false unless both images are channels-last.
 bool check_channels_last(KernelRuntimeContext& ctx, const Tensor& input, const Tensor& out);
 
-/// Checks a packed linear layer against its input.
+/// Checks a packed linear layer against its input, which has a dtype.
 bool check_packed_linear(
     KernelRuntimeContext& ctx,
     const Tensor& input,
+    ScalarType dtype,
     const Tensor& packed,
     PackedParts& parts);
 
 /// Fails the context (InvalidArgument) and returns false unless there is scratch memory enough for
 /// linear_rows.
 bool check_rows_scratch(KernelRuntimeContext& ctx, const PackedParts& parts, const Tensor& scratch);
+
+/// Returns the inverse scale of the inputs that a linear layer quantizes. Fails the context and
+/// returns 0 for more than kMostFloats inputs, and for a scale out of range.
+float check_floats(KernelRuntimeContext& ctx, const Tensor& input, double scale);
 
 // The geometry that the schemas have is for the export's shape inference; the packed constant says
 // it all.
@@ -172,8 +177,10 @@ int32_t open_rows(
     const Tensor& input,
     const Tensor& packed,
     Tensor& out,
-    PackedParts& parts) {
-  if (!check_packed_linear(ctx, input, packed, parts) || !check_contiguous<S>(ctx, input, out)) {
+    PackedParts& parts,
+    ScalarType dtype = ScalarType::Char) {
+  if (!check_packed_linear(ctx, input, dtype, packed, parts) ||
+      !check_contiguous<S>(ctx, input, out)) {
     return -1;
   }
   const int32_t rows = static_cast<int32_t>(input.numel()) / parts.inner;
@@ -219,6 +226,66 @@ Tensor& packed_linear_to_float_out(
         parts,
         input.const_data_ptr<int8_t>(),
         rows,
+        float_of(scale),
+        offset,
+        out.mutable_data_ptr<float>(),
+        kNeedsAll);
+  }
+  return out;
+}
+
+/// torch_fusion::linear_from_float.out, contiguous: linear of inputs that it quantizes.
+template <class S>
+Tensor& packed_linear_from_float_out(
+    KernelRuntimeContext& ctx,
+    const Tensor& input,
+    const Tensor& packed,
+    int64_t /*geometry*/,
+    double input_scale,
+    Tensor& out) {
+  PackedParts parts;
+  const float inverse_scale = check_floats(ctx, input, input_scale);
+  const int32_t rows = inverse_scale != 0 && check_int8(ctx, out)
+      ? open_rows<S>(ctx, input, packed, out, parts, ScalarType::Float)
+      : -1;
+  if (rows >= 0) {
+    packed_linear_from_float(
+        parts,
+        input.const_data_ptr<float>(),
+        rows,
+        inverse_scale,
+        out.mutable_data_ptr<int8_t>(),
+        kNeedsAll);
+  }
+  return out;
+}
+
+/// torch_fusion::linear_of_floats.out, contiguous: the same, dequantized.
+template <class S>
+Tensor& packed_linear_of_floats_out(
+    KernelRuntimeContext& ctx,
+    const Tensor& input,
+    const Tensor& packed,
+    int64_t /*geometry*/,
+    double input_scale,
+    double scale,
+    int64_t zero_point,
+    Tensor& out) {
+  KERNEL_CHECK(ctx, out.scalar_type() == ScalarType::Float, InvalidType, out, "out is not float32");
+  int32_t offset = 0;
+  if (!check_offset(ctx, zero_point, offset)) {
+    return out;
+  }
+  PackedParts parts;
+  const float inverse_scale = check_floats(ctx, input, input_scale);
+  const int32_t rows =
+      inverse_scale != 0 ? open_rows<S>(ctx, input, packed, out, parts, ScalarType::Float) : -1;
+  if (rows >= 0) {
+    packed_linear_of_floats(
+        parts,
+        input.const_data_ptr<float>(),
+        rows,
+        inverse_scale,
         float_of(scale),
         offset,
         out.mutable_data_ptr<float>(),

@@ -12,7 +12,9 @@ float check_quantization(
     Quantization& quantization) {
   const float factor = float_of(scale);
   CHECK_ARGUMENT(
-      ctx, factor >= 1e-37f && factor <= 1e37f, "The scale is not positive, or out of range");
+      ctx,
+      factor >= kMinScale && factor <= kMaxScale,
+      "The scale is not positive, or out of range");
   const int32_t limit = dtype == ScalarType::Short ? 0x8000 : 0x80;
   CHECK_ARGUMENT(
       ctx,

@@ -1146,6 +1146,21 @@ void packed_linear(
   }
 }
 
+namespace {
+
+/// The integers that dequantize_outputs() takes: the last quarter of `out`, so that each is read
+/// before it is overwritten.
+int8_t* integers_of(float* out, int32_t count) {
+  return reinterpret_cast<int8_t*>(out) + 3 * count;
+}
+
+void dequantize_outputs(float scale, int32_t zero_point, float* out, int32_t count) {
+  const Quantization quantization = {0, static_cast<float>(zero_point), 0, 0};
+  dequantize(quantization, scale, integers_of(out, count), 1, out, static_cast<size_t>(count));
+}
+
+} // namespace
+
 void packed_linear_to_float(
     const PackedParts& parts,
     const int8_t* in,
@@ -1154,12 +1169,37 @@ void packed_linear_to_float(
     int32_t zero_point,
     float* out,
     uint32_t needs) {
-  // The integers are in the last quarter of `out`, so that each is read before it is overwritten.
   const int32_t count = rows * parts.layer->channels;
-  int8_t* const integers = reinterpret_cast<int8_t*>(out) + 3 * count;
-  packed_linear(parts, in, rows, integers, needs);
-  const Quantization quantization = {0, static_cast<float>(zero_point), 0, 0};
-  dequantize(quantization, scale, integers, 1, out, static_cast<size_t>(count));
+  packed_linear(parts, in, rows, integers_of(out, count), needs);
+  dequantize_outputs(scale, zero_point, out, count);
+}
+
+void packed_linear_from_float(
+    const PackedParts& parts,
+    const float* in,
+    int32_t rows,
+    float inverse_scale,
+    int8_t* out,
+    uint32_t needs) {
+  const Quantization quantization = {
+      inverse_scale, static_cast<float>(parts.layer->input_zero_point), -128.0f, 127.0f};
+  int8_t integers[kMostFloats];
+  quantize(quantization, in, 1, integers, static_cast<size_t>(rows * parts.inner));
+  packed_linear(parts, integers, rows, out, needs);
+}
+
+void packed_linear_of_floats(
+    const PackedParts& parts,
+    const float* in,
+    int32_t rows,
+    float inverse_scale,
+    float scale,
+    int32_t zero_point,
+    float* out,
+    uint32_t needs) {
+  const int32_t count = rows * parts.layer->channels;
+  packed_linear_from_float(parts, in, rows, inverse_scale, integers_of(out, count), needs);
+  dequantize_outputs(scale, zero_point, out, count);
 }
 
 void packed_linear_table(
@@ -1209,6 +1249,29 @@ void packed_linear_to_float(
     float* out,
     uint32_t needs) {
   packed_linear_to_float(linear_parts(packed), in, rows, scale, zero_point, out, needs);
+}
+
+void packed_linear_from_float(
+    const int8_t* packed,
+    const float* in,
+    int32_t rows,
+    float inverse_scale,
+    int8_t* out,
+    uint32_t needs) {
+  packed_linear_from_float(linear_parts(packed), in, rows, inverse_scale, out, needs);
+}
+
+void packed_linear_of_floats(
+    const int8_t* packed,
+    const float* in,
+    int32_t rows,
+    float inverse_scale,
+    float scale,
+    int32_t zero_point,
+    float* out,
+    uint32_t needs) {
+  packed_linear_of_floats(
+      linear_parts(packed), in, rows, inverse_scale, scale, zero_point, out, needs);
 }
 
 void packed_linear_table(

@@ -126,6 +126,51 @@ void packed_linear_to_float(
     float* out,
     uint32_t needs);
 
+/// The largest number of numbers that a layer quantizes itself.
+constexpr int32_t kMostFloats = 64;
+
+/// Quantizes its at most kMostFloats inputs, whose zero point is the layer's, and does the same as
+/// packed_linear(). `out` doesn't overlap `in`.
+void packed_linear_from_float(
+    const PackedParts& parts,
+    const float* in,
+    int32_t rows,
+    float inverse_scale,
+    int8_t* out,
+    uint32_t needs);
+
+/// Does the same for a packed constant that the build has checked.
+void packed_linear_from_float(
+    const int8_t* packed,
+    const float* in,
+    int32_t rows,
+    float inverse_scale,
+    int8_t* out,
+    uint32_t needs);
+
+/// Quantizes its inputs like packed_linear_from_float(), and dequantizes its outputs like
+/// packed_linear_to_float().
+void packed_linear_of_floats(
+    const PackedParts& parts,
+    const float* in,
+    int32_t rows,
+    float inverse_scale,
+    float scale,
+    int32_t zero_point,
+    float* out,
+    uint32_t needs);
+
+/// Does the same for a packed constant that the build has checked.
+void packed_linear_of_floats(
+    const int8_t* packed,
+    const float* in,
+    int32_t rows,
+    float inverse_scale,
+    float scale,
+    int32_t zero_point,
+    float* out,
+    uint32_t needs);
+
 /// Replaces the outputs of packed_linear() by a table's: out = table[output + 128].
 void packed_linear_table(
     const PackedParts& parts,

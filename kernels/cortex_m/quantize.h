@@ -5,6 +5,10 @@
 
 namespace torch::executor::native::cortex_m {
 
+/// The range of scales, whose inverses are normal numbers.
+constexpr float kMinScale = 1e-37f;
+constexpr float kMaxScale = 1e37f;
+
 /// Maps a float to an integer for quantize().
 struct Quantization {
   float inverse_scale;

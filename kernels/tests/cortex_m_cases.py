@@ -10,7 +10,7 @@ from torch import Tensor
 
 from kernels.tests.case_file import Case, Out, dim_order
 from tools.abi.layouts.layouts import INT4_BLOCK
-from tools.pipeline.export.backends.cortex_m import int4, norms, pack, prelu, recurrent, softmax, winograd
+from tools.pipeline.export.backends.cortex_m import int4, norms, pack, prelu, recurrent, softmax, transposed, winograd
 from tools.pipeline.export.backends.cortex_m.dialect import passes_utils
 from tools.pipeline.export.ir.scalar_types import CODES
 
@@ -356,6 +356,19 @@ def masked_softmax_cases(count: int) -> Iterator[Case]:
         yield found
 
 
+def transposed_cases(count: int) -> Iterator[Case]:
+    """Yields transpositions in memory, with results in two orders of dimensions."""
+    for i in range(count):
+        rows, columns, unit = i % 9 + 1, random.randint(1, 9), random.choice([1, 1, 2, 4, 7])
+        x = integers((random.choice([1, 3]), rows, columns, unit))
+        plain, image = (len(x), columns, rows, unit), (len(x), unit, columns, rows)
+        sizes, order = random.choice([(plain, (0, 1, 2, 3)), (image, (0, 2, 3, 1))])
+        given, out = (x, sizes, transposed.number_of(range(4), order)), Out(torch.int8, sizes, order)
+        result = transposed.transposed(*given, rows, columns, unit)
+        yield Case("torch_fusion::transposed.out", [*given, rows, columns, unit, out], [result])
+        yield Case("torch_fusion::transposed.out", [*given, 7 * rows, columns, unit, out], error="InvalidArgument")
+
+
 def _like_fused(name: str, *arguments: Any) -> Case:
     """Returns a call of an operator of our own with its result from Python."""
     ends = {"norm": norms, "softmax": softmax, "prelu": prelu}
@@ -472,6 +485,7 @@ def cortex_m_cases(count: int, seed: int, arrangements: tuple[int, ...] = _ARRAN
         masked_softmax_cases(count),
         layout_cases(count),
         norm_cases(count),
+        transposed_cases(count),
         prelu_cases(count),
         recurrent_cases(count),
         *(packed_cases(count, arrangement) for arrangement in arrangements),
@@ -818,6 +832,13 @@ def _packed(found_cases: Iterable[Case], arrangement: int) -> Iterator[Case]:
             yield Case("torch_fusion::linear_table.out", [*arguments, table, out], [table[result.int() + 128]])
             scale, point = 0.0371, int(result.flatten()[0]) if result.numel() else 0
             numbers = _operators.dequantize_per_tensor(result, scale, point, -128, 127, torch.int8)
-            given = [*arguments, scale, point, Out(torch.float32, tuple(result.shape))]
-            yield Case("torch_fusion::linear_to_float.out", given, [numbers])
-            yield Case("torch_fusion::linear_to_float.out", [*given[:4], 2**31 - 1, given[-1]], error="InvalidArgument")
+            floats = Out(torch.float32, tuple(result.shape))
+            yield Case("torch_fusion::linear_to_float.out", [*arguments, scale, point, floats], [numbers])
+            call = [*arguments, scale, 2**31 - 1, floats]
+            yield Case("torch_fusion::linear_to_float.out", call, error="InvalidArgument")
+            if x.numel() <= 64:
+                # Numbers that become the same integers.
+                read = _operators.dequantize_per_tensor(x, 0.53, head.input_zero_point, -128, 127, torch.int8)
+                given = [read, *arguments[1:], 0.53]
+                yield Case("torch_fusion::linear_from_float.out", [*given, out], found.expected)
+                yield Case("torch_fusion::linear_of_floats.out", [*given, scale, point, floats], [numbers])

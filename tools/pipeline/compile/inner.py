@@ -93,27 +93,60 @@ def _packed_linear_table(method: Method, arguments: Sequence[int]) -> Call | Non
 
 
 def _packed_linear_to_float(method: Method, arguments: Sequence[int]) -> Call | None:
-    x, packed, _geometry, scale, zero_point, out = arguments
+    x, packed, _geometry, *factors, out = arguments
+    more = _factors(method, *factors)
+    return None if more is None else _linear_layer(method, "packed_linear_to_float", (x, packed, out), "float", more)
+
+
+def _packed_linear_from_float(method: Method, arguments: Sequence[int]) -> Call | None:
+    x, packed, _geometry, input_scale, out = arguments
+    more = _inverse(method, input_scale)
+    if more is None:
+        return None
+    return _linear_layer(method, "packed_linear_from_float", (x, packed, out), "int8_t", more, "float")
+
+
+def _packed_linear_of_floats(method: Method, arguments: Sequence[int]) -> Call | None:
+    x, packed, _geometry, input_scale, *factors, out = arguments
+    before, after = _inverse(method, input_scale), _factors(method, *factors)
+    if before is None or after is None:
+        return None
+    return _linear_layer(method, "packed_linear_of_floats", (x, packed, out), "float", [*before, *after], "float")
+
+
+def _inverse(method: Method, scale: int) -> list[str] | None:
+    """Returns what a kernel takes to quantize; None if the program computes it."""
+    if scale in method.values:
+        return None
+    return [f"{floating(inverse(method.value(scale).val.double_val), True)} /* 1 / scale */"]
+
+
+def _factors(method: Method, scale: int, zero_point: int) -> list[str] | None:
+    """Returns what a kernel takes to dequantize; None if the program computes it."""
     offset = ints(method, zero_point)
     if scale in method.values or offset is None:
         return None
-    return _linear_layer(
-        method, "packed_linear_to_float", (x, packed, out), "float", [_scale(method, scale), f"{offset[0]} /* zero */"]
-    )
+    return [_scale(method, scale), f"{offset[0]} /* zero */"]
 
 
 def _linear_layer(
-    method: Method, function: str, tensors: tuple[int, ...], c_type: str, more: Sequence[str]
+    method: Method,
+    function: str,
+    tensors: tuple[int, ...],
+    c_type: str,
+    more: Sequence[str],
+    in_type: str = "int8_t",
 ) -> Call | None:
-    """Returns the call of a packed linear layer; `tensors`: its input, constant, others, and result of a C++ type."""
+    """Returns the call of a packed linear layer; `tensors`: its input, constant, others, and result, of C++ types."""
     x, packed, *_, out = tensors
-    is_plain = are_plain(method, "CHAR", x, packed) and are_plain(method, "FLOAT" if c_type == "float" else "CHAR", out)
-    if not is_plain or packed not in method.packed:
+    dtypes = {"float": "FLOAT", "int8_t": "CHAR"}
+    is_plain = all(are_plain(method, dtypes[each], index) for each, index in ((in_type, x), (c_type, out)))
+    if not is_plain or not are_plain(method, "CHAR", packed) or packed not in method.packed:
         return None
     features = method.shapes[x].sizes[-1]
     given = [
         pointer(method, packed, "int8_t"),
-        pointer(method, x, "int8_t"),
+        pointer(method, x, in_type),
         f"{method.shapes[x].numel // features if features else 0} /* rows */",
         *more,
         pointer(method, out, c_type, is_out=True),
@@ -130,6 +163,23 @@ def _packed_rows(method: Method, arguments: Sequence[int]) -> Call | None:
     *given, result, _needs = call.arguments
     given = [*given, pointer(method, scratch, "int8_t", is_out=True), result]
     return Call("kernels/cortex_m/packed_layers.h", "cortex_m::packed_linear_rows", given, (x, packed, scratch, out))
+
+
+def _transposed(method: Method, arguments: Sequence[int]) -> Call | None:
+    x, _sizes, _orders, *matrices, out = arguments
+    shape = ints(method, *matrices)
+    if shape is None or not are_placed(method, x, out):
+        return None
+    rows, columns, unit = shape
+    given = [
+        pointer(method, x, "int8_t"),
+        f"{method.shapes[x].numel // (rows * columns * unit)} /* matrices */",
+        f"{rows} /* rows */",
+        f"{columns} /* columns */",
+        f"{unit} /* bytes */",
+        pointer(method, out, "int8_t", is_out=True),
+    ]
+    return Call("kernels/cortex_m/transpose.h", "cortex_m::transpose", given, (x, out))
 
 
 def _linear_needs(method: Method) -> str:
@@ -456,9 +506,12 @@ _CALLS: dict[str, Callable[[Method, Sequence[int]], Call | None]] = {
     "torch_fusion::winograd_convolution.out": _packed_winograd,
     "torch_fusion::linear.out": _packed_linear,
     "torch_fusion::linear_int4.out": _linear_int4,
+    "torch_fusion::linear_from_float.out": _packed_linear_from_float,
+    "torch_fusion::linear_of_floats.out": _packed_linear_of_floats,
     "torch_fusion::linear_rows.out": _packed_rows,
     "torch_fusion::linear_table.out": _packed_linear_table,
     "torch_fusion::linear_to_float.out": _packed_linear_to_float,
     "torch_fusion::pointwise_int4.out": _pointwise_int4,
     "torch_fusion::quantized_prelu.out": _prelu,
+    "torch_fusion::transposed.out": _transposed,
 }

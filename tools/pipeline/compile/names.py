@@ -21,6 +21,8 @@ _ROLES = {
     "torch_fusion::grouped_convolution": {1: PACKED},
     "torch_fusion::linear": {1: PACKED},
     "torch_fusion::linear_int4": {1: PACKED},
+    "torch_fusion::linear_from_float": {1: PACKED},
+    "torch_fusion::linear_of_floats": {1: PACKED},
     "torch_fusion::linear_rows": {1: PACKED},
     "torch_fusion::linear_table": {1: PACKED, 3: "table"},
     "torch_fusion::linear_to_float": {1: PACKED},

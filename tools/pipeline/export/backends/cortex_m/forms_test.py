@@ -329,7 +329,7 @@ def test_images_lie_as_the_kernels_read_them(case: str) -> None:
 
 def test_a_chain_of_layers_is_laid_out_once() -> None:
     operators = exported("chain").operators
-    assert operators["dim_order_ops::_clone_dim_order"] == 1
+    assert operators["torch_fusion::transposed"] == 1
     assert operators["torch_fusion::convolution"] == 1
 
 
@@ -350,7 +350,7 @@ def test_elements_are_repeated_and_moved_as_they_lie(case: str, selections: int,
     operators = exported(case).operators
     assert operators.get("aten::index_select", 0) == selections
     # The input is copied to channels-last, and a sequence that is an output back.
-    assert operators.get("dim_order_ops::_clone_dim_order", 0) <= copies
+    assert operators.get("torch_fusion::transposed", 0) <= copies
     assert operators["torch_fusion::convolution"] >= 2
 
 
@@ -358,7 +358,7 @@ def test_elements_are_repeated_and_moved_as_they_lie(case: str, selections: int,
 def test_parts_of_sequences_lie_as_their_layers_do(case: str) -> None:
     operators = exported(case).operators
     # Only the input is copied.
-    assert operators["dim_order_ops::_clone_dim_order"] == 1
+    assert operators["torch_fusion::transposed"] == 1
     assert not operators.keys() & {"aten::amax", "aten::glu", "cortex_m::transpose"}
 
 

@@ -193,7 +193,7 @@ self.head.bias.data *= {bias}
             "return self.one(self.many(x).mean(1))",
             "torch.randn(1, 5, 16)",
             "self.many, self.one = nn.Linear(16, 8), nn.Linear(8, 8)",
-            {"torch_fusion::linear_to_float": 2 - rows, "torch_fusion::linear_rows": rows},
+            {"torch_fusion::linear_of_floats": 1, "torch_fusion::linear_rows": rows},
             options={"core": core} | _PACKED,
         )
         for core, rows in (("cortex-m4", 1), ("cortex-m55", 0))
@@ -424,7 +424,7 @@ return h
             f"return self.b(self.a(x).relu().to(torch.{dtype})).float()",
             "torch.randn(1, 8)",
             f"self.a, self.b = nn.Linear(8, 8), nn.Linear(8, 3).to(torch.{dtype})",
-            {"torch_fusion::linear_to_float": 1, "aten::linear": 1},
+            {"torch_fusion::linear_of_floats": 1, "aten::linear": 1},
             25,
             options=_PACKED,
         )
@@ -459,7 +459,7 @@ return h
         "self.mean.mul_(0.9).add_(0.1 * x)\nreturn self.linear(x - self.mean)",
         "torch.randn(1, 8)",
         "self.linear = nn.Linear(8, 4)\nself.register_buffer('mean', torch.zeros(1, 8))",
-        {"aten::sub": 1, "cortex_m::quantized_add": 0, "cortex_m::quantize_per_tensor": 1},
+        {"aten::sub": 1, "cortex_m::quantized_add": 0, "torch_fusion::linear_of_floats": 1},
         25,
         options=_PACKED,
     ),
@@ -476,7 +476,7 @@ return h
         "return self.linear(torch.cat([x.amax(-1), x.std(-1)], 1))",
         "torch.randn(1, 3, 8)",
         "self.linear = nn.Linear(6, 4)",
-        {"cortex_m::quantize_per_tensor": 1, "torch_fusion::linear_to_float": 1},
+        {"cortex_m::quantize_per_tensor": 0, "torch_fusion::linear_of_floats": 1},
         25,
         options=_PACKED,
     ),
@@ -484,7 +484,7 @@ return h
         "return nn.functional.relu(self.matrix @ self.linear(x)) @ self.matrix",
         "torch.randn(1, 8, 6)",
         "self.linear = nn.Linear(6, 8)\nself.register_buffer('matrix', torch.rand(8, 8))",
-        {"aten::clamp": 0, "torch_fusion::linear_rows": 3},
+        {"aten::clamp": 0, "torch_fusion::linear_rows": 3, "torch_fusion::transposed": 2},
         25,
         options=_PACKED,
     ),
@@ -806,7 +806,7 @@ def test_named_layers_stay_in_floating_point_with_what_is_inside_them(tmp_path: 
     init = "self.body = nn.Linear(8, 8); self.head = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 2))"
     forward, inputs = "return self.head(self.body(x))", "(torch.randn(2, 8),)"
     result = exported(tmp_path, forward, inputs, init, packed=True, keep_float=("head",))
-    assert result.operators["torch_fusion::linear_to_float"] == 1 and result.operators["aten::linear"] == 2
+    assert result.operators["torch_fusion::linear_of_floats"] == 1 and result.operators["aten::linear"] == 2
     with pytest.raises(UserError, match="keep_float names 'tail', which is no layer of the model; it has head"):
         exported(tmp_path, forward, inputs, init, packed=True, keep_float=("tail",))
 
@@ -861,7 +861,7 @@ def calibration_inputs():
     assert alone.report is not None and demanded.report is not None
     assert alone.report["accuracy"]["int8"] < 0.95
     assert demanded.report["accuracy"]["int8"] >= 0.98
-    assert "torch_fusion::linear" in demanded.operators
+    assert "torch_fusion::linear_to_float" in demanded.operators
     (note,) = (text for text in demanded.said if "layers stay in floating point that cost most accuracy" in text)
     assert "of 64 evaluation samples right" in note
     more = more.replace("int(network", "1 - int(network")
@@ -1081,6 +1081,20 @@ def test_few_results_of_linear_layers_are_looked_up_and_dequantized_in_the_same_
         assert numpy.array_equal(separate.golden[name], together.golden[name])
 
 
+@pytest.mark.parametrize("core", ["cortex-m4", "cortex-m55"])
+def test_linear_layers_quantize_a_few_inputs_and_results_are_transposed(core: str, tmp_path: Path) -> None:
+    init = "self.a, self.b, self.c = nn.Linear(6, 8), nn.Linear(6, 3), nn.Linear(6, 80)"
+    forward = "return self.a(x).mT, self.b(x.std(1)), self.c(x.var(1))"
+    inputs = "(torch.randn(2, 7, 6),)"
+    separate = exported(tmp_path, forward, inputs, init, core=core)
+    together = exported(tmp_path, forward, inputs, init, packed=True, core=core)
+    kinds = ("transposed", "linear_of_floats", "linear_from_float")
+    assert [together.operators[f"torch_fusion::{kind}"] for kind in kinds] == [1, 1, 1]
+    assert "aten::permute_copy" not in together.operators
+    for name in ("output_0", "output_1", "output_2"):
+        assert numpy.array_equal(separate.golden[name], together.golden[name])
+
+
 def test_images_are_viewed_and_reduced_as_they_lie_in_memory(tmp_path: Path) -> None:
     init = "self.conv = nn.Conv2d(3, 8, 1); self.pool = nn.Conv2d(8, 8, 1); self.out = nn.Linear(16, 3)"
     forward = """
@@ -1124,7 +1138,7 @@ def calibration_inputs():
     return [({sample},) for _ in range(20)]
 """
     result = exported(tmp_path, forward, f"({sample},)", init, more=more, packed=True)
-    kinds = ("convolution", "linear", "linear_table", "linear_to_float")
+    kinds = ("convolution", "linear", "linear_table", "linear_to_float", "linear_from_float", "linear_of_floats")
     calls = result.calls(*(f"torch_fusion::{kind}" for kind in kinds))
     assert len(calls) >= 4
     assert len({packed.data_buffer_idx for _, packed, *_ in calls}) == 2

@@ -74,7 +74,7 @@ def test_images_come_in_the_order_in_which_weights_lie(tmp_path: Path) -> None:
     result = _exported(tmp_path, "return self.norm(self.conv(x))", "(torch.randn(1, 3, 8, 8),)", init)
     assert result.operators["torch_fusion::quantized_layer_norm"] == 1
     # There and back, as a convolution gives and takes them.
-    assert result.operators["dim_order_ops::_to_dim_order_copy"] == 2
+    assert result.operators["torch_fusion::transposed"] == 2
     assert result.decibels() > 30
 
 
@@ -163,7 +163,7 @@ def test_cells_are_layers_of_one_step(cell: str, state: str, tmp_path: Path) -> 
     forward = f"h = self.cell(x[0]); h = self.cell(x[1], h); return self.linear({state})"
     result = _exported(tmp_path, forward, "(torch.randn(2, 3, 8),)", init)
     assert result.operators[f"torch_fusion::quantized_{cell.removesuffix('Cell').lower()}"] == 2
-    assert "torch_fusion::linear_to_float" in result.operators
+    assert "torch_fusion::linear_of_floats" in result.operators
     assert result.decibels() > 30
 
 

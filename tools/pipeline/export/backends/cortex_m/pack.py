@@ -344,6 +344,8 @@ _SCHEMAS = {
     "linear_rows": "Tensor input, Tensor packed, int geometry, Tensor scratch",
     "linear_table": "Tensor input, Tensor packed, int geometry, Tensor table",
     "linear_to_float": "Tensor input, Tensor packed, int geometry, float scale, int zero_point",
+    "linear_from_float": "Tensor input, Tensor packed, int geometry, float input_scale",
+    "linear_of_floats": "Tensor input, Tensor packed, int geometry, float input_scale, float scale, int zero_point",
 }
 # The bits of the numbers in a geometry, the first one lowest: channels, and per axis the window size less the padding,
 # plus half of its range, and the stride less one.
@@ -418,6 +420,23 @@ def linear_to_float(input: Tensor, packed: Tensor, geometry: int, scale: float, 
     return _cortex_m.dequantize_per_tensor(linear(input, packed, geometry), scale, zero_point, -128, 127, torch.int8)
 
 
+@impl(_library, "linear_from_float", "CompositeExplicitAutograd")
+def linear_from_float(input: Tensor, packed: Tensor, geometry: int, input_scale: float) -> Tensor:
+    """Quantizes the inputs of a linear layer, and computes it with the dialect."""
+    zero_point = -unpack(packed).input_offset
+    integers = _cortex_m.quantize_per_tensor(input, input_scale, zero_point, -128, 127, torch.int8)
+    return linear(integers, packed, geometry)
+
+
+@impl(_library, "linear_of_floats", "CompositeExplicitAutograd")
+def linear_of_floats(
+    input: Tensor, packed: Tensor, geometry: int, input_scale: float, scale: float, zero_point: int
+) -> Tensor:
+    """Quantizes the inputs of a linear layer, computes it with the dialect, and dequantizes its results."""
+    integers = linear_from_float(input, packed, geometry, input_scale)
+    return _cortex_m.dequantize_per_tensor(integers, scale, zero_point, -128, 127, torch.int8)
+
+
 def _image_like(input: Tensor, packed: Tensor, geometry: int, scratch: Tensor) -> Tensor:
     channels, rest = _taken(geometry, _CHANNEL_BITS)
     out = []
@@ -441,6 +460,18 @@ def _replaced_rows_like(input: Tensor, packed: Tensor, geometry: int, table: Ten
 @register_fake("torch_fusion::linear_to_float")
 def _float_rows_like(input: Tensor, packed: Tensor, geometry: int, scale: float, zero_point: int) -> Tensor:
     return _rows_like(input, packed, geometry).float()
+
+
+@register_fake("torch_fusion::linear_from_float")
+def _integer_rows_like(input: Tensor, packed: Tensor, geometry: int, input_scale: float) -> Tensor:
+    return _rows_like(input, packed, geometry).to(torch.int8)
+
+
+@register_fake("torch_fusion::linear_of_floats")
+def _numbers_like(
+    input: Tensor, packed: Tensor, geometry: int, input_scale: float, scale: float, zero_point: int
+) -> Tensor:
+    return _rows_like(input, packed, geometry)
 
 
 @register_fake("torch_fusion::linear_rows")
@@ -634,9 +665,9 @@ def _replace(program: ExportedProgram, node: Node, layer: Layer, arrangement: in
     node.args = tuple(arguments)
 
 
-# The outputs up to which a linear layer dequantizes them: it saves a call, and they have no memory in common with its
-# inputs.
-_FEW_OUTPUTS = 64
+# The inputs up to which a linear layer quantizes them, as kMostFloats in these kernels, and the outputs up to which it
+# dequantizes them: each saves a call, and they have no memory in common with the integers.
+_FEW_FLOATS = 64
 
 
 def _take_reader(program: ExportedProgram, layer: Node) -> None:
@@ -647,7 +678,7 @@ def _take_reader(program: ExportedProgram, layer: Node) -> None:
     if reader.target == _edge.quantized_activation.default:
         operator, arguments = exir_ops.edge.torch_fusion.linear_table.default, reader.args[1:]
     elif reader.target == _edge.dequantize_per_tensor.default and reader.args[3:] == (-128, 127, torch.int8):
-        if layer.meta["val"].numel() > _FEW_OUTPUTS:
+        if layer.meta["val"].numel() > _FEW_FLOATS:
             return
         operator, arguments = exir_ops.edge.torch_fusion.linear_to_float.default, reader.args[1:3]
         del layer.meta[LEAD]
@@ -657,6 +688,26 @@ def _take_reader(program: ExportedProgram, layer: Node) -> None:
     layer.meta["val"] = reader.meta["val"]
     reader.replace_all_uses_with(layer)
     program.graph.erase_node(reader)
+
+
+def _take_quantization(program: ExportedProgram, layer: Node) -> None:
+    """Makes a linear layer quantize its few inputs if nothing else reads their integers."""
+    own = exir_ops.edge.torch_fusion
+    operators = {own.linear.default: own.linear_from_float, own.linear_to_float.default: own.linear_of_floats}
+    operand = layer.args[0]
+    if layer.target not in operators or operand.target != _edge.quantize_per_tensor.default:
+        return
+    numbers, scale, zero_point, *kept = operand.args
+    size = operand.meta["val"].numel()
+    is_small = isinstance(size, int) and size <= _FEW_FLOATS
+    head = Head.unpack(get_param_tensor(program, layer.args[1]).numpy().tobytes())
+    is_layers_own = [zero_point, *kept] == [head.input_zero_point, -128, 127, torch.int8]
+    if not is_small or not is_layers_own or len(operand.users) != 1:
+        return
+    layer.target = operators[layer.target].default
+    layer.args = (numbers, *layer.args[1:3], scale, *layer.args[3:])
+    layer.meta.pop(LEAD, None)
+    program.graph.erase_node(operand)
 
 
 def arrangement_of(target: CortexMTargetConfig) -> int:
@@ -684,6 +735,7 @@ def prepare(program: ExportedProgram, target: CortexMTargetConfig) -> ExportedPr
         if layer is not None and can_be_arranged(layer, arrangement):
             _replace(program, node, layer, arrangement)
             _take_reader(program, node)
+            _take_quantization(program, node)
     for node in list(program.graph.nodes):
         if is_param_node(program, node) and not node.users:
             delete_constant_placeholder(program, node)
