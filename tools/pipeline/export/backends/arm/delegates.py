@@ -10,6 +10,7 @@ import numpy
 import numpy.typing as npt
 import torch
 import tosa_reference_model
+from executorch.backends.arm._passes import DecomposeDivTensorModePass
 from executorch.backends.arm.quantizer import TOSAQuantizer
 from executorch.backends.arm.tosa import partitioner as tosa_partitioner
 from executorch.exir import EdgeProgramManager, ExecutorchBackendConfig
@@ -136,7 +137,8 @@ def quantize(
                 f"{path}: {origin(node, path)} is in {SLOW[value.dtype]}, which ExecuTorch's quantizers for Arm do not "
                 "take; convert it with .float()."
             )
-    prepared = prepare_pt2e(program.module(check_guards=False), quantizer)
+    with _integers_divided_exactly():
+        prepared = prepare_pt2e(program.module(check_guards=False), quantizer)
     prepare_observers(prepared, Methods(), _LEAST_SCALE)
     try:
         observed, kept, constant = calibrate(prepared, samples, path, state)
@@ -145,6 +147,19 @@ def quantize(
     quantized = convert_pt2e(prepared)
     part_activations(quantized)
     return Quantized(quantized, observed, kept, {}, constant=constant)
+
+
+def _integers_divided_exactly() -> contextlib.AbstractContextManager[None]:
+    """Keeps ExecuTorch from quantizing divisions of integers for Ethos-U55, whose quotients would be off."""
+    kind = DecomposeDivTensorModePass
+    decompose = kind.call_operator
+
+    def call_operator(self: DecomposeDivTensorModePass, operator: Any, args: Any, kwargs: Any, meta: Any) -> Any:
+        if operator in kind.target_ops and not meta["val"].is_floating_point():
+            return super(kind, self).call_operator(operator, args, kwargs, meta)
+        return decompose(self, operator, args, kwargs, meta)
+
+    return replaced(kind, "call_operator", call_operator)
 
 
 @contextlib.contextmanager

@@ -745,6 +745,19 @@ def test_integers_stay_what_they_are(tmp_path: Path) -> None:
     _check_outputs(result)
 
 
+def test_quotients_of_integers_are_exact(tmp_path: Path) -> None:
+    """Places of a map are coordinates, and counts are divided."""
+    source = model_source(
+        "y = self.layer(x)\nreturn y, y.flatten(1).argmax(1) // 7, torch.div(x1, 3, rounding_mode='trunc')",
+        "(torch.randn(1, 2, 8, 8), torch.randint(-900, 900, (1, 50), dtype=torch.int32))",
+        "self.layer = nn.Conv2d(2, 2, 3)",
+        "x, x1",
+    )
+    result = _export(tmp_path, source, io="float32")
+    for index in (1, 2):
+        assert (result.golden[f"output_{index}"] == result.golden[f"eager_{index}"]).all()
+
+
 @pytest.mark.parametrize("layer", ["nn.Linear(4, 4)", *by_hand(["nn.RNN(4, 4)", "nn.LSTM(4, 4)"])])
 def test_numbers_that_depend_on_no_input_need_no_range(tmp_path: Path, layer: str) -> None:
     """A similarity has a constant minimum of its denominator, a recurrent layer a constant initial state."""
