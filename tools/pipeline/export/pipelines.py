@@ -43,6 +43,7 @@ _write_layers = (
     Pass("rewrite.rows:write_rows_as_images"),
     Pass("rewrite.pool_padding:take_ignored_padding"),
     Pass("backends.arm.forms:write_strides"),
+    Pass("backends.arm.forms:round_down"),
 )
 
 # Precedes ExecuTorch's quantizers for Arm.

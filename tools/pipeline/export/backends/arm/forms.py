@@ -596,6 +596,16 @@ def _known_shapes() -> Iterator[None]:
         yield
 
 
+@rewrites(_aten.avg_pool2d.default)
+def round_down(node: Node) -> Node | None:
+    """Turns off ceil_mode that adds no window, in place: ExecuTorch counts one that begins in the padding."""
+    given = named_arguments(node)
+    if not given["ceil_mode"]:
+        return None
+    rounded = emit(node, node.target, *(given | {"ceil_mode": False}).values())
+    return rounded if rounded.meta["val"].shape == node.meta["val"].shape else None
+
+
 @rewrites(_aten.conv_transpose2d.input)
 def fill_groups(node: Node) -> Node | None:
     """Merges the groups of transposed convolutions into one, filled up with zeros, in place.

@@ -745,6 +745,12 @@ def test_integers_stay_what_they_are(tmp_path: Path) -> None:
     _check_outputs(result)
 
 
+def test_a_pooling_whose_last_window_begins_in_the_padding(tmp_path: Path) -> None:
+    forward = "return nn.functional.avg_pool2d(self.conv(x), 2, 2, 1, ceil_mode=True)"
+    result = _export(tmp_path, model_source(forward, "(torch.rand(1, 4, 11, 11),)", "self.conv = nn.Conv2d(4, 4, 1)"))
+    _check_outputs(result)
+
+
 def test_quotients_of_integers_are_exact(tmp_path: Path) -> None:
     """Places of a map are coordinates, and counts are divided."""
     source = model_source(
