@@ -222,7 +222,7 @@ def quantize(
         if has_float_border and is_of_numbers(node):
             return True
         values = [each.meta.get("val") for each in (node, *node.all_input_nodes)]
-        if any(isinstance(value, torch.Tensor) and value.dtype in SLOW for value in values):
+        if any(isinstance(value, torch.Tensor) and value.dtype in SLOW for value in values) or _promotes(node):
             return True
         return origin(node, path) in in_float or (ALL_BUT_LAYERS in in_float and not activation_tables.is_layer(node))
 
@@ -298,6 +298,18 @@ def _spread(count: int) -> list[int]:
     """Returns a few indices that are evenly spread over `count` samples."""
     few = min(count, _REPORTED_SAMPLES)
     return [index * count // few for index in range(few)]
+
+
+def _promotes(node: Node) -> bool:
+    """Whether a call computes in floating point from an operand of integers or booleans beside floating-point ones.
+    Such an operand has no scale; positions, for example, would lose their offsets in one.
+    """
+    if not (rewriting.is_elementwise(node.target) or node.target == torch.ops.aten.cat.default):
+        return False
+    masks = [rewriting.named_arguments(node).get(name) for name in ("condition", "mask")]
+    values = [each.meta.get("val") for each in (node, *node.all_input_nodes) if each not in masks]
+    dtypes = [value.dtype for value in values if isinstance(value, torch.Tensor)]
+    return bool(dtypes) and dtypes[0].is_floating_point and not all(dtype.is_floating_point for dtype in dtypes)
 
 
 def _is_within(node: Node, layers: Collection[str]) -> bool:

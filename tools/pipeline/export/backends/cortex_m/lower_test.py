@@ -360,6 +360,18 @@ return -0.5 * torch.sum(1 + h), torch.where(x[:, :1] > 0.01, h, -h.abs()), self.
         "self.queries, self.attention = nn.Parameter(torch.rand(4, 1, 4)), nn.MultiheadAttention(4, 2)",
         least=30,
     ),
+    # Positions and masks have no scale.
+    "integers and booleans beside floating point": _Network(
+        """
+y, i = self.body(x).relu(), x.argsort(-1)
+both = torch.maximum(y, i), torch.cat([y, i]), torch.where(i > 0, y, i), y.clamp(max=i)
+return y + i, self.head(y * (i > 1)), i - y, *both
+""",
+        "torch.randn(3, 8)",
+        "self.body, self.head = nn.Linear(8, 8), nn.Linear(8, 16)",
+        least=30,
+        unsaid="Please report",
+    ),
     # Deep untrained networks without normalization have such activations.
     "numbers that no factor reaches": _Network(
         "y = self.a(x) * self.s\nreturn self.b(nn.functional.avg_pool2d(y, 4) * 2.0 ** 90)",
