@@ -46,8 +46,7 @@ struct Values {
 
 /// Makes channels of all columns of a row, if they are contiguous and each has windows of its own:
 /// more are then pooled at a time.
-__attribute__((noinline)) void
-take_columns(PoolWindows& windows, Image& in_shape, Image& out_shape) {
+ET_INLINE void take_columns(PoolWindows& windows, Image& in_shape, Image& out_shape) {
   Window& width = windows.width;
   const auto is_dense = [](const Image& image) {
     return image.column_step == image.channels && (image.channel_step == 1 || image.channels == 1);
