@@ -101,15 +101,14 @@ ET_INLINE int32_t second_of(int32_t both, int32_t first) {
       "ldr %[b], [%[x], #4]\n"                                           \
       "ldr %[a], [%[x]], #8\n" between "sxtb16 %[v], %[w]\n" first_lanes \
       "ldrd %[a], %[b], [%[x]], #8\n" last_lanes
-#define TWO_PRODUCTS_AND(first, between) \
-  TWO_PRODUCTS_OF(first, between, FIRST_LANES, LAST_LANES)
+#define TWO_PRODUCTS_AND(first, between) TWO_PRODUCTS_OF(first, between, FIRST_LANES, LAST_LANES)
 #define TWO_PRODUCTS TWO_PRODUCTS_AND("", "")
 // The first ones of sums that all begin with s3.
-#define BEGIN_TWO_PRODUCTS                                                \
-  TWO_PRODUCTS_OF(                                                        \
-      "",                                                                 \
-      "",                                                                 \
-      MULTIPLY_LANES("s4", "s0", "s5", "s1", "s3", "s3", "s3", "s3"),     \
+#define BEGIN_TWO_PRODUCTS                                            \
+  TWO_PRODUCTS_OF(                                                    \
+      "",                                                             \
+      "",                                                             \
+      MULTIPLY_LANES("s4", "s0", "s5", "s1", "s3", "s3", "s3", "s3"), \
       MULTIPLY_LANES("s6", "s2", "s7", "s3", "s3", "s3", "s3", "s3"))
 // The last ones of an iteration compare the address of the lanes with `end`, which is two words
 // before theirs, for the branch that follows.
