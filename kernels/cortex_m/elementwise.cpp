@@ -413,9 +413,7 @@ void subtract(
       part.count = left < sizeof(complements) ? left : sizeof(complements);
       size_t i = 0;
       for (; rows.steps[1] == 1 && i + 4 <= part.count; i += 4) {
-        uint32_t word;
-        std::memcpy(&word, from, sizeof(word));
-        word = ~word;
+        const uint32_t word = ~load_word(from);
         std::memcpy(complements + i, &word, sizeof(word));
         from += sizeof(word);
       }

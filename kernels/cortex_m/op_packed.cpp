@@ -120,4 +120,14 @@ float check_floats(KernelRuntimeContext& ctx, const Tensor& input, double scale)
   return inverse(scale);
 }
 
+bool check_dequantization(
+    KernelRuntimeContext& ctx,
+    int64_t zero_point,
+    const Tensor& out,
+    int32_t& offset) {
+  KERNEL_CHECK(
+      ctx, out.scalar_type() == ScalarType::Float, InvalidType, false, "out is not float32");
+  return check_offset(ctx, zero_point, offset);
+}
+
 } // namespace torch::executor::native::cortex_m

@@ -53,6 +53,14 @@ bool check_rows_scratch(KernelRuntimeContext& ctx, const PackedParts& parts, con
 /// returns 0 for more than kMostFloats inputs, and for a scale out of range.
 float check_floats(KernelRuntimeContext& ctx, const Tensor& input, double scale);
 
+/// Takes the zero point of outputs that a linear layer dequantizes into a tensor. Fails the context
+/// and returns false for a zero point out of range, and for a tensor that is not float32.
+bool check_dequantization(
+    KernelRuntimeContext& ctx,
+    int64_t zero_point,
+    const Tensor& out,
+    int32_t& offset);
+
 // The geometry that the schemas have is for the export's shape inference; the packed constant says
 // it all.
 
@@ -214,9 +222,8 @@ Tensor& packed_linear_to_float_out(
     double scale,
     int64_t zero_point,
     Tensor& out) {
-  KERNEL_CHECK(ctx, out.scalar_type() == ScalarType::Float, InvalidType, out, "out is not float32");
   int32_t offset = 0;
-  if (!check_offset(ctx, zero_point, offset)) {
+  if (!check_dequantization(ctx, zero_point, out, offset)) {
     return out;
   }
   PackedParts parts;
@@ -271,9 +278,8 @@ Tensor& packed_linear_of_floats_out(
     double scale,
     int64_t zero_point,
     Tensor& out) {
-  KERNEL_CHECK(ctx, out.scalar_type() == ScalarType::Float, InvalidType, out, "out is not float32");
   int32_t offset = 0;
-  if (!check_offset(ctx, zero_point, offset)) {
+  if (!check_dequantization(ctx, zero_point, out, offset)) {
     return out;
   }
   PackedParts parts;

@@ -102,6 +102,8 @@ constexpr uint32_t kMaxPackedWindow = 0x7FFF;
 constexpr uint32_t kMaxPackedInner = 0x7FFFFFF;
 /// The largest height of a depthwise layer's kernel.
 constexpr int32_t kMaxDepthwiseKernel = 15;
+/// The largest number of inputs that a linear layer quantizes itself.
+constexpr int32_t kMostFloats = 64;
 /// Products for DSP of which a sum has 24 bits, whatever is multiplied, rounded down to eights.
 constexpr int32_t kPackedShortSum = 504;
 

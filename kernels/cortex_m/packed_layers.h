@@ -126,9 +126,6 @@ void packed_linear_to_float(
     float* out,
     uint32_t needs);
 
-/// The largest number of numbers that a layer quantizes itself.
-constexpr int32_t kMostFloats = 64;
-
 /// Quantizes its at most kMostFloats inputs, whose zero point is the layer's, and does the same as
 /// packed_linear(). `out` doesn't overlap `in`.
 void packed_linear_from_float(

@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "kernels/cortex_m/dsp.h"
 #include "kernels/util/view.h"
 
 namespace torch::executor::native::cortex_m {
@@ -9,18 +10,6 @@ namespace torch::executor::native::cortex_m {
 namespace {
 
 constexpr int32_t kLanes = 4;
-
-#if !defined(__thumb__) || defined(__ARM_FEATURE_UNALIGNED)
-constexpr bool kHasWordsAnywhere = true;
-#else
-constexpr bool kHasWordsAnywhere = false;
-#endif
-
-uint32_t word_at(const int8_t* from) {
-  uint32_t word;
-  std::memcpy(&word, from, sizeof(word));
-  return word;
-}
 
 int8_t* stored(uint32_t word, int8_t* to, int32_t step) {
   std::memcpy(to, &word, sizeof(word));
@@ -33,10 +22,10 @@ void transpose_four(const int8_t* from, int32_t columns, int8_t* to, int32_t ste
   if (kHasWordsAnywhere) {
     constexpr uint32_t kEven = 0x00ff00ff;
     for (; column + kLanes <= columns; column += kLanes) {
-      const uint32_t first = word_at(from);
-      const uint32_t second = word_at(from + columns);
-      const uint32_t third = word_at(from + 2 * columns);
-      const uint32_t fourth = word_at(from + 3 * columns);
+      const uint32_t first = load_word(from);
+      const uint32_t second = load_word(from + columns);
+      const uint32_t third = load_word(from + 2 * columns);
+      const uint32_t fourth = load_word(from + 3 * columns);
       const uint32_t low_even = (first & kEven) | (second & kEven) << 8;
       const uint32_t low_odd = (first >> 8 & kEven) | (second & ~kEven);
       const uint32_t high_even = (third & kEven) | (fourth & kEven) << 8;

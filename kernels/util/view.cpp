@@ -101,13 +101,6 @@ copy_run(const char* from, int32_t from_stride, char* to, int32_t to_stride, siz
   } while (--count > 0);
 }
 
-#if !defined(__thumb__) || defined(__ARM_FEATURE_UNALIGNED)
-/// Says whether words may be at any address.
-constexpr bool kHasWordsAnywhere = true;
-#else
-constexpr bool kHasWordsAnywhere = false;
-#endif
-
 /// Copies rows of `count` bytes, kBytesAtOnce rows at a time, where bytes of neighbouring rows are
 /// side by side, as in a transposition; returns how many rows it copied.
 size_t

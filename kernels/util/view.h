@@ -8,6 +8,13 @@
 
 namespace torch::executor::native {
 
+/// Says whether words may be at any address.
+#if !defined(__thumb__) || defined(__ARM_FEATURE_UNALIGNED)
+constexpr bool kHasWordsAnywhere = true;
+#else
+constexpr bool kHasWordsAnywhere = false;
+#endif
+
 /**
  * Elements of a tensor seen through a shape and strides: the source or target of an operator that
  * only moves elements. The functions change the view, not the tensor; indices and dims must be in

@@ -43,6 +43,7 @@ def _constants() -> Iterator[tuple[str, object]]:
         yield f"{packed}::kMaxPacked{name}", value
     yield f"{packed}::kMaxPreluShift", layouts.MAX_PRELU_SHIFT
     yield f"{packed}::kMaxDepthwiseKernel", layouts.MAX_DEPTHWISE_KERNEL
+    yield f"{packed}::kMostFloats", layouts.MOST_FLOATS
     yield f"{packed}::kPackedShortSum", layouts.PACKED_SHORT_SUM
     for kind, names in (("Arrangement", layouts.PACKED_ARRANGEMENTS), ("LayerKind", layouts.PACKED_KINDS)):
         for name, value in names.items():

@@ -165,6 +165,8 @@ PACKED_LIMITS = {"Size": 0xFFFF, "Window": 0x7FFF, "Inner": 0x7FFFFFF}
 """The largest numbers that a device takes in its head: kMaxPackedSize, kMaxPackedWindow, kMaxPackedInner."""
 MAX_DEPTHWISE_KERNEL = 15
 """The largest height of a depthwise layer's kernel: kMaxDepthwiseKernel."""
+MOST_FLOATS = 64
+"""The largest number of inputs that a linear layer quantizes itself: kMostFloats."""
 PACKED_SHORT_SUM = 504
 """Products of which a sum has 24 bits for DSP, whatever is multiplied: kPackedShortSum."""
 MAX_PRELU_SHIFT = 22

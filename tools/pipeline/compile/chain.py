@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 # What layers pass to each other: whole tensors, or rows of images where that makes the memory smaller.
-LAYERS, _ = MEMORY = ("layers", "smallest")
+LAYERS = "layers"
+MEMORY = (LAYERS, "smallest")
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from torch.export import ExportedProgram
 from torch.fx import Node
 from torch.library import Library, impl, register_fake
 
+from tools.abi.layouts.layouts import MOST_FLOATS
 from tools.artifacts.packed_layer.packed_layer import (
     CONVOLUTION,
     DEPTHWISE,
@@ -665,9 +666,9 @@ def _replace(program: ExportedProgram, node: Node, layer: Layer, arrangement: in
     node.args = tuple(arguments)
 
 
-# The inputs up to which a linear layer quantizes them, as kMostFloats in these kernels, and the outputs up to which it
-# dequantizes them: each saves a call, and they have no memory in common with the integers.
-_FEW_FLOATS = 64
+# The outputs up to which a linear layer dequantizes them, as it quantizes MOST_FLOATS inputs: each saves a call, and the
+# floats have no memory in common with the integers.
+_FEW_FLOATS = MOST_FLOATS
 
 
 def _take_reader(program: ExportedProgram, layer: Node) -> None:
@@ -699,7 +700,7 @@ def _take_quantization(program: ExportedProgram, layer: Node) -> None:
         return
     numbers, scale, zero_point, *kept = operand.args
     size = operand.meta["val"].numel()
-    is_small = isinstance(size, int) and size <= _FEW_FLOATS
+    is_small = isinstance(size, int) and size <= MOST_FLOATS
     head = Head.unpack(get_param_tensor(program, layer.args[1]).numpy().tobytes())
     is_layers_own = [zero_point, *kept] == [head.input_zero_point, -128, 127, torch.int8]
     if not is_small or not is_layers_own or len(operand.users) != 1:
