@@ -666,7 +666,7 @@ def _replace(program: ExportedProgram, node: Node, layer: Layer, arrangement: in
     node.args = tuple(arguments)
 
 
-# The outputs up to which a linear layer dequantizes them, as it quantizes MOST_FLOATS inputs: each saves a call, and the
+# The outputs up to which a linear layer dequantizes them, as it quantizes MOST_FLOATS inputs: each saves a call. These
 # floats have no memory in common with the integers.
 _FEW_FLOATS = MOST_FLOATS
 
