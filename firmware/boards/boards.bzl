@@ -46,7 +46,9 @@ ASKED_BOARDS = [name for name, roles in _BOARDS.items() if "asked" in roles]
 # The runner of any program is linked for these.
 QEMU_BOARDS = [name for name, roles in _BOARDS.items() if "emulated" in roles or "vector" in roles]
 
-# The one that it is linked for on demand: with it, int8 programs of every layout run.
+# Those that it is linked for on demand, and the one with which int8 programs of every layout run.
+CORE_RUNNER_BOARDS = [name for name, roles in _BOARDS.items() if "core" in roles]
+
 SCALAR_RUNNER_BOARD = "mps2_an385"
 
 EMULATED_BOARDS = _labels("emulated")

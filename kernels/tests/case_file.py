@@ -132,29 +132,20 @@ def _argument(value: Any) -> bytes:
     raise TypeError(f"no argument of type {type(value).__name__}")
 
 
-def write_cases(cases: Sequence[Case], path: Path) -> None:
-    """Writes the file that a runner of cases reads."""
-    with path.open("wb") as file:
+def run_cases(runner: Path, cases: Sequence[Case], folder: Path) -> list[Result]:
+    """Runs cases in one process and returns their results; raises with the process's output if it fails."""
+    case_path, result_path = folder / "cases.bin", folder / "results.bin"
+    with case_path.open("wb") as file:
         file.write(struct.pack("<I", len(cases)))
         for case in cases:
             name = case.operator.encode()
             file.write(struct.pack("<I", len(name)) + name + struct.pack("<I", len(case.arguments)))
             for argument in case.arguments:
                 file.write(_argument(argument))
-
-
-def run_cases(runner: Path, cases: Sequence[Case], folder: Path) -> list[Result]:
-    """Runs cases in one process and returns their results; raises with the process's output if it fails."""
-    case_path, result_path = folder / "cases.bin", folder / "results.bin"
-    write_cases(cases, case_path)
     process = subprocess.run([runner, case_path, result_path], capture_output=True, text=True, check=False)
     if process.returncode != 0:
         raise AssertionError(f"case_runner failed with {process.returncode}\n{process.stderr[:4000]}")
-    return read_results(result_path.read_bytes(), len(cases))
-
-
-def read_results(data: bytes, count: int) -> list[Result]:
-    """Parses the results that a runner of cases wrote."""
+    data = result_path.read_bytes()
     results = []
     position = 0
 
@@ -164,7 +155,7 @@ def read_results(data: bytes, count: int) -> list[Result]:
         position += struct.calcsize("<" + layout)
         return values
 
-    for _ in range(count):
+    for _ in cases:
         error, kind = read("Ic")
         value, output_count = read("dI" if kind == b"d" else "qI")
         outputs = []

@@ -24,7 +24,7 @@ from tools.verify.run_pte.cases import Case, CaseResult, Runner, run_cases
 from tools.verify.run_pte.values import Value, dtype_name, encode, name_of, numpy_dtype
 
 _FOLDER = "tools/verify/run_pte"
-_INDEXES = ("runners.json", "daily_runners.json")
+_INDEXES = ("runners.json", "daily_runners.json", "core_runners.json")
 
 # ExecuTorch's ScalarType of inputs that are numbers, by the schema's type.
 _NUMBERS: dict[str, tuple[int, Any]] = {"Int": (4, 1), "Double": (7, 1.0), "Bool": (11, True)}
