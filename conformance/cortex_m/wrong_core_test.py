@@ -19,8 +19,15 @@ _LAYERS = {
 }
 
 
-@pytest.mark.parametrize("layer", _LAYERS)
-@pytest.mark.parametrize(("core", "board"), [("cortex-m55", "mps2_an386"), ("cortex-m4", "mps3_an547")])
+@pytest.mark.parametrize(
+    ("layer", "core", "board"),
+    [
+        ("convolution", "cortex-m55", "mps2_an386"),
+        ("depthwise_convolution", "cortex-m4", "mps3_an547"),
+        ("linear", "cortex-m4", "mps3_an547"),
+        ("linear_int4", "cortex-m55", "mps2_an386"),
+    ],
+)
 def test_is_refused_when_it_is_loaded(layer: str, core: str, board: str, tmp_path: Path) -> None:
     init, example = _LAYERS[layer]
     source = model_source("return self.layer(x)", f"({example},)", f"self.layer = {init}")

@@ -126,17 +126,14 @@ def test_a_model_that_the_runtime_runs_answers_as_any() -> None:
         channel.close()
 
 
-@pytest.mark.parametrize(("probability", "samples"), [(1e-3, 32), (1e-2, 1)])
-def test_noise_changes_nothing(
-    channel: Channel, golden: dict[str, np.ndarray], probability: float, samples: int
-) -> None:
+def test_noise_changes_nothing(channel: Channel, golden: dict[str, np.ndarray]) -> None:
     clean = Client(channel)
-    expected = [clean.infer([golden["input_0"][i]]).outputs[0] for i in range(samples)]
+    expected = [clean.infer([golden["input_0"][i]]).outputs[0] for i in range(32)]
     # Noise that cuts the hello in two may not leave the device in the middle of a line, either.
     clean.close()
-    noise = Noise(channel, probability, seed=2)
+    noise = Noise(channel, 1e-3, seed=2)
     noisy = Client(noise, first_wait=0.1)
-    for i in range(samples):
+    for i in range(32):
         assert noisy.infer([golden["input_0"][i]]).outputs[0].tobytes() == expected[i].tobytes()
     assert noise.faults > 10
     assert noisy.repeated > 0

@@ -116,9 +116,8 @@ _NOT_MASKED = {
 
 
 def test_a_mask_is_left_out_of_a_softmax_however_it_is_written(tmp_path: Path) -> None:
-    init = "self.a, self.b, self.c = nn.Linear(8, 16), nn.Linear(8, 16), nn.Linear(16, 4)"
-    weighed = [f"torch.softmax({form}, -1) @ k" for form in _MASKED.values()]
-    results = [f"self.c(({each}).transpose(1, 2).reshape(2, 12, 16))" for each in weighed]
+    init = "self.a, self.b = nn.Linear(8, 16), nn.Linear(8, 16)"
+    results = [f"torch.softmax({form}, -1) @ k" for form in _MASKED.values()]
     forward = f"""
 q, k = (layer(x).view(2, 12, 2, 8).transpose(1, 2) for layer in (self.a, self.b))
 scores = q @ k.transpose(-2, -1)

@@ -15,7 +15,6 @@ from executorch.exir._serialize._program import deserialize_pte_binary
 from executorch.exir.backend.compile_spec_schema import CompileSpec
 from executorch.exir.dialects._ops import ops as exir_ops
 
-from npu.fault import NpuFault
 from tools.artifacts.ethos_u.npu import Npu
 from tools.artifacts.ethos_u.payload import parse
 from tools.pipeline.export.backends.arm import delegates
@@ -111,13 +110,12 @@ def test_what_moves_integers_is_run_where_pytorch_has_no_operator_for_them() -> 
     assert torch.equal(result, image.contiguous().repeat_interleave(2, 2).repeat_interleave(2, 3))
 
 
-def test_the_same_bytes_by_one_execution_of_each_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One execution checks addresses and results."""
+def test_one_execution_of_a_call_checks_addresses_and_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     done = []
     execute = addresses.execute
     monkeypatch.setattr(addresses, "execute", lambda *args: done.append(args) or execute(*args))
-    assert _export(tmp_path, _LAYER).program == _export(tmp_path, _LAYER).program
-    assert len(done) == 2
+    _export(tmp_path, _LAYER)
+    assert len(done) == 1
 
 
 def _check_outputs(result: Result, share: float = 0.05) -> None:
@@ -667,24 +665,6 @@ def test_what_vela_compiles_wrong(
     _check_outputs(result)
 
 
-def test_all_that_vela_compiles_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each attempt takes something from the NPU, whatever is found of it, so that there is an end."""
-    attempts = []
-    execute = addresses.execute
-
-    def fault(*args: Any) -> object:
-        attempts.append(args)
-        execute(*args)
-        raise NpuFault("bus error: of every command")
-
-    monkeypatch.setattr(addresses, "execute", fault)
-    forward = "\n".join(f"x = x * torch.sigmoid(x.mean((2, 3), True) + {index})" for index in range(2)) + "\nreturn x"
-    result = _export(tmp_path, model_source(forward, _IMAGE))
-    assert _delegates(result) == 0
-    assert len(attempts) < 9
-    assert all("reaches beyond its memory: bus error" in note for note in _left_to_the_core(result))
-
-
 @pytest.mark.parametrize(
     ("shape", "init", "forward"),
     _sampled(
@@ -930,15 +910,18 @@ self.near = -torch.arange(12.0).sub(torch.arange(12.0)[:, None]).abs()
                 # What else is written like one is for own_layers_test, as the same code reads it.
                 # Other numbers, some of them added to scores that are not excluded.
                 "(scores + (self.near + self.far)).softmax(-1) @ v",
-                # A mask of shifted windows.
-                "(scores.view(1, 2, 12, 12) + self.far.clamp(min=-100)).view(2, 12, 12).softmax(-1) @ v[0]",
-                # A mask of padding.
-                "torch.where(torch.arange(12) < 9, scores, torch.finfo(torch.float32).min).softmax(-1) @ v",
+                *by_hand(
+                    [
+                        # A mask of shifted windows, and one of padding.
+                        "(scores.view(1, 2, 12, 12) + self.far.clamp(min=-100)).view(2, 12, 12).softmax(-1) @ v[0]",
+                        "torch.where(torch.arange(12) < 9, scores, torch.finfo(torch.float32).min).softmax(-1) @ v",
+                    ]
+                ),
             ],
             _NPU,
             "int8",
         ),
-        (["attend(q, k, v, is_causal=True)", "attend(q, k, v, self.far)"], _U85, "int16"),
+        *by_hand([(["attend(q, k, v, is_causal=True)", "attend(q, k, v, self.far)"], _U85, "int16")]),
     ],
 )
 def test_masked_attention(tmp_path: Path, results: list[str], npu: Npu, io: str) -> None:
@@ -996,12 +979,12 @@ def test_reasons_have_no_names_of_pytorchs_inside(reason: str, words: str) -> No
 
 def test_a_row_of_which_nothing_is_left(tmp_path: Path) -> None:
     """A row that is far below zero everywhere excludes nothing."""
-    forward = f"{_HEADS}return (scores + self.all).softmax(-1) @ v"
-    init = _SCORES + "self.all = torch.zeros(12, 12)\nself.all[3] = -100"
-    result = _export(tmp_path, model_source(forward, _TOKENS, init))
+    init = "self.all = torch.zeros(12, 12)\nself.all[3] = -100"
+    forward = "return (x @ x.transpose(1, 2) / 4 + self.all).softmax(-1) @ x"
+    result = _export(tmp_path, model_source(forward, "(torch.randn(1, 12, 16),)", init))
     assert _worst(result) > 10
     (output,) = result.manifest["outputs"]
-    values, eager = result.golden["output_0"][0, 0, :, 3], result.golden["eager_0"][0, 0, :, 3]
+    values, eager = (result.golden[f"{name}_0"][0, :, 3] for name in ("output", "eager"))
     assert numpy.abs((values.astype(float) - output["zero_point"]) * output["scale"] - eager).max() < 0.1
 
 

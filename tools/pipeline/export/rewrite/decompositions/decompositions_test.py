@@ -156,8 +156,7 @@ _CALLS: dict[str, dict[str, tuple[Callable[..., object], Tensor]]] = {
     "small matrices": {
         # Its largest pivots are not on the diagonal.
         "inv": (torch.linalg.inv, _MATRICES),
-        "inverse": (torch.inverse, _SMALLER[0]),
-        "solve": (lambda x: torch.linalg.solve(x, x[..., :2] * 2), _MATRICES),
+        "solve": (lambda x: torch.linalg.solve(x, x[..., :2] * 2), _SMALLER),
         "solve a vector": (lambda x: torch.linalg.solve(x, x[:, 0] + 1), _SMALLER[0]),
         "solve from the right": (lambda x: torch.linalg.solve(x, x[:, 1:] * 2, left=False), _SMALLER),
         "solve_triangular": (
@@ -168,9 +167,9 @@ _CALLS: dict[str, dict[str, tuple[Callable[..., object], Tensor]]] = {
             lambda x: torch.linalg.solve_triangular(x, x[..., :1, :], upper=False, left=False, unitriangular=True),
             _SMALLER,
         ),
-        "det": (lambda x: (torch.linalg.det(x), torch.det(x[0])), _MATRICES),
-        "slogdet": (lambda x: tuple(torch.linalg.slogdet(x)), _MATRICES),
-        "cholesky": (lambda x: torch.linalg.cholesky(x @ x.mT + torch.eye(3)), _MATRICES),
+        "det": (lambda x: (torch.linalg.det(x), torch.det(x[0])), _SMALLER),
+        "slogdet": (lambda x: tuple(torch.linalg.slogdet(x)), _SMALLER),
+        "cholesky": (lambda x: torch.linalg.cholesky(x @ x.mT + torch.eye(2)), _SMALLER),
         "cholesky upper": (lambda x: torch.linalg.cholesky(x @ x.mT + torch.eye(2), upper=True), _SMALLER),
     },
     "scatter_reduce": {
