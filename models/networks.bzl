@@ -8,7 +8,7 @@ _QUANTIZATIONS = {
     "_int8": None,
 }
 
-def network(name, nightly_boards, srcs = []):
+def network(name, nightly_boards, srcs = [], vectors = ["_int4", "_int8"]):
     """Declares the programs of `<name>.py`, and tests that they compute on boards what PyTorch does.
 
     The program `<name>` is in float32. All others are int8 programs.
@@ -16,6 +16,7 @@ def network(name, nightly_boards, srcs = []):
     Args:
       name: of the model file and of the program in float32.
       nightly_boards: by the ends of the programs' names, "" or those of _QUANTIZATIONS, the boards of the nightly tests.
+      vectors: those of _QUANTIZATIONS that each run of all tests has on a core with vectors, too; the others have it at night.
       srcs: further model files of the folder that other packages use.
     """
     native.exports_files([name + ".py"] + srcs)
@@ -32,9 +33,9 @@ def network(name, nightly_boards, srcs = []):
         )
         firmware_test(
             name = name + end + "_test",
-            boards = DAILY_EMULATED_BOARDS + (VECTOR_BOARDS if end else []),
+            boards = DAILY_EMULATED_BOARDS + (VECTOR_BOARDS if end in vectors else []),
             model = ":" + name + end,
-            nightly_boards = boards,
+            nightly_boards = boards + (VECTOR_BOARDS if end and end not in vectors else []),
         )
 
 def measured(name):

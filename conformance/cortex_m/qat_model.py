@@ -15,7 +15,7 @@ from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_qat_pt
 
 from tools.pipeline.export.quantize.qat import quantizer
 
-_STEPS = 10
+_STEPS = 40
 
 
 class Network(nn.Module):

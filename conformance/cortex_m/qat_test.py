@@ -8,7 +8,7 @@ import pytest
 from conformance.check import encode_input
 from conformance.cortex_m.qat_model import evaluation_set
 from tools.pipeline.export.options import Options
-from tools.pipeline.export.testing import by_hand, export_file
+from tools.pipeline.export.testing import export_file
 from tools.verify.run_pte.cases import Case, run_cases
 from tools.verify.run_pte.run_pte import read_runners
 
@@ -17,9 +17,7 @@ from tools.verify.run_pte.run_pte import read_runners
     ("entry", "board", "core", "weights"),
     [
         ("int8", "mps2_an386", "cortex-m4", ["per channel", "per channel", "per channel", "per tensor"]),
-        *by_hand(
-            [("int4", "mps3_an547", "cortex-m55", ["per channel", "int4 per channel", *["int4 per group of 32"] * 2])]
-        ),
+        ("int4", "mps3_an547", "cortex-m55", ["per channel", "int4 per channel", *["int4 per group of 32"] * 2]),
     ],
 )
 def test_a_trained_checkpoint_gives_on_a_device_what_it_gives_in_pytorch(
