@@ -4,11 +4,11 @@ import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 from executorch.backends.arm.ethosu import EthosUBackend, EthosUPartitioner
-from executorch.backends.arm.operator_support.ethos_u55_support import EthosU55NotSupported
+from executorch.backends.arm.operator_support import ethos_u55_support
 from executorch.backends.arm.quantizer import (
     EthosUQuantizer,
     get_symmetric_a16w8_quantization_config,
@@ -310,13 +310,14 @@ def _why(error: Exception, npu: Npu) -> str:
 
 @contextlib.contextmanager
 def _repeating() -> Iterator[None]:
-    """Lets Ethos-U55 and U65 repeat pixels, as far as Vela 5.2 can; ExecuTorch leaves all resampling to the core."""
-    original = EthosU55NotSupported.is_node_supported
+    """Lets Ethos-U55 and U65 repeat pixels, as far as Vela 5.2 can; ExecuTorch leaves more to the core."""
+    check = getattr(ethos_u55_support, "EthosU55ResizeCheck", ethos_u55_support.EthosU55NotSupported)
+    original = check.is_node_supported
 
-    def is_node_supported(self: EthosU55NotSupported, submodules: Mapping[str, torch.nn.Module], node: Node) -> bool:
-        return repeats_pixels(node) or original(self, submodules, node)
+    def is_node_supported(self: Any, submodules: Mapping[str, torch.nn.Module], node: Node) -> bool:
+        return repeats_pixels(node) or bool(original(self, submodules, node))
 
-    with replaced(EthosU55NotSupported, "is_node_supported", is_node_supported):
+    with replaced(check, "is_node_supported", is_node_supported):
         yield
 
 
