@@ -68,6 +68,7 @@ def test_a_python_package_has_licence_hashes_and_what_needs_it(tmp_path: Path) -
     [
         (f"zlib1g=1:1.2 {_DIGEST} Zlib, GPL-2+", "zlib1g", "1:1.2", DEBIAN, "Zlib, GPL-2+"),
         (f"libc6=2.36-9 {_DIGEST}", "libc6", "2.36-9", DEBIAN, "free by Debian's guidelines"),
+        (f"libbinutils=2.40-2 {_DIGEST}", "libbinutils", "2.40-2", DEBIAN, ""),
         (f"https://example.org/a?b=c {_DIGEST}", "https://example.org/a?b=c", "", packages.NPM, ""),
         (
             "/usr/bin/qemu-system-arm of this machine, 7.2",
