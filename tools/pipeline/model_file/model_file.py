@@ -351,7 +351,8 @@ def _import_file(path: Path) -> ModuleType:
     try:
         _where_its_files_are(path, lambda: exec(compile(source, str(path), "exec"), module.__dict__))
     except SyntaxError as error:
-        raise UserError(f"{error.filename or path}:{error.lineno}: {error.msg}") from error
+        which = f"Python {sys.version_info.major}.{sys.version_info.minor} runs model files, and lacks later syntax"
+        raise UserError(f"{error.filename or path}:{error.lineno}: {error.msg}. {which}.") from error
     except ImportError as error:
         place = _place(path, error)
         hint = f" Is {error.name!r} among the model's deps?" if error.name else ""

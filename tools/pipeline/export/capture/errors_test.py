@@ -37,7 +37,7 @@ def message(folder: Path, source: str) -> str:
     [
         ("import torch\n" + _EXAMPLE, "my_model.py: there is no function model(); a model file must define it."),
         (_MODEL, "my_model.py: there is no function example_inputs(); a model file must define it."),
-        ("def model(:\n", "my_model.py:1: invalid syntax"),
+        ("type Rows = list[int]\n", "my_model.py:1: invalid syntax. Python 3.11 runs model files, and lacks later"),
         ("import torch\nimport not_there\n", "my_model.py:2: ModuleNotFoundError: No module named 'not_there'. Is "),
         ("import torch\ntorch.ones(2) @ torch.ones(3)\n", "my_model.py:2: importing the model file failed: Runtime"),
         ("import sys\nsys.exit(0)\n", "my_model.py:2: sys.exit(0) in a model file ends only the export; raise an"),
