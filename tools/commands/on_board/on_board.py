@@ -11,7 +11,7 @@ import re
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
@@ -128,8 +128,14 @@ def reserve(probes: Sequence[str], folder: Path | None = None) -> Iterator[str]:
                 yield probe
                 return
             path = folder / f"torch_fusion_probe_{re.sub(r'[^A-Za-z0-9]', '_', probe)}.lock"
-            # Another user's file can be read, which is enough for a lock.
-            file = os.open(path, os.O_RDONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
+            # Another user's file can be read, which is enough for a lock. O_CREAT alone is refused for such a file in
+            # /tmp, with fs.protected_regular as Debian sets it.
+            flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+            with suppress(FileExistsError):
+                made = os.open(path, flags | os.O_CREAT | os.O_EXCL)
+                os.fchmod(made, 0o644)
+                os.close(made)
+            file = os.open(path, flags)
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:

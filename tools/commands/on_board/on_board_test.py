@@ -2,7 +2,7 @@
 
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -71,3 +71,17 @@ def test_a_probe_has_one_user_at_a_time(tmp_path: Path, capsys: pytest.CaptureFi
         assert thread.is_alive() and not taken
     thread.join(60)
     assert taken and capsys.readouterr().out == "waiting for a probe that is free: a, b\n"
+
+
+def test_a_probe_may_have_been_another_users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def protected(path: Path, flags: int, mode: int = 0o777, open: Callable[[Path, int, int], int] = os.open) -> int:
+        if path.exists() and flags & os.O_CREAT and not flags & os.O_EXCL:
+            raise PermissionError(f"fs.protected_regular: {path}")
+        return open(path, flags, mode)
+
+    monkeypatch.setattr(os, "open", protected)
+    umask = os.umask(0o077)
+    for _ in ("theirs", "ours"):
+        with reserve(["a"], tmp_path):
+            assert [path.stat().st_mode & 0o777 for path in tmp_path.iterdir()] == [0o644]
+    os.umask(umask)
