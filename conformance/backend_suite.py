@@ -1,6 +1,6 @@
 """Runs ExecuTorch's backend test suite (executorch/backends/test/suite/operators), its portable flow, on our runtime.
 
-As a program it runs all of the suite and writes the table of docs/backend_suite.md. SUITE_RUNNER is the runner of this
+As a program it runs all of the suite and writes its result into docs/conformance.md. SUITE_RUNNER is the runner of this
 machine: //firmware:runner_host.
 """
 
@@ -18,7 +18,7 @@ from conformance.op_db import update_document
 from tools.quiet.console import UserError
 from tools.quiet.tool import run_tool
 
-_DOCUMENT = "docs/backend_suite.md"
+_DOCUMENT = "docs/conformance.md"
 _TABLE = "bazel run //conformance:backend_suite_report"
 
 
@@ -61,22 +61,21 @@ def run_suite(runner: Path, every: int) -> list[Outcome]:
 
 
 def make_table(outcomes: Sequence[Outcome]) -> str:
-    """Results as Markdown: a row per module, and below it what was skipped or failed, by its reason."""
+    """Results as Markdown: counts, and what was skipped or failed, by its reason."""
     counts = [sum(outcome.result == result for outcome in outcomes) for result in ("passed", "skipped", "failed")]
-    lines = [f"{counts[0]} tests passed, {counts[1]} skipped, {counts[2]} failed.", ""]
-    lines += ["| tests | passed | skipped | failed |", "|---|--:|--:|--:|"]
-    for module in dict.fromkeys(outcome.module for outcome in outcomes):
-        results = [outcome.result for outcome in outcomes if outcome.module == module]
-        cells = [str(results.count(result) or "") for result in ("passed", "skipped", "failed")]
-        lines.append(f"| `{module}` | " + " | ".join(cells) + " |")
+    lines = [f"{counts[0]} tests passed, {counts[1]} skipped, {counts[2]} failed."]
     for result in ("failed", "skipped"):
         reasons: dict[str, list[str]] = {}
         for outcome in outcomes:
             if outcome.result == result:
-                reasons.setdefault(outcome.reason, []).append(f"`{outcome.module}::{outcome.test}`")
+                # What is skipped is mostly all that a file has of a kind.
+                name = outcome.module if result == "skipped" else f"{outcome.module}::{outcome.test}"
+                reasons.setdefault(outcome.reason, []).append(f"`{name}`")
         if reasons:
             lines += ["", f"{result.capitalize()}:", ""]
-            lines += [f"- {reason}: {', '.join(tests)}" for reason, tests in reasons.items()]
+            lines += [
+                f"- {reason}: {len(names)} of {', '.join(dict.fromkeys(names))}" for reason, names in reasons.items()
+            ]
     return "\n".join(lines)
 
 
@@ -91,6 +90,9 @@ def _run(arguments: argparse.Namespace) -> int:
     table = make_table(outcomes)
     if arguments.every == 1:
         update_document(Path(os.environ.get("BUILD_WORKSPACE_DIRECTORY", "."), _DOCUMENT), _TABLE, table)
+    for module in dict.fromkeys(outcome.module for outcome in outcomes):
+        results = [outcome.result for outcome in outcomes if outcome.module == module]
+        print(module, *(f"{results.count(result)} {result}" for result in dict.fromkeys(results)))
     print(table)
     return int(any(outcome.result == "failed" for outcome in outcomes))
 

@@ -25,5 +25,5 @@ def test_the_table_names_what_failed() -> None:
     ]
     table = make_table(outcomes)
     assert "1 tests passed, 1 skipped, 1 failed." in table
-    assert "| `abs` | 1 |  | 1 |" in table
-    assert "- RunError: InvalidProgram: `abs::test_abs_dtype[portable]`" in table
+    assert "- RunError: InvalidProgram: 1 of `abs::test_abs_dtype[portable]`" in table
+    assert "- in place: 1 of `elu`" in table

@@ -61,14 +61,15 @@ def page() -> str:
     """Returns the whole page."""
     parts = [_HEAD, "\n| property | what holds |\n| --- | --- |\n"]
     parts += [f"| {item.name.lower()} | {item.value} |\n" for item in Property]
+    parts.append("\n## The order\n\n")
     for pipeline in PIPELINES:
-        parts.append(f"\n## {pipeline.name}\n\n")
-        if pipeline.begins:
-            parts.append(f"Begins with: {', '.join(sorted(item.name.lower() for item in pipeline.begins))}.\n\n")
-        parts.append("| pass | what it does | needs | gives |\n| --- | --- | --- | --- |\n")
-        parts += [_row(each) for each in pipeline.passes]
-        if pipeline.then:
-            parts.append(f"\n{pipeline.then}\n")
+        begins = ", ".join(sorted(item.name.lower() for item in pipeline.begins))
+        names = ", ".join(f"`{each.function.partition(':')[2]}`" for each in pipeline.passes)
+        holds = f" (begins with: {begins})" if begins else ""
+        parts.append(f"- **{pipeline.name}**{holds}: {names}.{f' {pipeline.then}' if pipeline.then else ''}\n")
+    parts.append("\n## What each does\n\n| pass | what it does | needs | gives |\n| --- | --- | --- | --- |\n")
+    # A pass that needs more in one pipeline than in another has a row for each.
+    parts += sorted({_row(each) for pipeline in PIPELINES for each in pipeline.passes})
     parts.append(_UPSTREAM)
     parts += [f"| `{gap.symbol.replace(':', '.')}` | {gap.since} | {gap.why} |\n" for gap in GAPS]
     return "".join(parts)

@@ -59,7 +59,7 @@ NAVIGATION = {
         "docs/proven",
     ),
     "NPU and Vulkan": ("docs/ethos_u", "docs/vgf"),
-    "Reference": ("docs/rules", "docs/operators", "docs/passes", "docs/conformance", "docs/backend_suite"),
+    "Reference": ("docs/rules", "docs/operators", "docs/passes", "docs/conformance"),
     "The project": (
         "docs/build",
         "docs/scale",

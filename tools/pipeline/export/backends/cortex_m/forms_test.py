@@ -12,7 +12,7 @@ from executorch.exir._serialize._program import deserialize_pte_binary
 from tools.pipeline.export.capture.capture import capture
 from tools.pipeline.export.options import Options
 from tools.pipeline.export.pipelines import CORTEX_M
-from tools.pipeline.export.testing import Result, by_hand, export_source, model_source
+from tools.pipeline.export.testing import Result, export_source, model_source
 
 # Case: constructor, forward(), inputs.
 _LAYERS = {
@@ -63,11 +63,6 @@ _LAYERS = {
         "return self.b(F.pad(self.a(x), (1, 1, 2, 2))).mean((2, 3))",
         "(torch.randn(1, 3, 8, 8),)",
     ),
-    "channels last input": (
-        "self.a = nn.Conv2d(3, 4, 3)",
-        "return self.a(x.permute(0, 3, 1, 2)).relu()",
-        "(torch.randn(1, 8, 8, 3),)",
-    ),
     "shuffled": (
         "self.a = nn.Conv2d(3, 8, 3); self.b = nn.Conv2d(2, 2, 3, padding=1)",
         "y = F.pixel_shuffle(self.a(x), 2)\nreturn self.b(y) + y",
@@ -99,11 +94,6 @@ _LAYERS = {
         "return self.f(torch.cat([y.mean((1, 2)), z, F.adaptive_avg_pool2d(y, 1)[:4].flatten()]))",
         "(torch.randn(3, 8, 8),)",
     ),
-    "sequence without a batch": (
-        "self.a = nn.Conv1d(4, 8, 3, padding='same'); self.n = nn.LayerNorm(8); self.f = nn.Linear(8, 3)",
-        "return self.f(self.n(F.max_pool1d(self.a(x).relu(), 2).transpose(0, 1)))",
-        "(torch.randn(4, 20),)",
-    ),
     "vector": (
         "self.a, self.n, self.b = nn.Linear(8, 16), nn.LayerNorm(16), nn.Linear(16, 3)",
         "return self.b(F.gelu(self.n(self.a(x))).view(2, 8).flatten())",
@@ -114,16 +104,6 @@ _LAYERS = {
         "    nn.Conv2d(8, 8, 3, padding=1, groups=8), nn.Conv2d(8, 4, 1), nn.Flatten(), nn.Linear(256, 3))",
         "return self.n(x)",
         "(torch.randn(1, 1, 8, 8),)",
-    ),
-    "reshaped": (
-        "self.a = nn.Conv2d(3, 8, 3); self.f = nn.Linear(36, 5)",
-        "y = self.a(x)\nreturn self.f(y.view(1, 2, 4, 6, 6).transpose(1, 2).reshape(1, 8, 36))",
-        "(torch.randn(1, 3, 8, 8),)",
-    ),
-    "written through a view": (
-        "self.a = nn.Conv2d(3, 4, 3); self.f = nn.Linear(144, 4)",
-        "y = self.a(x)\nflat = y.view(1, -1)\ny.relu_()\nreturn self.f(flat)",
-        "(torch.randn(1, 3, 8, 8),)",
     ),
     "attention": (
         "self.qkv = nn.Linear(16, 48); self.p = nn.Linear(16, 16)",
@@ -203,11 +183,6 @@ _LAYERS = {
         "return self.b(F.interpolate(F.interpolate(self.a(x), scale_factor=2), (7, 11), mode='nearest-exact'))",
         "(torch.randn(1, 3, 8, 8),)",
     ),
-    "shuffled without a batch": (
-        "self.a = nn.Conv2d(3, 8, 3); self.b = nn.Conv2d(2, 4, 3)",
-        "return self.b(F.pixel_shuffle(self.a(x)[0], 2)[None])",
-        "(torch.randn(1, 3, 8, 8),)",
-    ),
     "padded with elements": (
         "self.a = nn.Conv2d(3, 8, 3); self.b = nn.Conv2d(8, 4, 3); self.c = nn.Conv2d(4, 4, 3)",
         "y = self.b(F.pad(self.a(x).relu(), (1, 2, 0, 1), mode='reflect'))\n"
@@ -267,23 +242,7 @@ _LAYERS = {
         "y = self.a(x).transpose(1, 2).reshape(-1, 8, 4, 5)\nreturn self.b((y + self.c(y)).flatten(2).transpose(1, 2))",
         "(torch.randn(1, 20, 6),)",
     ),
-    "nothing added": (
-        "self.a = nn.Conv2d(3, 4, 1); self.b = nn.Conv2d(4, 4, 1)",
-        "skip = 0\nfor layer in (self.a, self.b):\n    x = layer(x)\n    skip = skip + x[:, :, :8] * 1\nreturn skip",
-        "(torch.randn(1, 3, 8, 8),)",
-    ),
 }
-
-# These cases cover no branch of this package that the others don't.
-_FURTHER = (
-    "channels last input",
-    "sequence without a batch",
-    "reshaped",
-    "written through a view",
-    "shuffled without a batch",
-    "nothing added",
-)
-_CASES = [*(case for case in _LAYERS if case not in _FURTHER), *by_hand(_FURTHER)]
 
 # Operators whose images must be channels-last.
 _IMAGE_OPERATORS = {
@@ -307,7 +266,7 @@ def exported(case: str) -> Result:
         return export_source(Path(folder), source, options=Options("cortex-m4", "cortex_m", "int8"))
 
 
-@pytest.mark.parametrize("case", _CASES)
+@pytest.mark.parametrize("case", _LAYERS)
 def test_nothing_stays_in_floating_point(case: str) -> None:
     result = exported(case)
     assert result.said == []
@@ -318,7 +277,7 @@ def test_nothing_stays_in_floating_point(case: str) -> None:
     assert numpy.abs(numbers - eager).max() <= 0.05 * (eager.max() - eager.min())
 
 
-@pytest.mark.parametrize("case", _CASES)
+@pytest.mark.parametrize("case", _LAYERS)
 def test_images_lie_as_the_kernels_read_them(case: str) -> None:
     for first, *_, last in exported(case).calls(*_IMAGE_OPERATORS):
         for image in (first, last):

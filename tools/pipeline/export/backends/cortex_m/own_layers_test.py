@@ -9,7 +9,7 @@ from torch import nn
 
 from tools.pipeline.export.backends.cortex_m import recurrent
 from tools.pipeline.export.options import Options
-from tools.pipeline.export.testing import Result, by_hand, export_source, model_source
+from tools.pipeline.export.testing import Result, export_source, model_source
 
 _BORDER = {"cortex_m::quantize_per_tensor": 1, "cortex_m::dequantize_per_tensor": 1}
 
@@ -145,7 +145,6 @@ def test_what_is_no_mask_is_added(tmp_path: Path) -> None:
     [
         ("nn.GRU(8, 24, bias=False)", "gru", 1),
         ("nn.LSTM(8, 12, 2, bidirectional=True, batch_first=True)", "lstm", 4),
-        *by_hand([("nn.LSTM(8, 24)", "lstm", 1), ("nn.GRU(8, 24, 2, batch_first=True)", "gru", 2)]),
     ],
 )
 def test_recurrent_layers_are_one_operator_each(layer: str, operator: str, calls: int, tmp_path: Path) -> None:

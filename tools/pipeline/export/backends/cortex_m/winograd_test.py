@@ -8,7 +8,7 @@ import pytest
 from tools.artifacts.packed_layer.packed_layer import CONVOLUTION, DSP, Head
 from tools.pipeline.export.backends.cortex_m.winograd import winograd_lead
 from tools.pipeline.export.options import Options
-from tools.pipeline.export.testing import Result, by_hand, export_source, model_source
+from tools.pipeline.export.testing import Result, export_source, model_source
 
 _WINOGRAD = "torch_fusion::winograd_convolution"
 _DIRECT = "torch_fusion::convolution"
@@ -38,7 +38,7 @@ def test_convolutions_take_memory_that_is_free_and_what_is_granted(tmp_path: Pat
     assert places[0] == places[1]
 
 
-@pytest.mark.parametrize("core", ["cortex-m3", "cortex-m55", *by_hand(["cortex-m0plus"])])
+@pytest.mark.parametrize("core", ["cortex-m3", "cortex-m55"])
 def test_other_cores_have_other_products(tmp_path: Path, core: str) -> None:
     assert _WINOGRAD not in _exported(tmp_path, 40_000, core=core).operators
 
