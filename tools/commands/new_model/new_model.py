@@ -281,6 +281,10 @@ def _model_file(path: Path, module: str | None, shapes: Sequence[str]) -> Iterat
                 f"{path}: its class can't be imported: {error.__cause__}. Name one that Python finds in {path.parent}, "
                 "or in the packages that Torch Fusion has: --module PACKAGE.CLASS"
             ) from error
+        if isinstance(error, UserError) and str(error).startswith(str(file)):
+            # It names a line of the file that is gone.
+            shown = textwrap.indent(text.replace("\n\n\n", "\n"), "  ")
+            raise UserError(f"{error}\nWrite {file.name} with what is missing and give that; it was:\n{shown}") from error
         raise
 
 

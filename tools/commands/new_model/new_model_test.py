@@ -290,14 +290,20 @@ def test_what_is_no_model_file_says_what_it_is_and_what_to_write(
         ("whole.pth", "a pickled module, of torch.nn.modules.container.Sequential", "weights_only=False).eval()"),
         ("script.pt", "a TorchScript module", "TorchScript can't be captured"),
         ("net.onnx", "a model of ONNX", "bring the PyTorch module"),
-        ("none.pt", "no file", "check the path"),
         ("net", "a folder", "docs/models.md says"),
         ("bert", "a folder of Hugging Face's transformers, of BertModel", ".with_name('bert')).eval()"),
     ):
         assert main([str(tmp_path / name)]) == 1
         shown = capfd.readouterr().err
         assert f"and this is {kind}" in shown and line in shown and "torch printed" not in shown
-        assert not list(tmp_path.glob("*.py"))
+    for name, module, says in (
+        ("none.pt", "net.a.Net", "none.pt: there is no such file"),
+        ("weights.pt", "Net", "--module Net: put the name of its file or package before it, such as net.Net"),
+        ("weights.pt", "torch.nn.Linear", "'in_features' and 'out_features'\nWrite weights.py with what is missing"),
+    ):
+        assert main([str(tmp_path / name), "--module", module, "--shape", "1,4"]) == 1
+        assert says in re.sub(r"\n  \(.*", "", capfd.readouterr().err)
+    assert not list(tmp_path.glob("*.py"))
 
 
 @pytest.mark.parametrize(

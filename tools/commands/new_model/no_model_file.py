@@ -62,7 +62,9 @@ def model_file_text(path: Path, module: str | None, shapes: Sequence[str]) -> st
     if path.suffix in _OTHERS:
         raise UserError(f"{wanted}: bring the PyTorch module that it was made of: docs/models.md")
     if not path.exists():
-        raise UserError(f"{wanted}: check the path")
+        raise UserError(f"{path}: there is no such file: check the path")
+    if module and "." not in module:
+        raise UserError(f"--module {module}: put the name of its file or package before it, such as net.{module}")
     body, needs_module = _body(path, module)
     if body is None:
         raise UserError(f"{wanted}; docs/models.md says what to write into one")
@@ -105,7 +107,7 @@ def _kind(path: Path) -> str:
     if not path.is_file():
         if architecture := _architecture(path):
             return f"a folder of Hugging Face's transformers, of {architecture}"
-        return "a folder" if path.is_dir() else "no file"
+        return "a folder"
     if path.suffix in _OTHERS:
         return f"a model of {_OTHERS[path.suffix]}"
     if _is_exported(path):
