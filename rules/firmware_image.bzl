@@ -6,6 +6,7 @@ load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load("//platforms:cores.bzl", "takes_program_for")
 load("//rules/private:actions.bzl", "COMPILE_ATTRS", "KERNELS", "LINK_ATTRS", "REGISTRY_ATTRS", "check_model_names", "choose_kernels", "compile_program", "generate_registry", "link_program", "methods_of", "operators_of")
 load("//rules/private:cc.bzl", "compile_sources", "configure_cc")
+load("//rules/private:file_errors.bzl", "model_error")
 load("//rules/private:image.bzl", "HEADER_ATTRS", "NPU_ATTRS", "link_image", "npu_device", "write_model_headers")
 load("//rules/private:image_files.bzl", "IMAGE_FILES_ATTRS", "write_image_files")
 load("//rules/private:transitions.bzl", "BOARD_CORE", "CORE_TRANSITION_ATTRS", "LIBRARY_CORE", "LIBRARY_TRANSITION_ATTRS", "bare_board", "core_transition", "firmware_transition", "library_transition")
@@ -328,7 +329,7 @@ def firmware_image(name, **kwargs):
       name: the image.
       **kwargs: attributes of `firmware_image_rule`.
     """
-    problem = bare_board(kwargs.get("board"), native.existing_rules())
+    problem = bare_board(kwargs.get("board"), native.existing_rules()) or model_error(kwargs.get("model"), kwargs.get("models"))
     if problem:
         fail("//%s:%s: %s" % (native.package_name(), name, problem))
     firmware_image_rule(name = name, core = BOARD_CORE, library_core = LIBRARY_CORE, **kwargs)

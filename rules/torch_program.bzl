@@ -5,6 +5,7 @@ load("@rules_python//python:py_info.bzl", "PyInfo")
 load("//platforms:cores.bzl", "CORES", "core_name")
 load("//platforms:hosts.bzl", "VGF_HOST")
 load("//rules/private:actions.bzl", "CORE_ATTRS", "NO_NETWORK", "check_npu", "check_program_name", "is_identifier", "target_core")
+load("//rules/private:file_errors.bzl", "program_error")
 load("//rules/private:quantization_attrs.bzl", "QUANTIZATION_ATTRS", "quantization_error", "quantization_values")
 load("//rules/private:transitions.bzl", "program_transition")
 load(":providers.bzl", "NpuInfo", "TorchOperatorInfo", "TorchProgramInfo")
@@ -356,6 +357,9 @@ def torch_program(name, cores = [], backend = "portable", quantization = None, t
         once.
       **kwargs: attributes of `torch_program_rule`.
     """
+    problem = program_error(kwargs.get("src"), weights, kwargs)
+    if problem:
+        fail("torch_program %s: %s" % (name, problem))
     unknown = [core for core in cores if core not in CORES]
     if unknown:
         fail("torch_program %s: cores %s are unknown; allowed: %s" % (name, unknown, sorted(CORES)))

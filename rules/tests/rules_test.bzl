@@ -6,6 +6,7 @@ load("//platforms:cores.bzl", "float_abi_constraints", "float_abi_error", "float
 load("//rules:board_npu.bzl", "board_npu")
 load("//rules:defs.bzl", "BoardInfo", "FirmwareInfo", "KernelRegistryInfo", "MemoryPlanInfo", "ProgramDataInfo", "TorchProgramInfo", "board", "cmake_firmware", "exploration_test", "firmware_benchmark", "firmware_budget_test", "firmware_emulate", "firmware_test", "kernel_registry", "pte_program", "quantization", "quantization_report", "torch_cpp_library", "torch_firmware", "torch_operator", "torch_package", "torch_program", "updatable_firmware", "update_settings")
 load("//rules:ethos_u.bzl", "ethos_u", "npu_port")
+load("//rules/private:file_errors.bzl", "model_error", "program_error")
 load("//rules/private:npu_errors.bzl", "npu_error", "port_error")
 load("//rules/private:transitions.bzl", "bare_board", "no_board")
 
@@ -58,6 +59,22 @@ def _no_board_test_impl(ctx):
     return unittest.end(env)
 
 _no_board_test = unittest.make(_no_board_test_impl)
+
+def _files_test_impl(ctx):
+    env = unittest.begin(ctx)
+    for says, src, weights, others in [
+        ("there is no model: src is the model file", None, None, {"model": "net.py"}),
+        ("there is no int8: backend = \"cortex_m\"", "net.py", None, {"int8": True}),
+        ("//tools:new_model -- net.pt2` writes one", "net.pt2", None, {}),
+        ("put the file into data, and load_state_dict(torch.load(\"net.pt\"))", "net.py", "net.pt", {}),
+    ]:
+        asserts.true(env, says in program_error(src, weights, others))
+    asserts.equals(env, None, program_error("net.py", "//models/sine", {"data": ["net.pt"]}))
+    asserts.true(env, "give the torch_program" in model_error(None, [":net", "net.py"]))
+    asserts.equals(env, None, model_error(":net", [Label("//models/sine"), "//models/sine"]))
+    return unittest.end(env)
+
+_files_test = unittest.make(_files_test_impl)
 
 # Incompatible targets don't fail the analysis; .ci/run checks Bazel's message about one.
 def _float_abi_test_impl(ctx):
@@ -530,6 +547,7 @@ def rules_test_suite(name):
             **attributes
         )
 
+    _files_test(name = "files_test")
     _no_board_test(name = "no_board_test")
     _npu_error_test(name = "npu_error_test")
     _float_abi_test(name = "float_abi_test")
