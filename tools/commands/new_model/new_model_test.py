@@ -272,7 +272,7 @@ def _save_all(folder: Path) -> None:
     torch.jit.save(torch.jit.trace(net[0], torch.ones(1, 4)), folder / "script.pt")
     (folder / "net.onnx").write_bytes(b"onnx")
     (folder / "bert").mkdir()
-    (folder / "bert/config.json").write_text('{"architectures": ["BertModel"]}')
+    (folder / "bert/config.json").write_text('{"architectures": ["BertModel"], "vocab_size": 99}')
     _write(
         folder,
         "import torch\n\nclass Net(torch.nn.Linear):\n    def __init__(self):\n        super().__init__(4, 2)\n",
@@ -292,6 +292,7 @@ def test_what_is_no_model_file_says_what_it_is_and_what_to_write(
         ("net.onnx", "a model of ONNX", "bring the PyTorch module"),
         ("net", "a folder", "docs/models.md says"),
         ("bert", "a folder of Hugging Face's transformers, of BertModel", ".with_name('bert')).eval()"),
+        ("bert", "a folder of Hugging", "return (torch.zeros(1, 16, dtype=torch.int64),)"),
     ):
         assert main([str(tmp_path / name)]) == 1
         shown = capfd.readouterr().err

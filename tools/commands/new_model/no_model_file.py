@@ -68,14 +68,15 @@ def model_file_text(path: Path, module: str | None, shapes: Sequence[str]) -> st
     body, needs_module = _body(path, module)
     if body is None:
         raise UserError(f"{wanted}; docs/models.md says what to write into one")
+    architecture = _architecture(path)
     if _is_exported(path):
         inputs = (
             f"arguments, keywords = torch.export.load({path.name!r}).example_inputs\n    return arguments or keywords"
         )
     else:
-        tensors = ", ".join(_input(shape) for shape in shapes or ["1,3,32,32"])
+        takes_ids = architecture and "vocab_size" in (path / "config.json").read_text(encoding="utf-8")
+        tensors = ", ".join(_input(shape) for shape in shapes or ["int64:1,16" if takes_ids else "1,3,32,32"])
         inputs = f"return ({tensors},)" + ("" if shapes else "  # what one call takes")
-    architecture = _architecture(path)
     missing = ["--module PACKAGE.CLASS"] * needs_module + ["--shape SIZES"] * (not shapes and not _is_exported(path))
     head = _LOAD_FILE if path.suffix == ".safetensors" else "import torch\n"
     text = f"{head}\n\ndef model():\n{body}\n\n\ndef example_inputs():\n    {inputs}\n"
