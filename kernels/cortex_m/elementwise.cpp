@@ -39,19 +39,29 @@ const int8_t* at(const int8_t* in, size_t i, int32_t step) {
 
 #ifdef __ARM_FEATURE_MVE
 
-/// An input's contribution to sums that need 32 bits only, of four elements, or four times of one.
-template <bool kRepeats>
-ET_INLINE int32x4_t scale_four(const int8_t* in, int32_t step, int32_t zero_point, Factor factor) {
-  int32x4_t value = kRepeats && step == 0 ? vdupq_n_s32(*in) : vldrbq_s32(in);
-  value = vshlq_n_s32(vsubq_n_s32(value, zero_point), kAddShift);
-  value = vqrdmulhq_n_s32(value, factor.multiplier);
-  if (factor.shift < 0) {
-    // Halves are rounded away from zero.
-    value = vaddq_s32(value, vshrq_n_s32(value, 31));
-    value = vrshlq_n_s32(value, factor.shift);
+/// What scales an input of sums that need 32 bits only, in registers.
+struct VectorFactor {
+  int32_t addend;
+  int32_t multiplier;
+  /// Whether halves are rounded away from zero, which is the case if the factor shifts.
+  int32_t rounds;
+  int32x4_t shift;
+
+  VectorFactor(int32_t zero_point, Factor factor)
+      : addend(-zero_point * (1 << kAddShift)),
+        multiplier(factor.multiplier),
+        rounds(factor.shift < 0 ? 1 : 0),
+        shift(vdupq_n_s32(factor.shift)) {}
+
+  /// The contribution of four elements, or four times of one.
+  template <bool kRepeats>
+  ET_INLINE int32x4_t apply(const int8_t* in, int32_t step) const {
+    int32x4_t value = kRepeats && step == 0 ? vdupq_n_s32(*in) : vldrbq_s32(in);
+    value = vmlasq_n_s32(value, vdupq_n_s32(1 << kAddShift), addend);
+    value = vqrdmulhq_n_s32(value, multiplier);
+    return vrshlq_s32(vmlaq_n_s32(value, vshrq_n_s32(value, 31), rounds), shift);
   }
-  return value;
-}
+};
 
 /// Adds four elements at a time, and returns the number of processed elements.
 template <bool kRepeats>
@@ -62,18 +72,22 @@ size_t add_side_by_side(
     const int8_t* b,
     int8_t* out,
     size_t count) {
-  const Factor* const factors = parameters.factors;
-  const int32_t* const zero_points = parameters.zero_points;
+  const VectorFactor first(parameters.zero_points[0], parameters.factors[0]);
+  const VectorFactor second(parameters.zero_points[1], parameters.factors[1]);
+  const Factor factor = parameters.factors[2];
+  const int32_t zero_point = parameters.zero_points[2];
   const int32x4_t min = vdupq_n_s32(parameters.range.min);
   const int32x4_t max = vdupq_n_s32(parameters.range.max);
-  for (size_t i = 0; i + 4 <= count; i += 4) {
-    int32x4_t value = vaddq_s32(
-        scale_four<kRepeats>(at<kRepeats>(a, i, steps[0]), steps[0], zero_points[0], factors[0]),
-        scale_four<kRepeats>(at<kRepeats>(b, i, steps[1]), steps[1], zero_points[1], factors[1]));
-    value = vqrdmulhq_n_s32(value, factors[2].multiplier);
+  for (size_t fours = count / 4; fours > 0; --fours) {
+    int32x4_t value =
+        vaddq_s32(first.apply<kRepeats>(a, steps[0]), second.apply<kRepeats>(b, steps[1]));
+    value = vqrdmulhq_n_s32(value, factor.multiplier);
     value = vaddq_s32(value, vshrq_n_s32(value, 31));
-    value = vaddq_n_s32(vrshlq_n_s32(value, factors[2].shift), zero_points[2]);
-    vstrbq_s32(out + i, vminq_s32(vmaxq_s32(value, min), max));
+    value = vaddq_n_s32(vrshlq_n_s32(value, factor.shift), zero_point);
+    vstrbq_s32(out, vminq_s32(vmaxq_s32(value, min), max));
+    a += kRepeats ? 4 * steps[0] : 4;
+    b += kRepeats ? 4 * steps[1] : 4;
+    out += 4;
   }
   return count & ~size_t{3};
 }

@@ -962,7 +962,9 @@ class ThreeWindows final {
   /// Computes the outputs of the window that begins at `first` and the next two.
   void compute(const int8_t* first, int8_t* out) const {
     const int32_t vectors = rows_.bytes / 16;
-    const auto compute = vectors % 3 == 0 ? windows_to_outputs<3> : windows_to_outputs<1>;
+    const auto compute = vectors == 3 ? windows_to_outputs<3, true>
+        : vectors % 3 == 0            ? windows_to_outputs<3, false>
+                                      : windows_to_outputs<1, false>;
     if (buffer_ == nullptr) {
       compute(parts_, rows_, first, out);
     } else {
@@ -996,7 +998,7 @@ void convolution_mve(
   const bool pointwise = is_pointwise(layer);
 #ifdef __ARM_FEATURE_MVE
   if (pointwise && are_short_pixels(parts)) {
-    short_pixels(parts, in, images.batch * images.height.out * images.width.out, out);
+    short_rows_of(parts.inner)(parts, in, images.batch * images.height.out * images.width.out, out);
     return;
   }
   const ThreeWindows three(parts, images, in, scratch, out);

@@ -42,66 +42,49 @@ struct VectorScale {
     move_on();
   }
 
-  /// Does the same as store(), for two pixels, whose outputs are `channels` apart.
-  ET_INLINE void store_two(int32x4_t a, int32x4_t b, int8_t* out, int32_t channels) {
-    const int32x4_t biases = vldrwq_s32(bias);
-    a = vaddq_s32(a, biases);
-    b = vaddq_s32(b, biases);
-    int32x4_t factors = vldrwq_s32(multipliers);
-    // The compiler would compute one after the other, each step of which waits for the last one.
-    __asm__(
-        "vqrdmulh.s32 %q0, %q0, %q2\n"
-        "vqrdmulh.s32 %q1, %q1, %q2\n"
-        "vshr.s32 %q2, %q0, #31\n"
-        "vadd.i32 %q0, %q0, %q2\n"
-        "vshr.s32 %q2, %q1, #31\n"
-        "vrshl.s32 %q0, %q0, %q3\n"
-        "vadd.i32 %q1, %q1, %q2\n"
-        "vqmovnb.s32 %q0, %q0\n"
-        "vrshl.s32 %q1, %q1, %q3\n"
-        "vqmovnt.s32 %q0, %q1\n"
-        "vqadd.s16 %q0, %q0, %4\n"
-        "vqmovnb.s16 %q0, %q0\n"
-        : "+w"(a), "+w"(b), "+w"(factors)
-        : "w"(vldrbq_s32(shifts)), "r"(offset));
-    vstrbq_s32(out, a);
-    vstrbq_u32(reinterpret_cast<uint8_t*>(out) + channels, upper(a));
-    move_on();
-  }
-
   /// Does the same as store(), for three pixels whose outputs are `channels` apart, and whose sums
   /// include biases.
   ET_INLINE void store_three(const int32_t (&sums)[12], int8_t* out, int32_t channels) {
-    int32x4_t factors = vldrwq_s32(multipliers);
-    int32x4_t a, b, c;
-    __asm__(
-        "vldrw.32 %q0, [%4]\n"
-        "vqrdmulh.s32 %q0, %q0, %q3\n"
-        "vldrw.32 %q1, [%4, #16]\n"
-        "vqrdmulh.s32 %q1, %q1, %q3\n"
-        "vldrw.32 %q2, [%4, #32]\n"
-        "vqrdmulh.s32 %q2, %q2, %q3\n"
-        "vshr.s32 %q3, %q0, #31\n"
-        "vadd.i32 %q0, %q0, %q3\n"
-        "vshr.s32 %q3, %q1, #31\n"
-        "vrshl.s32 %q0, %q0, %q5\n"
-        "vadd.i32 %q1, %q1, %q3\n"
-        "vshr.s32 %q3, %q2, #31\n"
-        "vrshl.s32 %q1, %q1, %q5\n"
-        "vqmovnb.s32 %q0, %q0\n"
-        "vadd.i32 %q2, %q2, %q3\n"
-        "vrshl.s32 %q2, %q2, %q5\n"
-        "vqmovnt.s32 %q0, %q1\n"
-        "vqmovnb.s32 %q2, %q2\n"
-        "vqadd.s16 %q0, %q0, %6\n"
-        "vqadd.s16 %q2, %q2, %6\n"
-        "vqmovnb.s16 %q0, %q0\n"
-        "vqmovnb.s16 %q2, %q2\n"
-        : "=&w"(a), "=&w"(b), "=&w"(c), "+&w"(factors)
-        : "r"(sums), "w"(vldrbq_s32(shifts)), "r"(offset), "m"(sums));
-    vstrbq_s32(out, a);
-    vstrbq_u32(reinterpret_cast<uint8_t*>(out) + channels, upper(a));
-    vstrbq_s32(out + 2 * channels, c);
+    int32x4_t a, b, c, sign;
+    int8_t* second;
+    __asm__ volatile(
+        "vldrw.32 %q[a], [%[sums]]\n"
+        "vqrdmulh.s32 %q[a], %q[a], %q[factors]\n"
+        "vldrw.32 %q[b], [%[sums], #16]\n"
+        "vqrdmulh.s32 %q[b], %q[b], %q[factors]\n"
+        "vshr.s32 %q[sign], %q[a], #31\n"
+        "vldrw.32 %q[c], [%[sums], #32]\n"
+        "vmla.s32 %q[a], %q[sign], %[one]\n"
+        "vshr.s32 %q[sign], %q[b], #31\n"
+        "vqrdmulh.s32 %q[c], %q[c], %q[factors]\n"
+        "vrshl.s32 %q[a], %q[a], %q[shifts]\n"
+        "vmla.s32 %q[b], %q[sign], %[one]\n"
+        "vshr.s32 %q[sign], %q[c], #31\n"
+        "add %[second], %[out], %[channels]\n"
+        "vrshl.s32 %q[b], %q[b], %q[shifts]\n"
+        "vmla.s32 %q[c], %q[sign], %[one]\n"
+        "vqmovnb.s32 %q[a], %q[a]\n"
+        "vrshl.s32 %q[c], %q[c], %q[shifts]\n"
+        "vqmovnt.s32 %q[a], %q[b]\n"
+        "vqmovnb.s32 %q[c], %q[c]\n"
+        "vqadd.s16 %q[a], %q[a], %[offset]\n"
+        "vqadd.s16 %q[c], %q[c], %[offset]\n"
+        "vqmovnb.s16 %q[a], %q[a]\n"
+        "vqmovnb.s16 %q[c], %q[c]\n"
+        "vstrb.32 %q[a], [%[out]]\n"
+        "vshr.u32 %q[a], %q[a], #16\n"
+        "vstrb.32 %q[a], [%[second]]\n"
+        "add %[second], %[second], %[channels]\n"
+        "vstrb.32 %q[c], [%[second]]\n"
+        : [a] "=&w"(a), [b] "=&w"(b), [c] "=&w"(c), [sign] "=&w"(sign), [second] "=&l"(second)
+        : [sums] "l"(sums),
+          [factors] "w"(vldrwq_s32(multipliers)),
+          [shifts] "w"(vldrbq_s32(shifts)),
+          [out] "l"(out),
+          [channels] "r"(channels),
+          [offset] "r"(offset),
+          [one] "r"(1)
+        : "memory");
     move_on();
   }
 
@@ -116,10 +99,6 @@ struct VectorScale {
     bias += 4;
     multipliers += step;
     shifts += step;
-  }
-
-  ET_INLINE static uint32x4_t upper(int32x4_t value) {
-    return vshrq_n_u32(vreinterpretq_u32_s32(value), 16);
   }
 
   /// Saturates in the lowest byte of each lane, which is all that is stored.
@@ -169,27 +148,104 @@ ET_INLINE int32_t multiply_row(
   return kVectors == 1 ? vmladavq_s8(x[0], w) : vmladavaq_s8(sum, x[kVectors - 1], w);
 }
 
-/// All full groups of four outputs of a vector that `kVectors` registers hold, the last one to its
-/// end if `kWhole`.
+/**
+ * All full groups of four outputs of `pixels` vectors, each of which `kVectors` registers hold, the
+ * last one to its end if `kWhole`. Inputs of a vector are read before its outputs are written.
+ * While the sums of a group are computed, the last group's become outputs: on Cortex-M55 neighbours
+ * that need the same unit take a cycle more, so loads, multiplications and the rest take turns.
+ */
 template <int32_t kFactorStep, int32_t kVectors, bool kWhole>
-void short_rows(const PackedParts& parts, const int8_t* in, int8_t* out) {
-  const int32_t rest = parts.inner - 16 * (kVectors - 1);
-  int8x16_t x[static_cast<size_t>(kVectors)];
-  for (int32_t i = 0; i + 1 < kVectors; ++i) {
-    x[i] = vldrbq_s8(in + 16 * i);
+__attribute__((noinline)) void
+short_rows(const PackedParts& parts, const int8_t* in, int32_t pixels, int8_t* out) {
+  const int32_t channels = parts.layer->channels;
+  const int32_t inner = parts.inner;
+  const int32_t rest = inner - 16 * (kVectors - 1);
+  if (channels < 4) {
+    return;
   }
-  const int8_t* const last = in + 16 * (kVectors - 1);
-  x[kVectors - 1] =
-      kWhole ? vldrbq_s8(last) : vldrbq_z_s8(last, vctp8q(static_cast<uint32_t>(rest)));
-  const int8_t* weights = parts.weights;
-  VectorScale scale(parts, 0, kFactorStep);
-  for (int32_t groups = parts.layer->channels / 4; groups > 0; --groups) {
-    const int32_t s0 = multiply_row<kVectors, kWhole>(x, rest, weights);
-    const int32_t s1 = multiply_row<kVectors, kWhole>(x, rest, weights);
-    const int32_t s2 = multiply_row<kVectors, kWhole>(x, rest, weights);
-    const int32_t s3 = multiply_row<kVectors, kWhole>(x, rest, weights);
-    scale.store(vaddq_s32(four(s0, s1, s2, s3), vldrwq_s32(scale.bias)), out);
-    out += 4;
+  for (; pixels > 0; --pixels) {
+    int8x16_t x[static_cast<size_t>(kVectors)];
+    for (int32_t i = 0; i + 1 < kVectors; ++i) {
+      x[i] = vldrbq_s8(in + 16 * i);
+    }
+    const int8_t* const last = in + 16 * (kVectors - 1);
+    x[kVectors - 1] =
+        kWhole ? vldrbq_s8(last) : vldrbq_z_s8(last, vctp8q(static_cast<uint32_t>(rest)));
+    const int8_t* weights = parts.weights;
+    int32_t s0 = multiply_row<kVectors, kWhole>(x, rest, weights);
+    int32_t s1 = multiply_row<kVectors, kWhole>(x, rest, weights);
+    int32_t s2 = multiply_row<kVectors, kWhole>(x, rest, weights);
+    int32_t s3 = multiply_row<kVectors, kWhole>(x, rest, weights);
+    int32x4_t sums = four(s0, s1, s2, s3);
+    VectorScale scale(parts, 0, kFactorStep);
+    int8_t* to = out;
+    int8x16_t w;
+    int32x4_t factors;
+// A row of weights times the vector, and other instructions in between.
+#define ROW_PRODUCT(name, sum, i) \
+  "vldrb.8 %q[w], [%[weights]], #16\n" name ".s8 %[" #sum "], %q[x" #i "], %q[w]\n"
+#define ROW_PRODUCTS(sum, first, second, third) \
+  ROW_PRODUCT("vmladav", sum, 0)                \
+  first ".if %c[vectors] > 1\n" ROW_PRODUCT("vmladava", sum, 1) ".endif\n"           \
+  second ".if %c[vectors] > 2\n" ROW_PRODUCT("vmladava", sum, 2) ".endif\n"          \
+  third ".if %c[vectors] > 3\n" ROW_PRODUCT("vmladava", sum, 3) ".endif\n"           \
+  ".if !%c[whole]\nadd %[weights], %[weights], %[back]\n.endif\n"
+// Loads factors of the next group, which linear layers have once.
+#define NEXT_FACTORS(load, from, bytes)                          \
+  ".if %c[step]\n" load " %q[factors], [%[" #from "]], #" #bytes \
+  "\n"                                                           \
+  ".else\n" load " %q[factors], [%[" #from "]]\n.endif\n"
+    for (int32_t groups = channels / 4; groups > 1; --groups) {
+      __asm__ volatile(
+          ROW_PRODUCTS(
+              s0,
+              "vldrw.32 %q[factors], [%[bias]], #16\nvadd.i32 %q[sums], %q[sums], %q[factors]\n",
+              NEXT_FACTORS("vldrw.32", multipliers, 16)
+                  "vqrdmulh.s32 %q[sums], %q[sums], %q[factors]\n",
+              "vshr.s32 %q[factors], %q[sums], #31\n")
+          ROW_PRODUCTS(
+              s1,
+              "vadd.i32 %q[sums], %q[sums], %q[factors]\n",
+              NEXT_FACTORS("vldrb.s32", shifts, 4)
+                  "vrshl.s32 %q[sums], %q[sums], %q[factors]\n",
+              "vadd.i32 %q[sums], %q[sums], %[offset]\n")
+          ROW_PRODUCTS(
+              s2,
+              "vqmovnb.s32 %q[sums], %q[sums]\n",
+              "",
+              "vqmovnb.s16 %q[sums], %q[sums]\n")
+          "vstrb.32 %q[sums], [%[to]], #4\n"
+          "vmov %q[sums][2], %q[sums][0], %[s0], %[s2]\n"
+          ROW_PRODUCTS(s0, "", "", "")
+          "vmov %q[sums][3], %q[sums][1], %[s1], %[s0]\n"
+          : [s0] "=&Te"(s0),
+            [s1] "=&Te"(s1),
+            [s2] "=&Te"(s2),
+            [weights] "+r"(weights),
+            [bias] "+r"(scale.bias),
+            [multipliers] "+r"(scale.multipliers),
+            [shifts] "+l"(scale.shifts),
+            [to] "+l"(to),
+            [sums] "+w"(sums),
+            [w] "=&w"(w),
+            [factors] "=&w"(factors)
+          : [x0] "w"(x[0]),
+            [x1] "w"(x[kVectors > 1 ? 1 : 0]),
+            [x2] "w"(x[kVectors > 2 ? 2 : 0]),
+            [x3] "w"(x[kVectors > 3 ? 3 : 0]),
+            [back] "r"(rest - 16),
+            [offset] "r"(scale.offset),
+            [vectors] "i"(kVectors),
+            [whole] "i"(kWhole),
+            [step] "i"(kFactorStep)
+          : "memory");
+    }
+#undef ROW_PRODUCT
+#undef ROW_PRODUCTS
+#undef NEXT_FACTORS
+    scale.store(vaddq_s32(sums, vldrwq_s32(scale.bias)), to);
+    in += inner;
+    out += channels;
   }
 }
 
@@ -329,6 +385,15 @@ last_rows(const PackedParts& parts, const int8_t* in, int32_t channel, int8_t* o
   }
 }
 
+/// Returns short_rows() for at most 64 inputs, of a layer whose outputs have factors of their own.
+inline auto short_rows_of(int32_t inner) {
+  return inner == 64 ? short_rows<1, 4, true>
+      : inner > 48   ? short_rows<1, 4, false>
+      : inner > 32   ? short_rows<1, 3, false>
+      : inner > 16   ? short_rows<1, 2, false>
+                     : short_rows<1, 1, false>;
+}
+
 /// Computes all outputs of one vector.
 inline void rows_to_outputs(const PackedParts& parts, const int8_t* in, int8_t* out) {
   const int32_t channels = parts.layer->channels;
@@ -338,13 +403,7 @@ inline void rows_to_outputs(const PackedParts& parts, const int8_t* in, int8_t* 
   int32_t channel = 0;
   // Linear layers have few rows; code for each length would take more flash than it is worth.
   if (!is_wide && inner <= (is_linear ? 16 : 64)) {
-    const auto rows = is_linear ? short_rows<0, 1, false>
-        : inner == 64           ? short_rows<1, 4, true>
-        : inner > 48            ? short_rows<1, 4, false>
-        : inner > 32            ? short_rows<1, 3, false>
-        : inner > 16            ? short_rows<1, 2, false>
-                                : short_rows<1, 1, false>;
-    rows(parts, in, out);
+    (is_linear ? short_rows<0, 1, false> : short_rows_of(inner))(parts, in, 1, out);
     channel = channels & ~3;
   }
   if (const int32_t end = channels & ~3; !is_wide && channel < end) {
@@ -360,74 +419,9 @@ inline void rows_to_outputs(const PackedParts& parts, const int8_t* in, int8_t* 
   }
 }
 
-/// Does the same as multiply_row(), with two pixels' vectors.
-template <int32_t kVectors>
-ET_INLINE void multiply_row_twice(
-    const int8x16_t (&x)[static_cast<size_t>(kVectors)],
-    const int8x16_t (&y)[static_cast<size_t>(kVectors)],
-    int32_t rest,
-    const int8_t*& weights,
-    int32_t& x_sum,
-    int32_t& y_sum) {
-  int8x16_t w;
-#pragma GCC unroll 4
-  for (int32_t i = 0; i < kVectors; ++i) {
-    if (i + 1 < kVectors) {
-      __asm__ volatile("vldrb.8 %q0, [%1], #16" : "=w"(w), "+r"(weights) : : "memory");
-    } else {
-      w = vldrbq_s8(weights);
-      weights += rest;
-    }
-    x_sum = i == 0 ? vmladavq_s8(x[i], w) : vmladavaq_s8(x_sum, x[i], w);
-    y_sum = i == 0 ? vmladavq_s8(y[i], w) : vmladavaq_s8(y_sum, y[i], w);
-  }
-}
-
-/// Computes the outputs of pairs of pixels, each of which fits in `kVectors` registers. Their
-/// inputs are read before the outputs are written. Channels are a multiple of four.
-template <int32_t kVectors>
-void short_pairs(const PackedParts& parts, const int8_t* in, int32_t pairs, int8_t* out) {
-  const int32_t inner = parts.inner;
-  const int32_t channels = parts.layer->channels;
-  const int32_t rest = inner - 16 * (kVectors - 1);
-  const mve_pred16_t active = vctp8q(static_cast<uint32_t>(rest));
-  for (; pairs > 0; --pairs) {
-    int8x16_t x[static_cast<size_t>(kVectors)], y[static_cast<size_t>(kVectors)];
-#pragma GCC unroll 4
-    for (int32_t i = 0; i < kVectors; ++i) {
-      const bool is_whole = i + 1 < kVectors;
-      x[i] = is_whole ? vldrbq_s8(in + 16 * i) : vldrbq_z_s8(in + 16 * i, active);
-      y[i] = is_whole ? vldrbq_s8(in + inner + 16 * i) : vldrbq_z_s8(in + inner + 16 * i, active);
-    }
-    in += 2 * inner;
-    const int8_t* weights = parts.weights;
-    VectorScale scale(parts, 0, 1);
-    for (int32_t groups = channels / 4; groups > 0; --groups) {
-      int32_t x0, x1, x2, x3, y0, y1, y2, y3;
-      multiply_row_twice<kVectors>(x, y, rest, weights, x0, y0);
-      multiply_row_twice<kVectors>(x, y, rest, weights, x1, y1);
-      multiply_row_twice<kVectors>(x, y, rest, weights, x2, y2);
-      multiply_row_twice<kVectors>(x, y, rest, weights, x3, y3);
-      scale.store_two(four(x0, x1, x2, x3), four(y0, y1, y2, y3), out, channels);
-      out += 4;
-    }
-    out += channels;
-  }
-}
-
-/// Returns whether short_pixels() takes a pointwise layer.
+/// Returns whether short_rows() computes all outputs of a pointwise layer.
 inline bool are_short_pixels(const PackedParts& parts) {
-  return parts.layer->is_wide == 0 && parts.inner <= 32 && parts.layer->channels % 4 == 0;
-}
-
-/// Computes all outputs of a pointwise layer with few inputs, two pixels at a time.
-inline void short_pixels(const PackedParts& parts, const int8_t* in, int32_t pixels, int8_t* out) {
-  const int32_t inner = parts.inner;
-  const auto pairs = inner > 16 ? short_pairs<2> : short_pairs<1>;
-  pairs(parts, in, pixels / 2, out);
-  if (pixels % 2 != 0) {
-    rows_to_outputs(parts, in + (pixels - 1) * inner, out + (pixels - 1) * parts.layer->channels);
-  }
+  return parts.layer->is_wide == 0 && parts.inner <= 64 && parts.layer->channels % 4 == 0;
 }
 
 /// The windows of a row of outputs that are inside an image, in the order in which one of them is
@@ -470,10 +464,10 @@ static_assert(sizeof(void*) != 4 || offsetof(WindowProducts, sums) == 48);
  * and biases move on. `kUnrolled` vectors at a time, of which a row of a window has a multiple:
  * eleven instructions each for 96 products, and one more per loop; on Cortex-M55 twelve cycles, as
  * loads and multiplications take turns. Of the first channel the weights are loaded a vector ahead,
- * up to the second channel's. All registers but the one with the address are taken: sums' are even
- * ones.
+ * up to the second channel's. `kOnce`: a row has no more, and a loop ends with it. All registers
+ * but the one with the address are taken: sums' are even ones.
  */
-template <int32_t kUnrolled>
+template <int32_t kUnrolled, bool kOnce>
 ET_INLINE void multiply_windows(WindowProducts& products) {
   register WindowProducts* from __asm__("r7") = &products;
   __asm__ volatile(
@@ -490,8 +484,13 @@ ET_INLINE void multiply_windows(WindowProducts& products) {
       "mov r10, r6\n"
       "vldrb.8 q1, [r9], #16\n"
       "2:\n"
+      ".if %c[once]\n"
+      "dls lr, r12\n"
+      "ldr r12, [%[from], #28]\n"
+      ".else\n"
       "ldr lr, [%[from], #24]\n"
       "dls lr, lr\n"
+      ".endif\n"
       "3:\n"
       ".rept %c[unrolled]\n"
       "vldrb.8 q0, [r1], #16\n"
@@ -506,6 +505,12 @@ ET_INLINE void multiply_windows(WindowProducts& products) {
       "vldrb.8 q1, [r9], #16\n"
       "vmladava.s8 r10, q3, q2\n"
       ".endr\n"
+      ".if %c[once]\n"
+      "add r1, r12\n"
+      "add r3, r12\n"
+      "add r5, r12\n"
+      "le lr, 3b\n"
+      ".else\n"
       "le lr, 3b\n"
       "ldr lr, [%[from], #28]\n"
       "add r1, lr\n"
@@ -513,6 +518,7 @@ ET_INLINE void multiply_windows(WindowProducts& products) {
       "add r5, lr\n"
       "subs r12, #1\n"
       "bne 2b\n"
+      ".endif\n"
       // The second row ends where the next channel's begins.
       "str r11, [%[from], #12]\n"
       "ldr r12, [%[from], #36]\n"
@@ -524,7 +530,7 @@ ET_INLINE void multiply_windows(WindowProducts& products) {
       "lsls lr, r12, #28\n"
       "bmi 1b\n"
       :
-      : [from] "r"(from), [unrolled] "i"(kUnrolled)
+      : [from] "r"(from), [unrolled] "i"(kUnrolled), [once] "i"(kOnce)
       : "memory",
         "cc",
         "r0",
@@ -548,7 +554,7 @@ ET_INLINE void multiply_windows(WindowProducts& products) {
 
 /// Computes all outputs of three windows, for a layer that is not wide and whose channels are a
 /// multiple of four.
-template <int32_t kUnrolled>
+template <int32_t kUnrolled, bool kOnce>
 __attribute__((noinline)) void windows_to_outputs(
     const PackedParts& parts,
     const WindowRows& rows,
@@ -575,7 +581,7 @@ __attribute__((noinline)) void windows_to_outputs(
   products.next = products.sums;
   VectorScale scale(parts, 0, 1);
   for (int8_t* const end = out + channels; out != end; out += 4) {
-    multiply_windows<kUnrolled>(products);
+    multiply_windows<kUnrolled, kOnce>(products);
     scale.store_three(products.sums, out, channels);
   }
 }
@@ -648,160 +654,88 @@ struct SixteenSums {
 };
 
 /**
- * The outputs of up to sixteen channels of a 3x3 depthwise kernel, of a layer that is not wide,
- * whose inputs in a row are `step` apart; advances rows and weights. The products of two elements
- * are added in 16 bits; a layer with two weights of -128 is wide. 126 instructions. On Cortex-M55
- * neighbours that need the same unit take a cycle more: sums alternate with the next elements'
- * loads and multiplications, for which the compiler would run out of registers.
+ * The outputs of sixteen channels of a 3x3 depthwise kernel, of a layer that is not wide, or of the
+ * last `x` ones; advances all pointers. The products of two elements are added in 16 bits; a layer
+ * with two weights of -128 is wide. 131 instructions. On Cortex-M55 neighbours that need the same
+ * unit take a cycle more, and the compiler would run out of registers: loads, sums and
+ * multiplications take turns, and some sums are multiplications by one.
  */
-// The first two elements. Their sums of even and odd bytes go to `even` and `odd`, and the lower
-// half of `even` to `low`.
-#define FIRST_TWO(load, address, next, step, even, odd, low, b)                            \
-  load " %q[" #low "], " address                                                           \
-       "\n"                                                                                \
-       "vldrb.8 %q[" #b                                                                    \
-       "], [%[weights]], #16\n"                                                            \
-       "vmullb.s8 %q[" #even "], %q[" #low "], %q[" #b                                     \
-       "]\n"                                                                               \
-       "vmullt.s8 %q[" #odd "], %q[" #low "], %q[" #b                                      \
-       "]\n"                                                                               \
-       "vldrb.8 %q[" #b "], [%[weights]], #16\n" load " %q[" #low "], " next               \
-       "\n"                                                                                \
-       "vmullb.s8 %q[" #low "], %q[" #low "], %q[" #b                                      \
-       "]\n"                                                                               \
-       "vadd.i16 %q[" #even "], %q[" #even "], %q[" #low "]\n" load " %q[" #low "], " next \
-       "\n" step "vmullt.s8 %q[" #b "], %q[" #low "], %q[" #b                              \
-       "]\n"                                                                               \
-       "vmovlb.s16 %q[" #low "], %q[" #even                                                \
-       "]\n"                                                                               \
-       "vadd.i16 %q[" #odd "], %q[" #odd "], %q[" #b "]\n"
-// Adds what FIRST_TWO() gives, but the upper half of `odd`, and begins with the next element: its
-// products are in `even` and `low`.
-#define NEXT_ONE(load, address, step, even, odd, low, b)                                \
-  "vldrb.8 %q[" #b                                                                      \
-  "], [%[weights]], #16\n"                                                              \
-  "vadd.i32 %q[s0], %q[s0], %q[" #low "]\n" load " %q[" #low "], " address              \
-  "\n"                                                                                  \
-  "vmovlt.s16 %q[" #even "], %q[" #even "]\n" step "vadd.i32 %q[s2], %q[s2], %q[" #even \
-  "]\n"                                                                                 \
-  "vmullb.s8 %q[" #even "], %q[" #low "], %q[" #b                                       \
-  "]\n"                                                                                 \
-  "vmullt.s8 %q[" #low "], %q[" #low "], %q[" #b                                        \
-  "]\n"                                                                                 \
-  "vmovlb.s16 %q[" #b "], %q[" #odd                                                     \
-  "]\n"                                                                                 \
-  "vadd.i32 %q[s1], %q[s1], %q[" #b "]\n"
-// The same for two elements. The results are in `even`, `low` and `b`.
-#define NEXT_TWO(load, address, step, next, last, even, odd, low, b)                  \
-  NEXT_ONE(load, address, step, even, odd, low, b)                                    \
-  "vldrb.8 %q[" #b                                                                    \
-  "], [%[weights]], #16\n"                                                            \
-  "vmovlt.s16 %q[" #odd "], %q[" #odd                                                 \
-  "]\n"                                                                               \
-  "vadd.i32 %q[s3], %q[s3], %q[" #odd "]\n" load " %q[" #odd "], " next               \
-  "\n"                                                                                \
-  "vmullb.s8 %q[" #odd "], %q[" #odd "], %q[" #b                                      \
-  "]\n"                                                                               \
-  "vadd.i16 %q[" #even "], %q[" #even "], %q[" #odd "]\n" load " %q[" #odd "], " last \
-  "\n"                                                                                \
-  "vmullt.s8 %q[" #odd "], %q[" #odd "], %q[" #b                                      \
-  "]\n"                                                                               \
-  "vmovlb.s16 %q[" #b "], %q[" #even                                                  \
-  "]\n"                                                                               \
-  "vadd.i16 %q[" #low "], %q[" #low "], %q[" #odd "]\n"
-// requantized() of sums, but its last addition and shift.
-#define LAST_SUM(sum, multiplier, move, from, to)                                        \
-  "vldrw.32 %q[b], [%[multipliers], #" multiplier "]\n" move ".s16 %q[" to "], %q[" from \
-  "]\n"                                                                                  \
-  "vadd.i32 %q[" sum "], %q[" sum "], %q[" to                                            \
-  "]\n"                                                                                  \
-  "vqrdmulh.s32 %q[" sum "], %q[" sum "], %q[b]\n"
-#define NINE_PRODUCTS(load) \
-  "add %[x], %[row0], %[step]\n" \
-  FIRST_TWO(load, "[%[row0]], #16", "[%[x]]", "add %[x], %[x], %[step]\n", even, odd, low, b) \
-  NEXT_TWO(load, "[%[x]]", "add %[x], %[row1], %[step]\n", "[%[row1]]", "[%[row1]], #16", even, odd, low, b) \
-  NEXT_TWO(load, "[%[x]]", "add %[x], %[x], %[step]\n", "[%[x]]", "[%[x]]", even, low, b, odd) \
-  "add %[x], %[row2], %[step]\n" \
-  NEXT_TWO(load, "[%[row2]], #16", "", "[%[x]]", "[%[x]]", even, b, odd, low) \
-  "add %[x], %[x], %[step]\n" \
-  NEXT_ONE(load, "[%[x]]", "", even, odd, low, b) \
-  "vmovlt.s16 %q[odd], %q[odd]\n" \
-  "vadd.i32 %q[s3], %q[s3], %q[odd]\n" \
-  LAST_SUM("s0", "0", "vmovlb", "even", "odd") LAST_SUM("s2", "32", "vmovlt", "even", "even") \
-  LAST_SUM("s1", "16", "vmovlb", "low", "odd") LAST_SUM("s3", "48", "vmovlt", "low", "low") \
-  "vshr.s32 %q[even], %q[s0], #31\n" \
-  "vldrb.s32 %q[b], [%[shifts]]\n" \
-  "vadd.i32 %q[s0], %q[s0], %q[even]\n" \
-  "vldrb.s32 %q[low], [%[shifts], #8]\n" \
-  "vshr.s32 %q[odd], %q[s2], #31\n" \
-  "vrshl.s32 %q[s0], %q[s0], %q[b]\n" \
-  "vadd.i32 %q[s2], %q[s2], %q[odd]\n" \
-  "vldrb.s32 %q[b], [%[shifts], #4]\n" \
-  "vshr.s32 %q[even], %q[s1], #31\n" \
-  "vrshl.s32 %q[s2], %q[s2], %q[low]\n" \
-  "vldrb.s32 %q[low], [%[shifts], #12]\n" \
-  "vadd.i32 %q[s1], %q[s1], %q[even]\n" \
-  "vqmovnb.s32 %q[s0], %q[s0]\n" \
-  "vshr.s32 %q[odd], %q[s3], #31\n" \
-  "vrshl.s32 %q[s1], %q[s1], %q[b]\n" \
-  "vqmovnt.s32 %q[s0], %q[s2]\n" \
-  "vadd.i32 %q[s3], %q[s3], %q[odd]\n" \
-  "vqmovnb.s32 %q[s1], %q[s1]\n" \
-  "vrshl.s32 %q[s3], %q[s3], %q[low]\n" \
-  "vqadd.s16 %q[s0], %q[s0], %[offset]\n" \
-  "vqmovnt.s32 %q[s1], %q[s3]\n" \
-  "vqmovnb.s16 %q[s0], %q[s0]\n" \
-  "vqadd.s16 %q[s1], %q[s1], %[offset]\n" \
-  "vqmovnt.s16 %q[s0], %q[s1]\n"
+// clang-format off
+#define NINE_PRODUCTS(load, store) \
+  "vldrb.8 q0, [%[weights]], #16; add %[x], %[row0], %[step]; " load " q1, [%[row0]], #16\n" \
+  "vmullt.s8 q2, q1, q0; " load " q3, [%[x]]; vmullb.s8 q1, q1, q0; vldrb.8 q0, [%[weights]], #16\n" \
+  "vmullb.s8 q3, q3, q0; " load " q4, [%[x]]; vmullt.s8 q4, q4, q0; add %[x], %[x], %[step]\n" \
+  "vmla.s16 q2, q4, %[one]; vldrw.32 q0, [%[bias]], #16; vmovlb.s16 q4, q2\n" \
+  "vldrw.32 q5, [%[bias]], #16; vmla.s32 q5, q4, %[one]; " load " q4, [%[x]]; vadd.i16 q1, q1, q3\n" \
+  "vldrb.8 q3, [%[weights]], #16; vmovlt.s16 q6, q1; vmullt.s8 q7, q4, q3; vmovlb.s16 q1, q1\n" \
+  "add %[x], %[row1], %[step]; vmullb.s8 q4, q4, q3; vldrw.32 q3, [%[bias]], #16\n" \
+  "vmla.s32 q0, q1, %[one]; vldrw.32 q1, [%[bias]], #16; vmla.s32 q3, q6, %[one]\n" \
+  "vldrb.8 q6, [%[weights]], #16; vmovlt.s16 q2, q2; vmla.s32 q1, q2, %[one]\n" \
+  load " q2, [%[row1]]; vmullb.s8 q2, q2, q6; vmla.s16 q4, q2, %[one]\n" \
+  load " q2, [%[row1]], #16; vmullt.s8 q2, q2, q6; vmovlb.s16 q6, q4; vmla.s16 q7, q2, %[one]\n" \
+  load " q2, [%[x]]; add %[x], %[x], %[step]; vmovlt.s16 q4, q4; vmla.s32 q3, q4, %[one]\n" \
+  "vmovlt.s16 q4, q7; vmla.s32 q1, q4, %[one]; vmovlb.s16 q7, q7; vldrb.8 q4, [%[weights]], #16\n" \
+  "vadd.i32 q5, q5, q7; vmullt.s8 q7, q2, q4; vadd.i32 q0, q0, q6; vldrb.8 q6, [%[weights]], #16\n" \
+  "vmullb.s8 q2, q2, q4; " load " q4, [%[x]]; vmullb.s8 q4, q4, q6; vmla.s16 q2, q4, %[one]\n" \
+  load " q4, [%[x]]; vmullt.s8 q4, q4, q6; vmovlt.s16 q6, q2; vmla.s16 q7, q4, %[one]\n" \
+  "add %[x], %[row2], %[step]; vmovlb.s16 q2, q2; vldrb.8 q4, [%[weights]], #16\n" \
+  "vmla.s32 q0, q2, %[one]; vmovlb.s16 q2, q7; vmla.s32 q5, q2, %[one]; vadd.i32 q3, q3, q6\n" \
+  load " q2, [%[row2]], #16; vmullb.s8 q6, q2, q4; vmovlt.s16 q7, q7; vmullt.s8 q2, q2, q4\n" \
+  load " q4, [%[x]]; vmla.s32 q1, q7, %[one]; vldrb.8 q7, [%[weights]], #16\n" \
+  "vmullb.s8 q4, q4, q7; vadd.i16 q6, q6, q4; " load " q4, [%[x]]; add %[x], %[x], %[step]\n" \
+  "vmullt.s8 q4, q4, q7; vmovlb.s16 q7, q6; vmla.s16 q2, q4, %[one]; vmovlt.s16 q6, q6\n" \
+  "vmla.s32 q0, q7, %[one]; vmovlt.s16 q4, q2; " load " q7, [%[x]]; vadd.i32 q3, q3, q6\n" \
+  "vldrb.8 q6, [%[weights]], #16; vadd.i32 q1, q1, q4; vmullb.s8 q4, q7, q6; vmovlb.s16 q2, q2\n" \
+  "vmla.s32 q5, q2, %[one]; vmovlb.s16 q2, q4; vmullt.s8 q7, q7, q6\n" \
+  "vldrw.32 q6, [%[multipliers]], #16; vmovlt.s16 q4, q4; vmla.s32 q3, q4, %[one]\n" \
+  "vldrw.32 q4, [%[multipliers]], #16; vadd.i32 q0, q0, q2; vldrw.32 q2, [%[multipliers]], #16\n" \
+  "vqrdmulh.s32 q3, q3, q2; vmovlt.s16 q2, q7; vqrdmulh.s32 q0, q0, q6; vmovlb.s16 q7, q7\n" \
+  "vmla.s32 q5, q7, %[one]; vshr.s32 q6, q0, #31; vldrb.s32 q7, [%[shifts]], #4\n" \
+  "vmla.s32 q0, q6, %[one]; vshr.s32 q6, q3, #31; vmla.s32 q3, q6, %[one]; vrshl.s32 q0, q0, q7\n" \
+  "vldrb.s32 q6, [%[shifts]], #4; vqrdmulh.s32 q5, q5, q4; vqmovnb.s32 q0, q0\n" \
+  "vldrb.s32 q4, [%[shifts]], #4; vrshl.s32 q3, q3, q4; vmla.s32 q1, q2, %[one]\n" \
+  "vqmovnt.s32 q0, q3; vldrw.32 q2, [%[multipliers]], #16; vshr.s32 q3, q5, #31\n" \
+  "vqrdmulh.s32 q1, q1, q2; vqadd.s16 q0, q0, %[offset]; vmla.s32 q5, q3, %[one]\n" \
+  "vshr.s32 q2, q1, #31; vmla.s32 q1, q2, %[one]; vrshl.s32 q5, q5, q6; vqmovnb.s32 q5, q5\n" \
+  "vldrb.s32 q2, [%[shifts]], #4; vrshl.s32 q1, q1, q2; vqmovnt.s32 q5, q1; vqmovnb.s16 q0, q0\n" \
+  "vqadd.s16 q5, q5, %[offset]; vqmovnt.s16 q0, q5; " store " q0, [%[out]], #16\n"
+// clang-format on
 template <bool kWhole>
-ET_INLINE int8x16_t outputs_3x3(
-    SixteenSums sums,
+ET_INLINE void outputs_3x3(
     const int8_t*& row0,
     const int8_t*& row1,
     const int8_t*& row2,
     int32_t step,
     const int8_t*& weights,
-    const int32_t* multipliers,
-    const int8_t* shifts,
+    const int32_t*& bias,
+    const int32_t*& multipliers,
+    const int8_t*& shifts,
     int32_t offset,
-    [[maybe_unused]] int32_t count) {
-  int8x16_t even, odd, low, b;
-  const int8_t* x;
-#define NINE_ASM(text, ...)                          \
-  __asm__ volatile(text                              \
-                   : [s0] "+w"(sums.s0),             \
-                     [s1] "+w"(sums.s1),             \
-                     [s2] "+w"(sums.s2),             \
-                     [s3] "+w"(sums.s3),             \
-                     [row0] "+r"(row0),              \
-                     [row1] "+r"(row1),              \
-                     [row2] "+r"(row2),              \
-                     [weights] "+r"(weights),        \
-                     [x] "=&r"(x),                   \
-                     [even] "=&w"(even),             \
-                     [odd] "=&w"(odd),               \
-                     [low] "=&w"(low),               \
-                     [b] "=&w"(b)                    \
-                   : [step] "r"(step),               \
-                     [multipliers] "r"(multipliers), \
-                     [shifts] "l"(shifts),           \
-                     [offset] "r"(offset)__VA_ARGS__)
+    int8_t*& out,
+    int32_t x) {
+#define NINE_ASM(text, ...)                                               \
+  __asm__ volatile(text                                                   \
+                   : [row0] "+r"(row0),                                   \
+                     [row1] "+r"(row1),                                   \
+                     [row2] "+r"(row2),                                   \
+                     [weights] "+r"(weights),                             \
+                     [bias] "+r"(bias),                                   \
+                     [multipliers] "+r"(multipliers),                     \
+                     [shifts] "+l"(shifts),                               \
+                     [out] "+r"(out),                                     \
+                     [x] "+r"(x)                                          \
+                   : [step] "r"(step), [offset] "r"(offset), [one] "r"(1) \
+                   : "memory", "q0", "q1", "q2", "q3", "q4", "q5", "q6", "q7" __VA_ARGS__)
   if constexpr (kWhole) {
-    NINE_ASM(NINE_PRODUCTS("vldrb.8"), : "memory");
+    NINE_ASM(NINE_PRODUCTS("vldrb.8", "vstrb.8"), );
   } else {
     NINE_ASM(
-        SAVE_P0 "vctp.8 %[count]\n" NINE_PRODUCTS("vpst\nvldrbt.8") RESTORE_P0,
-        ,
-        [count] "r"(count) : "memory" WITH_GCC(, "p0"));
+        SAVE_P0 "vctp.8 %[x]\n" NINE_PRODUCTS("vpst; vldrbt.8", "vpst; vstrbt.8") RESTORE_P0,
+        WITH_GCC(, "p0"));
   }
 #undef NINE_ASM
-  return vreinterpretq_s8_s32(sums.s0);
 }
 #undef NINE_PRODUCTS
-#undef LAST_SUM
-#undef NEXT_TWO
-#undef NEXT_ONE
-#undef FIRST_TWO
 
 /// Computes all channels of a depthwise convolution of three by three at one position.
 inline __attribute__((noinline)) void depthwise_pixel_3x3(
@@ -817,20 +751,11 @@ inline __attribute__((noinline)) void depthwise_pixel_3x3(
   const int8_t* shifts = parts.shifts;
   const int8_t* weights = parts.weights;
   for (int32_t groups = step / 16; groups > 0; --groups) {
-    vstrbq_s8(
-        out,
-        outputs_3x3<true>(
-            SixteenSums(bias), row0, row1, row2, step, weights, multipliers, shifts, offset, 16));
-    bias += 16;
-    multipliers += 16;
-    shifts += 16;
-    out += 16;
+    outputs_3x3<true>(row0, row1, row2, step, weights, bias, multipliers, shifts, offset, out, 16);
   }
   if (step % 16 != 0) {
-    const int32_t rest = step % 16;
-    const int8x16_t outputs = outputs_3x3<false>(
-        SixteenSums(bias), row0, row1, row2, step, weights, multipliers, shifts, offset, rest);
-    vstrbq_p_s8(out, outputs, vctp8q(static_cast<uint32_t>(rest)));
+    outputs_3x3<false>(
+        row0, row1, row2, step, weights, bias, multipliers, shifts, offset, out, step % 16);
   }
 }
 
