@@ -178,8 +178,19 @@ uint32_t four_bytes(int32_t value) {
 
 void max_lanes(const Values& values, Range range, int8_t* out) {
   uint32_t largest = four_bytes(range.min);
-  values.each(
-      [&](const int8_t* value) { largest = choose_bytes<true>(largest, load_word(value)); });
+  const auto take = [&](const int8_t* value) {
+    largest = choose_bytes<true>(largest, load_word(value));
+  };
+  if (values.rows == 2 && values.columns == 2) {
+    // Loops would take four times the instructions.
+    const int8_t* const second = values.first + values.row_step;
+    take(values.first);
+    take(values.first + values.column_step);
+    take(second);
+    take(second + values.column_step);
+  } else {
+    values.each(take);
+  }
   if (range.max < 127) {
     // Complements are in reverse order.
     largest = ~choose_bytes<true>(~largest, ~four_bytes(range.max));

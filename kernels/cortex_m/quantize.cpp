@@ -182,6 +182,42 @@ ET_INLINE void quantize_eights(
       : "memory", "cc", "s0", "s1", "s2", "s3", "s4", "s5", "s6", "s7");
 }
 
+/// Dequantizes neighbours, four at a time, until less than four are left. Differences from the zero
+/// point have 16 bits.
+ET_INLINE void
+dequantize_fours(float scale, int32_t zero_point, const int8_t*& in, float*& out, size_t& count) {
+  uint32_t a, b, c, d;
+  __asm__ volatile(
+      "1:\n"
+      "subs %[count], #4\n"
+      "blo 2f\n"
+      "ldr %[a], [%[in]], #4\n"
+      "sxtab16 %[c], %[offsets], %[a]\n"
+      "sxtab16 %[d], %[offsets], %[a], ror #8\n"
+      "sxth %[a], %[c]\n"
+      "sxth %[b], %[d]\n"
+      "asr %[c], #16\n"
+      "asr %[d], #16\n"
+      "vmov s0, s1, %[a], %[b]\n"
+      "vmov s2, s3, %[c], %[d]\n"
+      "vcvt.f32.s32 s0, s0\nvcvt.f32.s32 s1, s1\nvcvt.f32.s32 s2, s2\nvcvt.f32.s32 s3, s3\n"
+      "vmul.f32 s0, s0, %[scale]\nvmul.f32 s1, s1, %[scale]\n"
+      "vmul.f32 s2, s2, %[scale]\nvmul.f32 s3, s3, %[scale]\n"
+      "vstmia %[out]!, {s0-s3}\n"
+      "b 1b\n"
+      "2:\n"
+      "add %[count], #4\n"
+      : [in] "+&r"(in),
+        [out] "+&r"(out),
+        [count] "+&r"(count),
+        [a] "=&r"(a),
+        [b] "=&r"(b),
+        [c] "=&r"(c),
+        [d] "=&r"(d)
+      : [scale] "t"(scale), [offsets] "r"(two_numbers(-zero_point, -zero_point))
+      : "memory", "cc", "s0", "s1", "s2", "s3");
+}
+
 #endif
 
 } // namespace
@@ -267,6 +303,13 @@ void dequantize(
     out += 4;
   }
 #else
+#if defined(__ARM_FEATURE_DSP) && defined(__ARM_FP)
+  if constexpr (sizeof(T) == 1) {
+    if (step == 1) {
+      dequantize_fours(scale, zero_point, in, out, count);
+    }
+  }
+#endif
   for (; count > 0; --count) {
     *out++ = static_cast<float>(*in - zero_point) * scale;
     in += step;

@@ -43,7 +43,7 @@ __attribute__((noinline)) void each_nest_rows(
 }
 
 /// Gives `out` the shape that the inputs broadcast to, and calls `go(rows)` for all elements of
-/// `out`: once if the tensors have one shape and dim order.
+/// `out`: once if the tensors have one shape and dim order, or one is a number.
 template <class S, size_t kInputs, class Go>
 void each_rows(
     KernelRuntimeContext& ctx,
@@ -53,6 +53,17 @@ void each_rows(
   static_assert(kInputs <= 2);
   constexpr bool kHasNest = S::has(Variant::Broadcast) || S::has(Variant::DimOrder);
   bool is_flat = internal::flat<S>(out, inputs, kInputs);
+  int32_t steps[] = {1, 1};
+  if constexpr (kInputs == 2 && S::has(Variant::Broadcast)) {
+    // An input of one element repeats it beside one that has the output's shape.
+    for (size_t i = 0; i < kInputs && !is_flat; ++i) {
+      const bool is_number = inputs[i]->numel() == 1 && inputs[i]->dim() <= out.dim();
+      if (is_number && internal::flat<S>(out, inputs + 1 - i, 1)) {
+        steps[i] = 0;
+        is_flat = true;
+      }
+    }
+  }
   if constexpr (kHasNest || S::has(Variant::DynamicShape)) {
     if (!is_flat) {
       Shape sizes(inputs[0]->sizes());
@@ -74,7 +85,7 @@ void each_rows(
     }
   }
   KERNEL_CHECK(ctx, is_flat, InvalidArgument, , "The tensors' shapes differ");
-  go(Rows{{0, 0}, {1, 1}, {0, 0}, 0, static_cast<size_t>(out.numel()), 1});
+  go(Rows{{0, 0}, {steps[0], steps[1]}, {0, 0}, 0, static_cast<size_t>(out.numel()), 1});
 }
 
 } // namespace torch::executor::native::cortex_m
