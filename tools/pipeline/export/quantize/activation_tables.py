@@ -593,6 +593,9 @@ class _Functions(Quantizer):
         for function in annotate_functions(self._groups.functions, integers, chosen=self._groups.decided.int8):
             for node in function.nodes:
                 _mark_node_as_quantized(node, {}, None, False)
+        for node in filter(_is_alone, model.graph.nodes):
+            node.meta[Q_ANNOTATION_KEY].input_qspec_map.clear()
+            node.meta[Q_ANNOTATION_KEY].output_qspec = None
         if self._has_float_border:
             leave_steps(model.graph, self._groups.steps)
         for node in model.graph.nodes:
@@ -645,6 +648,17 @@ class _Functions(Quantizer):
     def get_quantizer_info(self) -> QuantizerInfo:
         """Describes the quantizer for ExecuTorch's report."""
         return QuantizerInfo("Functions", "elementwise functions of one tensor", "int8", __name__)
+
+
+def _is_alone(node: Node) -> bool:
+    """Whether a sum or a product is between operators in floating point: quantizing it takes longer than itself."""
+    if node.target not in (_aten.add.Tensor, _aten.mul.Tensor) or not _is_quantized(node):
+        return False
+    moved = SharedQspecQuantizer.SHARED_QSPEC_OPS_DEFAULT
+    operands = [operand for operand in node.all_input_nodes if not _is_parameter(operand)]
+    if any(operand.op != "call_function" or operand.target in moved for operand in operands):
+        return False
+    return not any(map(_is_quantized, (*operands, *node.users)))
 
 
 def _is_of_input(view: Node) -> bool:

@@ -37,6 +37,7 @@ from tools.pipeline.export.quantize.ranges import Methods, RangeObserver, RangeQ
 from tools.pipeline.export.quantize.repeated_layers import share_ranges
 from tools.pipeline.export.rewrite.batch_norm import fold_batch_norm
 from tools.pipeline.export.rewrite.numbers import is_of_numbers
+from tools.pipeline.export.rewrite.spectra.spectra import SPECTRA
 from tools.pipeline.export.rewrite.views import reshape_views
 from tools.pipeline.export.upstream.retracing import known_results_of
 from tools.pipeline.model_file.call import CALLED
@@ -194,6 +195,7 @@ def quantize(
     has_float_border: bool = True,
     weights: WeightDtypes = _INT8_WEIGHTS,
     ranges: Methods = _RANGES,
+    front: frozenset[str] = frozenset(),
 ) -> Quantized:
     """Calibrates and quantizes a captured program after the passes of CORTEX_M.
 
@@ -210,6 +212,8 @@ def quantize(
       has_float_border: whether the program takes and returns floating point.
       weights: determines the layers with int4 weights.
       ranges: how the ranges of tensors are chosen.
+      front: locations that compute spectra, as front_end() returns them: they stay in floating point, but for operators
+        behind the first layers.
 
     Raises UserError for values that calibration can't handle, by layer, and NoInt8Form for locations whose results
     would hardly survive int8.
@@ -224,7 +228,10 @@ def quantize(
         values = [each.meta.get("val") for each in (node, *node.all_input_nodes)]
         if any(isinstance(value, torch.Tensor) and value.dtype in SLOW for value in values) or _promotes(node):
             return True
-        return origin(node, path) in in_float or (ALL_BUT_LAYERS in in_float and not activation_tables.is_layer(node))
+        place = origin(node, path)
+        if place in front and node.name not in behind:
+            return True
+        return place in in_float or (ALL_BUT_LAYERS in in_float and not activation_tables.is_layer(node))
 
     states = [bool(torch.isfinite(value).all()) for value in state.buffers.values()]
     instructions: tuple[float, float] | None = None
@@ -251,6 +258,7 @@ def quantize(
     decider = None if choose is None else decide
     quantizer = RangeQuantizers(states, stays, decider, has_own_layers, has_float_border)
     module, samples = program.module(check_guards=False), list(samples)
+    behind = _behind_layers(module)
     start = channels_last(state.start())
     equalized = equalize(module, ((*start, *sample) for sample in samples))
     with known_results_of(program):
@@ -298,6 +306,32 @@ def _spread(count: int) -> list[int]:
     """Returns a few indices that are evenly spread over `count` samples."""
     few = min(count, _REPORTED_SAMPLES)
     return [index * count // few for index in range(few)]
+
+
+def _behind_layers(module: GraphModule) -> set[str]:
+    """Returns the names of the layers with parameters that depend on a spectrum, and of all operators that depend on
+    these, but for those that other spectra depend on.
+    """
+
+    parameters = dict(module.named_parameters())
+
+    def is_layer(node: Node) -> bool:
+        weight = node.args[1] if activation_tables.is_product(node) else None
+        return isinstance(weight, Node) and weight.op == "get_attr" and weight.target in parameters
+
+    of_spectra: set[Node] = set()
+    behind: set[Node] = set()
+    before: set[Node] = set()
+    for node in module.graph.nodes:
+        operands = node.all_input_nodes
+        if not of_spectra.isdisjoint(operands) or node.target in SPECTRA:
+            of_spectra.add(node)
+            if is_layer(node) or not behind.isdisjoint(operands):
+                behind.add(node)
+    for node in reversed(module.graph.nodes):
+        if node.target in SPECTRA or node in before:
+            before.update(node.all_input_nodes)
+    return {node.name for node in behind - before}
 
 
 def _promotes(node: Node) -> bool:

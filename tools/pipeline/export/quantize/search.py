@@ -27,6 +27,7 @@ from tools.pipeline.export.quantize.accuracy import costs as costs_of_places
 from tools.pipeline.export.quantize.quantize import Quantized
 from tools.pipeline.export.quantize.ranges import Methods
 from tools.pipeline.export.quantize.source import Source
+from tools.pipeline.export.rewrite.spectra.spectra import front_end
 from tools.quiet.console import Console, UserError
 
 # The ratio in dB, on calibration samples, below which an int8 program is of little use; errors of one that keeps state
@@ -46,7 +47,7 @@ def quantizer_of(
 ) -> Callable[[list[golden.Sample], frozenset[str]], Quantized]:
     """Returns a function that quantizes a model, calibrated on samples, except for given locations."""
 
-    choose = None
+    choose, front = None, front_end(source.captured, path)
     if options.packed and options.float_where_faster and costs.has_costs(options.core):
         # Whoever has integers at the border wants no code for floating point between them, but may want to know.
         is_all_int8 = options.io != "float32"
@@ -63,6 +64,7 @@ def quantizer_of(
         has_float_border=options.io == "float32",
         weights=source.weights,
         ranges=Methods(options.activation_range, dict(options.activation_ranges)),
+        front=front,
     )
 
 

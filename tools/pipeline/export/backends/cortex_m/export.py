@@ -22,7 +22,6 @@ from tools.pipeline.export.quantize.quantization_report import quantization_repo
 from tools.pipeline.export.quantize.quantize import Quantized
 from tools.pipeline.export.quantize.search import quantizer_of, where_possible, worst_in_float, worst_in_int8
 from tools.pipeline.export.quantize.source import AUTO, Source, capture_source, check_layers, prepare
-from tools.pipeline.export.rewrite.spectra.spectra import front_end
 from tools.quiet.console import UserError
 
 # Floating point is chosen for a whole model only if it takes at most this share of the instructions of int8.
@@ -42,12 +41,11 @@ def lower_model(asked: LoweringRequest) -> LoweredModel:
     check_layers(asked, source.calibration is None)
     samples = [quantize.channels_last(sample) for sample in asked.eager.samples]
     target = lower.target_of(options.core)
-    in_float = front_end(source.captured, path)
 
     def lowered(places: frozenset[str]) -> tuple[Quantized, ExportedProgram]:
         return _to_int8(source, places, target, path, options)
 
-    (quantized, edge), in_float = where_possible(lowered, in_float, source, path, console)
+    (quantized, edge), in_float = where_possible(lowered, frozenset(), source, path, console)
     if options.weight_dtype == AUTO:
         in_int8, text = worst_in_int8(source, quantized, in_float, path, options)
         console.say(f"export: note: {path}: {text}")

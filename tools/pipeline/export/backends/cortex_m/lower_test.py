@@ -496,6 +496,21 @@ return h
         25,
         options=_PACKED,
     ),
+    "a function behind a layer in the line of a spectrum": _Network(
+        "return nn.functional.gelu(self.linear(x + torch.fft.irfft(torch.fft.rfft(x))))",
+        "torch.randn(2, 8)",
+        "self.linear = nn.Linear(8, 4)",
+        {"aten::gelu": 0},
+        25,
+        options=_PACKED,
+    ),
+    "a product between operators in floating point": _Network(
+        "return self.linear(x).exp().sum(1) * 0.5",
+        "torch.randn(1, 8)",
+        "self.linear = nn.Linear(8, 4)",
+        {"aten::mul": 1, "cortex_m::quantized_mul": 0},
+        options=_PACKED,
+    ),
 }
 
 

@@ -6,8 +6,7 @@ bytes side by side. kernels/cortex_m/transpose.cpp copies blocks of four by four
 """
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import torch
 from executorch.exir.dialects._ops import ops as exir_ops
@@ -104,11 +103,13 @@ def _matrices(node: Node) -> tuple[int, int, int] | None:
     return rows, columns, unit
 
 
-def _is_undone(node: Node, matrices: tuple[int, int, int]) -> bool:
-    """Whether a transposition in memory is the inverse of its operand."""
-    operand = node.args[0]
+def _undone(node: Node, matrices: tuple[int, int, int]) -> Node | None:
+    """Returns the tensor in whose memory the result of a transposition is, which is the inverse of one before it."""
+    source = node.args[0]
+    while source.target in _VIEWS and source.meta["val"].is_contiguous() and _matrices(source) is None:
+        source = source.args[0]
     rows, columns, unit = matrices
-    return operand.target == _OPERATOR and operand.args[3:] == (columns, rows, unit)
+    return source.args[0] if source.target == _OPERATOR and source.args[3:] == (columns, rows, unit) else None
 
 
 def _view(program: ExportedProgram, node: Node, source: Node) -> Node:
@@ -127,28 +128,16 @@ def _view(program: ExportedProgram, node: Node, source: Node) -> Node:
     return source
 
 
-def _left_to_the_plan(found: Mapping[Node, Any]) -> set[Node]:
-    """Returns the transpositions with nothing but changes of size between them, whose copies the plan cancels."""
-    left = set()
-    for node in found:
-        source = node.args[0]
-        while source not in found and source.target in _VIEWS:
-            source = source.args[0]
-        if source in found and source != node.args[0]:
-            left |= {node, source}
-    return left
-
-
 def transpose_in_memory(program: ExportedProgram) -> ExportedProgram:
     """Replaces copies that transpose an int8 tensor in memory, in place, and removes those that undo another one."""
-    found = {node: matrices for node in program.graph.nodes if (matrices := _matrices(node)) is not None}
-    left = _left_to_the_plan(found)
-    for node, matrices in found.items():
-        if node in left:
+    for node in list(program.graph.nodes):
+        matrices = _matrices(node)
+        if matrices is None:
             continue
         operand, value = node.args[0], node.meta["val"]
-        if _is_undone(node, matrices):
-            view = _view(program, node, operand.args[0])
+        undone = _undone(node, matrices)
+        if undone is not None:
+            view = _view(program, node, undone)
             if value.is_contiguous():
                 node.replace_all_uses_with(view)
             else:
