@@ -15,8 +15,9 @@ from tools.pipeline.compile.call import Call
 from tools.pipeline.compile.chain import LAYERS, MEMORY
 from tools.pipeline.compile.compile import compile_method, main
 from tools.pipeline.compile.header import _conversions, quantization
+from tools.pipeline.compile.inner import inner_call
 from tools.pipeline.compile.names import Names, camel, module_of, parameter_name, snake
-from tools.pipeline.compile.program import Method
+from tools.pipeline.compile.program import Method, Shape
 from tools.pipeline.compile.run import take_objects
 from tools.pipeline.compile.text import comment
 from tools.pipeline.compile.values import data_array, floating, string
@@ -258,6 +259,20 @@ def _manifest(folder: Path, **changes: object) -> Path:
     path = folder / "manifest.json"
     path.write_text(manifest_json(content | changes), encoding="utf-8")
     return path
+
+
+@pytest.mark.parametrize("matrices", [(0, 3, 1), (-2, -3, 1), (2, 5, 1), (4, 3, 1)])
+def test_matrices_that_a_tensor_does_not_hold_are_left_to_the_checks_of_the_kernel(
+    matrices: tuple[int, int, int],
+) -> None:
+    class Int(SimpleNamespace):
+        int_val: int
+
+    values = [SimpleNamespace(val=Int(int_val=number)) for number in (0, 0, 0, *matrices, 0, 0)]
+    shapes = {0: Shape("CHAR", (2, 3), (0, 1)), 6: Shape("CHAR", (3, 2), (0, 1)), 7: Shape("CHAR", (2,), (0,))}
+    method = SimpleNamespace(shapes=shapes, value=values.__getitem__, values=(), offsets=range(8), kept=())
+    for out in (6, 7):
+        assert inner_call(cast(Method, method), "torch_fusion::transposed.out", [*range(6), out]) is None
 
 
 def test_another_cores_program_is_refused(tmp_path: Path) -> None:

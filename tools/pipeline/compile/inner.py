@@ -3,6 +3,7 @@
 All other operators are called by their kernels' outer functions, which check their tensors in each call.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -168,12 +169,17 @@ def _packed_rows(method: Method, arguments: Sequence[int]) -> Call | None:
 def _transposed(method: Method, arguments: Sequence[int]) -> Call | None:
     x, _sizes, _orders, *matrices, out = arguments
     shape = ints(method, *matrices)
-    if shape is None or not are_placed(method, x, out):
+    image, result = (method.shapes.get(index) for index in (x, out))
+    if shape is None or image is None or result is None or not are_placed(method, x, out):
+        return None
+    if image.dtype != "CHAR" or result.dtype != "CHAR" or image.numel != result.numel or image.numel < 1:
+        return None
+    if min(shape) < 1 or image.numel % math.prod(shape):
         return None
     rows, columns, unit = shape
     given = [
         pointer(method, x, "int8_t"),
-        f"{method.shapes[x].numel // (rows * columns * unit)} /* matrices */",
+        f"{image.numel // math.prod(shape)} /* matrices */",
         f"{rows} /* rows */",
         f"{columns} /* columns */",
         f"{unit} /* bytes */",
