@@ -697,6 +697,16 @@ def _diagonal_scatter(x: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, di
     return x.reshape(-1).index_put((indices,), src.reshape(-1)).reshape(x.shape)
 
 
+def _fake_quantized(x: Tensor, scale: Tensor | float, zero_point: Tensor | float, least: int, most: int) -> Tensor:
+    steps = torch.round(x * (1 / scale)) + zero_point
+    return (steps.clamp(least, most) - zero_point) * scale
+
+
+def _fake_quantized_channels(x: Tensor, scale: Tensor, zero_point: Tensor, axis: int, least: int, most: int) -> Tensor:
+    sizes = [-1 if dim == axis % x.dim() else 1 for dim in range(x.dim())]
+    return _fake_quantized(x, scale.reshape(sizes), zero_point.reshape(sizes), least, most)
+
+
 DECOMPOSITIONS: dict[torch._ops.OpOverload, Callable[..., Any]] = {
     **dict.fromkeys((_aten.__lshift__.Scalar, _aten.__lshift__.Tensor), torch.bitwise_left_shift),
     **dict.fromkeys((_aten.__rshift__.Scalar, _aten.__rshift__.Tensor), torch.bitwise_right_shift),
@@ -723,6 +733,9 @@ DECOMPOSITIONS: dict[torch._ops.OpOverload, Callable[..., Any]] = {
     _aten.diagonal_scatter.default: _diagonal_scatter,
     _aten.embedding_bag.padding_idx: _embedding_bag,
     _aten.exp2.default: lambda operand: torch.pow(2.0, operand),
+    _aten.fake_quantize_per_channel_affine.default: _fake_quantized_channels,
+    _aten.fake_quantize_per_tensor_affine.default: _fake_quantized,
+    _aten.fake_quantize_per_tensor_affine.tensor_qparams: _fake_quantized,
     _aten.fft_fftfreq.default: _fftfreq,
     _aten.fft_rfftfreq.default: _rfftfreq,
     _aten.fmax.default: _present(torch.maximum),

@@ -146,6 +146,14 @@ _CALLS: dict[str, dict[str, tuple[Callable[..., object], Tensor]]] = {
     },
     "pairs": {
         "hypot": (lambda x: torch.hypot(x[0], x[1]), _EXTREMES),
+        "fake quantization": (
+            lambda x: (
+                torch.fake_quantize_per_tensor_affine(x, 0.03, 7, -128, 127),
+                torch.fake_quantize_per_tensor_affine(x, torch.tensor(0.5), torch.tensor(3).int(), 0, 15),
+                torch.fake_quantize_per_channel_affine(x, _TABLE[:3, 0].abs(), torch.arange(3).int(), 1, -8, 7),
+            ),
+            _IMAGES,
+        ),
         "copysign": (lambda x: torch.copysign(x[0], x[1]), _EXTREMES),
         "signbit": (lambda x: torch.signbit(x[:, :6]), _EXTREMES),
         "fmin": (lambda x: torch.fmin(x[0], x[1]), _EXTREMES),
