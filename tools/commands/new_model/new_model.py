@@ -284,7 +284,8 @@ def _model_file(path: Path, module: str | None, shapes: Sequence[str]) -> Iterat
         if isinstance(error, UserError) and str(error).startswith(str(file)):
             # It names a line of the file that is gone.
             shown = textwrap.indent(text.replace("\n\n\n", "\n"), "  ")
-            raise UserError(f"{error}\nWrite {file.name} with what is missing and give that; it was:\n{shown}") from error
+            asked = f"Write {file.name} with what is missing and give that; it was:"
+            raise UserError(f"{error}\n{asked}\n{shown}") from error
         raise
 
 
