@@ -115,13 +115,11 @@ def find_bazel(workspace: Path) -> str:
     )
 
 
-def _build(bazel: str, workspace: Path, packages: Sequence[str], images: int, by_sandbox: bool) -> dict[str, Built]:
+def _build(bazel: str, workspace: Path, packages: Sequence[str], images: int) -> dict[str, Built]:
     """Builds all of the packages, with so many images; returns what became of each target by its label."""
     with tempfile.TemporaryDirectory() as temporary:
         events = Path(temporary, "events.json")
         command = [bazel, "build", "--keep_going", "--output_groups=reports", f"--build_event_json_file={events}"]
-        # An export's worker sees the workspace's own files, whose names those beside a copied model file may have.
-        command += ["--strategy=TorchExport=sandboxed,local"] * by_sandbox
         command += [f"//{package}:all" for package in packages]
         if sys.stderr.isatty():
             # Not in a terminal of its own, Bazel prints its state in lines.
@@ -211,7 +209,6 @@ def _run(arguments: argparse.Namespace) -> int:
         workspace,
         list(packages),
         sum(map(len, packages.values())) * len(arguments.variants) * len(arguments.boards),
-        any(path.parent.resolve() == workspace for path in arguments.models),
     )
     found = {
         (f"{model.name}_{variant}", board): _image(built.get(f"//{package}:{target_name(model, variant, board)}"))

@@ -1,5 +1,6 @@
 """Tests that undeclared reads of a model file fail with the name of the file, however it reads."""
 
+import contextlib
 import ctypes
 import os
 import subprocess
@@ -155,6 +156,16 @@ def test_only_temporary_files_may_be_written(
 
 def test_inputs_may_be_read_by_where_their_links_lead(folder: Path) -> None:
     run(folder, "open(os.path.realpath('DIR/link')).read()", "link")
+
+
+@pytest.mark.parametrize("read", ["torch.load('a.pt')", "open('./a.txt').read()", "open('a.npy').read()"])
+def test_a_file_beside_the_model_file_precedes_one_of_its_name(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, read: str
+) -> None:
+    monkeypatch.chdir(folder / "elsewhere")
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    with pytest.raises(UserError, match="a.npy is read, but") if "npy" in read else contextlib.nullcontext():
+        run(folder / "data", read, "a.pt", "a.txt")
 
 
 def test_a_file_that_is_not_there_asks_for_data(folder: Path) -> None:

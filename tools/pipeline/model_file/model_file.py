@@ -305,8 +305,8 @@ def _where_its_files_are(path: Path, run: Callable[[], _Result]) -> _Result:
 
 
 def _is_missing_file(error: Exception) -> bool:
-    # Some libraries raise other classes for missing files.
-    texts = ("No such file or directory", "does not exist", "errno 2", "open file failed")
+    # Some libraries raise other classes for missing files, and those in C++ may find a file that the kernel refuses.
+    texts = ("No such file or directory", "does not exist", "errno 2", "open file failed", "Permission denied")
     return isinstance(error, FileNotFoundError) or any(text in str(error) for text in texts)
 
 
