@@ -9,14 +9,8 @@ import pytest
 import torch
 from executorch.exir._serialize._program import PTEFile, serialize_pte_binary
 from executorch.exir.schema import (
-    AllocationDetails,
     Buffer,
-    Chain,
-    ContainerMetadata,
     Double,
-    EValue,
-    ExecutionPlan,
-    Instruction,
     Int,
     IntList,
     KernelCall,
@@ -27,11 +21,11 @@ from executorch.exir.schema import (
     SubsegmentOffsets,
     Tensor,
     TensorList,
-    TensorShapeDynamism,
 )
 from executorch.exir.tensor import scalar_type_enum
 
 from conformance.check import encode_input
+from kernels.tests.plans import make_plan, make_tensor
 from tools.verify.run_pte.cases import Case, CaseResult, Runner, run_cases
 
 # This machine's, with every kernel, under the sanitizers; no emulator is needed.
@@ -51,34 +45,15 @@ def _run(operator: Operator, inputs: list[tuple[torch.Tensor, int, int]], out: T
         "torch_fusion::quantized_softmax": [0, 1, count + 1, count],
         "torch_fusion::quantized_masked_softmax": [0, 1, 2, count + 1, count],
     }[str(operator.name)]
-    plan = ExecutionPlan(
-        name="forward",
-        container_meta_type=ContainerMetadata("", ""),
-        values=[EValue(value) for value in [*values, out, *others]],
-        inputs=list(range(count)),
-        outputs=[count],
-        chains=[Chain([], [], [Instruction(KernelCall(0, [*arguments, count]))], None)],
-        operators=[operator],
-        delegates=[],
-        non_const_buffer_sizes=[0, 64, 512, 64],
-    )
+    call = KernelCall(0, [*arguments, count])
+    plan = make_plan([*values, out, *others], range(count), [count], [call], [operator], [64, 512, 64])
     program = Program(0, [plan], [Buffer(b"")], [], [], SubsegmentOffsets(0, []))
     data = bytes(serialize_pte_binary(PTEFile(program=program)))
     return run_cases(RUNNER, [Case(data, tuple(encode_input(tensor) for tensor, _, _ in inputs))])[0]
 
 
 def _tensor(dtype: torch.dtype, sizes: list[int], memory: int, offset: int = 0) -> Tensor:
-    return Tensor(
-        scalar_type=scalar_type_enum(dtype),
-        storage_offset=0,
-        sizes=sizes,
-        dim_order=list(range(len(sizes))),  # type: ignore[arg-type]
-        requires_grad=False,
-        layout=0,
-        data_buffer_idx=0,
-        allocation_info=AllocationDetails(memory, offset, 0),
-        shape_dynamism=TensorShapeDynamism.STATIC,
-    )
+    return make_tensor(scalar_type_enum(dtype), sizes, (memory, offset))
 
 
 def test_a_result_over_the_mask_that_chooses_it() -> None:
@@ -145,19 +120,10 @@ def test_a_result_that_is_an_operand_and_gets_another_shape(
     operator: str, bound: list[int], given: list[int], others: list[Any], call: list[int]
 ) -> None:
     # The shape that the kernel has read of the operand would be wrong after that.
-    x = _tensor(torch.float32, bound, 1)
-    x.shape_dynamism = TensorShapeDynamism.DYNAMIC_BOUND
-    plan = ExecutionPlan(
-        name="forward",
-        container_meta_type=ContainerMetadata("", ""),
-        values=[EValue(value) for value in [x, *others]],
-        inputs=[_X],
-        outputs=[_X],
-        chains=[Chain([], [], [Instruction(KernelCall(0, [*call, _X]))], None)],
-        operators=[Operator(f"aten::{operator}", "out")],
-        delegates=[],
-        non_const_buffer_sizes=[0, 4 * math.prod(bound), 64],
-    )
+    x = make_tensor(scalar_type_enum(torch.float32), bound, (1, 0), is_dynamic=True)
+    operators = [Operator(f"aten::{operator}", "out")]
+    memories = [4 * math.prod(bound), 64]
+    plan = make_plan([x, *others], [_X], [_X], [KernelCall(0, [*call, _X])], operators, memories)
     program = Program(0, [plan], [Buffer(b"")], [], [], SubsegmentOffsets(0, []))
     data = bytes(serialize_pte_binary(PTEFile(program=program)))
     result = run_cases(RUNNER, [Case(data, (encode_input(torch.ones(given)),))])[0]

@@ -4,16 +4,11 @@ from typing import Any
 
 import torch
 from executorch.exir.schema import (
-    AllocationDetails,
     Bool,
     BoolList,
-    Chain,
-    ContainerMetadata,
     Double,
     DoubleList,
-    EValue,
     ExecutionPlan,
-    Instruction,
     Int,
     IntList,
     KernelCall,
@@ -22,15 +17,14 @@ from executorch.exir.schema import (
     Program,
     String,
     SubsegmentOffsets,
-    Tensor,
     TensorList,
-    TensorShapeDynamism,
 )
 from executorch.exir.schema import Operator as ProgramOperator
 from executorch.exir.tensor import layout_enum, memory_format_enum, scalar_type_enum
 
 from conformance.calls import Call, inputs_of
 from conformance.operators import find_overload
+from kernels.tests import plans
 from tools.pipeline.export.plan.serialize import serialize
 
 # Data-dependent shapes: outputs have room for as many elements as their inputs, at least.
@@ -48,32 +42,20 @@ class _Builder:
     """Values of a plan, with a planned buffer of its own for every tensor, so that each access outside is seen."""
 
     def __init__(self) -> None:
-        self.values: list[EValue] = []
-        self.buffers = [0]
+        self.values: list[Any] = []
+        self.memories: list[int] = []
         self.inputs: list[int] = []
         self.tensors: list[torch.Tensor] = []
 
     def add(self, value: Any) -> int:
-        self.values.append(EValue(value))
+        self.values.append(value)
         return len(self.values) - 1
 
     def tensor(self, like: torch.Tensor, sizes: list[int], is_dynamic: bool) -> int:
         count = torch.Size(sizes).numel()
-        self.buffers.append(count * like.dtype.itemsize)
-        dynamism = TensorShapeDynamism.DYNAMIC_BOUND if is_dynamic else TensorShapeDynamism.STATIC
-        return self.add(
-            Tensor(
-                scalar_type=scalar_type_enum(like.dtype),
-                storage_offset=0,
-                sizes=sizes,
-                dim_order=dim_order(like),  # type: ignore[arg-type]  # the schema's bytes, as the exporter has them
-                requires_grad=False,
-                layout=0,
-                data_buffer_idx=0,
-                allocation_info=AllocationDetails(len(self.buffers) - 1, 0, 0),
-                shape_dynamism=dynamism,
-            )
-        )
+        self.memories.append(count * like.dtype.itemsize)
+        place, order = (len(self.memories), 0), dim_order(like)
+        return self.add(plans.make_tensor(scalar_type_enum(like.dtype), sizes, place, order, is_dynamic=is_dynamic))
 
     def input_tensor(self, tensor: torch.Tensor) -> int:
         index = self.tensor(tensor, list(tensor.shape), False)
@@ -145,24 +127,15 @@ def make_plan(call: Call) -> tuple[ExecutionPlan, list[torch.Tensor]]:
     elif not isinstance(schema.returns[0].type, torch.TensorType):
         outputs = [builder.argument(call.expected[0].item(), "Scalar")]
         # Any other number: the operator writes it.
-        builder.values[outputs[0]] = EValue(type(builder.values[outputs[0]].val)(0))
+        builder.values[outputs[0]] = type(builder.values[outputs[0]])(0)
         arguments += outputs
     else:
         # The operator works in place: it returns its first argument.
         outputs = [arguments[0]]
         arguments.append(arguments[0])
     name, _, overload = call.operator.partition(".")
-    plan = ExecutionPlan(
-        name="forward",
-        container_meta_type=ContainerMetadata("", ""),
-        values=builder.values,
-        inputs=builder.inputs,
-        outputs=outputs,
-        chains=[Chain([], [], [Instruction(KernelCall(0, arguments))], None)],
-        operators=[ProgramOperator(name, overload)],
-        delegates=[],
-        non_const_buffer_sizes=builder.buffers,
-    )
+    call_of_kernel, operator = KernelCall(0, arguments), ProgramOperator(name, overload)
+    plan = plans.make_plan(builder.values, builder.inputs, outputs, [call_of_kernel], [operator], builder.memories)
     return plan, builder.tensors
 
 

@@ -19,11 +19,6 @@ from executorch.exir._serialize._program import PTEFile, serialize_pte_binary
 from executorch.exir.schema import (
     AllocationDetails,
     Buffer,
-    Chain,
-    ContainerMetadata,
-    EValue,
-    ExecutionPlan,
-    Instruction,
     Int,
     IntList,
     KernelCall,
@@ -34,10 +29,10 @@ from executorch.exir.schema import (
     ScalarType,
     SubsegmentOffsets,
     Tensor,
-    TensorShapeDynamism,
 )
 
 from conformance.check import encode_input
+from kernels.tests.plans import make_plan, make_tensor
 from tools.artifacts.packed_layer.packed_layer import (
     CONVOLUTION,
     DEPTHWISE,
@@ -120,17 +115,8 @@ def _packed(kind: int, arrangement: int, is_wide: bool) -> bytes:
 
 def _tensor(sizes: list[int], memory: int, dtype: ScalarType = ScalarType.CHAR, constant: int = 0) -> Tensor:
     """Returns a tensor in planned memory of its own; with memory 0 a constant, or one without memory."""
-    return Tensor(
-        scalar_type=dtype,
-        storage_offset=0,
-        sizes=sizes,
-        dim_order=[0, 2, 3, 1] if len(sizes) == 4 else list(range(len(sizes))),  # type: ignore[arg-type]
-        requires_grad=False,
-        layout=0,
-        data_buffer_idx=constant,
-        allocation_info=AllocationDetails(memory, 0, 0) if memory else None,
-        shape_dynamism=TensorShapeDynamism.STATIC,
-    )
+    order = (0, 2, 3, 1) if len(sizes) == 4 else ()
+    return make_tensor(dtype, sizes, (memory, 0) if memory else None, order, constant)
 
 
 class _Made:
@@ -164,17 +150,7 @@ class _Made:
         return Head.unpack(bytes(self.packed))
 
     def case(self) -> Case:
-        plan = ExecutionPlan(
-            name="forward",
-            container_meta_type=ContainerMetadata("", ""),
-            values=[EValue(value) for value in self.values],
-            inputs=[INPUT],
-            outputs=[OUT],
-            chains=[Chain([], [], [Instruction(instruction) for instruction in self.instructions], None)],
-            operators=self.operators,
-            delegates=[],
-            non_const_buffer_sizes=self.memories,
-        )
+        plan = make_plan(self.values, [INPUT], [OUT], self.instructions, self.operators, self.memories[1:])
         constants = [Buffer(b""), Buffer(bytes(self.packed)), Buffer(bytes(max(self.memories)))]
         program = Program(0, [plan], constants, [], [], SubsegmentOffsets(0, []))
         sizes = self.values[INPUT].sizes

@@ -11,7 +11,7 @@ its dims (u8), sizes, bytes (u32), elements.
 
 import struct
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -183,8 +183,18 @@ def exact_difference(case: Case, result: Result) -> str:
     error = error_name(result.error) if result.error else "Ok"
     if error != case.error:
         return f"error {error}, expected {case.error}"
-    for out, expected, (sizes, data) in zip(case.outs(), case.expected, result.outputs, strict=False):
-        actual = output_tensor(out, sizes, data)
-        if expected is not None and not torch.equal(actual, expected):
-            return f"{int((actual != expected).sum())} of {expected.numel()} elements differ"
+    outputs = zip(case.outs(), result.outputs, strict=False)
+    return outputs_difference(case, (output_tensor(out, *output) for out, output in outputs))
+
+
+def outputs_difference(case: Case, outputs: Iterable[torch.Tensor], tolerance: float = 0) -> str:
+    """Describes the first difference of outputs from the expected ones, exact ones without a tolerance."""
+    for actual, expected in zip(outputs, case.expected, strict=False):
+        if expected is None:
+            continue
+        if actual.shape != expected.shape:
+            return f"sizes {tuple(actual.shape)}, expected {tuple(expected.shape)}"
+        near = torch.isclose(actual, expected, tolerance, tolerance, True) if tolerance else actual == expected
+        if not near.all():
+            return f"{int((~near).sum())} of {expected.numel()} elements differ"
     return ""

@@ -9,14 +9,8 @@ from typing import Any
 import numpy as np
 import torch
 from executorch.exir.schema import (
-    AllocationDetails,
     Bool,
-    Chain,
-    ContainerMetadata,
     Double,
-    EValue,
-    ExecutionPlan,
-    Instruction,
     Int,
     IntList,
     KernelCall,
@@ -26,10 +20,10 @@ from executorch.exir.schema import (
     SubsegmentOffsets,
     Tensor,
     TensorList,
-    TensorShapeDynamism,
 )
 
 from kernels.tests.case_file import Case, Out, dim_order, memory_bytes
+from kernels.tests.plans import make_plan, make_tensor
 from tools.pipeline.export.ir.scalar_types import CODES
 from tools.pipeline.export.plan.serialize import serialize
 from tools.verify.run_pte import cases
@@ -56,18 +50,15 @@ class CaseProgram:
         outs = [index for index, value in zip(arguments, case.arguments, strict=True) if isinstance(value, Out)]
         returned = self._add(TensorList(outs)) if len(outs) > 1 else outs[0]
         size = len(self._guarded)
-        self._values[whole] = _tensor(torch.uint8, (size,), (0,), 0)
+        self._values[whole] = make_tensor(CODES[torch.uint8], (size,), (1, 0))
         self._inputs.insert(0, (whole, torch.full((size,), _GUARD, dtype=torch.uint8)))
-        plan = ExecutionPlan(
-            name="forward",
-            container_meta_type=ContainerMetadata("", ""),
-            values=[EValue(value) for value in self._values],
-            inputs=[index for index, _ in self._inputs],
-            outputs=[*outs, whole],
-            chains=[Chain([], [], [Instruction(KernelCall(0, [*arguments, returned]))], None)],
-            operators=[Operator(*case.operator.split("."))],
-            delegates=[],
-            non_const_buffer_sizes=[0, size],
+        plan = make_plan(
+            self._values,
+            [index for index, _ in self._inputs],
+            [*outs, whole],
+            [KernelCall(0, [*arguments, returned])],
+            [Operator(*case.operator.split("."))],
+            [size],
         )
         program = serialize(Program(0, [plan], [], [], [], SubsegmentOffsets(0, [])), self._constants)
         self.run = cases.Case(program, tuple(_encoded(tensor) for _, tensor in self._inputs))
@@ -98,36 +89,17 @@ class CaseProgram:
             self._inputs.append((index, tensor))
             return index
         self._constants.append(memory_bytes(tensor))
-        return self._add(_tensor(tensor.dtype, tuple(tensor.shape), order, None, len(self._constants) - 1))
+        return self._add(make_tensor(CODES[tensor.dtype], tensor.shape, None, order, len(self._constants) - 1))
 
     def _planned(self, dtype: torch.dtype, sizes: tuple[int, ...], order: tuple[int, ...], is_dynamic: bool) -> Tensor:
         """Returns a tensor behind the others, with guards up to and behind it."""
         offset, size = len(self._guarded), torch.Size(sizes).numel() * dtype.itemsize
         end = _GUARD_BYTES + -size % _GUARD_BYTES
         self._guarded = np.concatenate([self._guarded, np.zeros(size, bool), np.ones(end, bool)])
-        tensor = _tensor(dtype, sizes, order or tuple(range(len(sizes))), offset)
-        if is_dynamic:
-            tensor.shape_dynamism = TensorShapeDynamism.DYNAMIC_BOUND
-        return tensor
+        return make_tensor(CODES[dtype], sizes, (1, offset), order, is_dynamic=is_dynamic)
 
 
 def _encoded(tensor: torch.Tensor) -> bytes:
     # NumPy has no bfloat16: encode() takes float32 for it.
     array = (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()
     return encode(array, CODES[tensor.dtype], dim_order(tensor))
-
-
-def _tensor(
-    dtype: torch.dtype, sizes: tuple[int, ...], order: tuple[int, ...], offset: int | None, constant: int = 0
-) -> Tensor:
-    return Tensor(
-        scalar_type=CODES[dtype],  # type: ignore[arg-type]  # its number is what is written
-        storage_offset=0,
-        sizes=list(sizes),
-        dim_order=list(order),  # type: ignore[arg-type]  # the schema's bytes, as the exporter has them
-        requires_grad=False,
-        layout=0,
-        data_buffer_idx=constant,
-        allocation_info=None if offset is None else AllocationDetails(1, offset, 0),
-        shape_dynamism=TensorShapeDynamism.STATIC,
-    )

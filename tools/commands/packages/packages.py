@@ -30,8 +30,8 @@ from tools.quiet.tool import run_tool
 DEBIAN, PYPI, NPM = "Debian's archive keys", "hash in the lock", "hash in the pin"
 _UNKNOWN = "NOASSERTION"
 
-# Packages whose file of copyright is in another one, which no build fetches: gcc-12-base and binutils-common.
-_BY_LINK = {
+# With packages whose file of copyright is in another one, gcc-12-base or binutils-common, which no build fetches.
+_KNOWN = TOOLCHAIN_LICENCES | {
     "binutils-x86-64-linux-gnu": "GPL-3.0-or-later",
     "libbinutils": "GPL-3.0-or-later",
     "libgcc-12-dev": "GPL-3.0-or-later WITH GCC-exception-3.1",
@@ -123,7 +123,7 @@ def taken_packages(repository: str, text: str) -> list[Package]:
         elif "://" in what:
             found.append(Package(what, "", _UNKNOWN, "", NPM, (repository,), (digest,)))
         else:
-            known = (TOOLCHAIN_LICENCES | _BY_LINK).get(name, _UNKNOWN)
+            known = _KNOWN.get(name, _UNKNOWN)
             stated = "" if known != _UNKNOWN else words[0] if words else "free by Debian's guidelines"
             found.append(Package(name, version, known, stated, DEBIAN, (repository,), (digest,)))
     return found
