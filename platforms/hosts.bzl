@@ -6,3 +6,6 @@ VGF_HOST = select({
     Label("//platforms:x86_64_linux"): [],
     "//conditions:default": [Label("//platforms:host_x86_64_linux")],
 })
+
+# Tests that run VGF have this: the chosen release of ExecuTorch has a runtime for it, too.
+VGF_RUNTIME = VGF_HOST + [Label("@pypi//:vgf_runtime")]

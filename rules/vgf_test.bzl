@@ -1,6 +1,6 @@
 """The `vgf_test` rule: a program with VGF on this machine, compared with PyTorch or the TOSA reference model."""
 
-load("//platforms:hosts.bzl", "VGF_HOST")
+load("//platforms:hosts.bzl", "VGF_RUNTIME")
 load(":launcher.bzl", "create_launcher")
 load(":providers.bzl", "TorchProgramInfo")
 
@@ -25,7 +25,8 @@ def vgf_test(name, program, atol = "1e-5", rtol = "1e-5", size = "medium", **kwa
     """Runs a program with VGF and compares its outputs with the golden ones: PyTorch's in float32, the TOSA reference model's in int8.
 
     It uses the runtime in ExecuTorch's wheel on Vulkan, by Mesa's driver lavapipe and Arm's emulation layers, which the
-    build fetches. These exist for Linux on x86-64 only; the test is incompatible with other machines.
+    build fetches. These exist for Linux on x86-64 only; the test is incompatible with other machines, and with a release of ExecuTorch whose wheel has
+    no VGF backend (1.5).
 
     Args:
       name: name of the test.
@@ -35,4 +36,4 @@ def vgf_test(name, program, atol = "1e-5", rtol = "1e-5", size = "medium", **kwa
       size: Bazel's test size.
       **kwargs: attributes that all tests have, such as tags.
     """
-    _vgf_test(name = name, program = program, atol = atol, rtol = rtol, size = size, target_compatible_with = VGF_HOST, **kwargs)
+    _vgf_test(name = name, program = program, atol = atol, rtol = rtol, size = size, target_compatible_with = VGF_RUNTIME, **kwargs)

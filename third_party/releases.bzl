@@ -9,6 +9,9 @@ _OWN_LOCKS = {
     "1.5": ["export"],
 }
 
+# Releases whose wheel for Linux on x86-64 has the runtime's VGF backend, without which VGF programs are exported and not run.
+_WITH_VGF_RUNTIME = ["1.4"]
+
 # The variable of the user's environment or --repo_env to try a release without editing MODULE.bazel.
 _VARIABLE = "TORCH_FUSION_RELEASE"
 
@@ -47,6 +50,17 @@ def chosen_release(mctx):
     if error:
         fail(error)
     return release
+
+def vgf_runtime_constraint(release):
+    """Returns the label of a constraint that this machine has only if the release can run VGF programs.
+
+    Args:
+      release: The release.
+
+    Returns:
+      The label. A target that is skipped for it is skipped with its name as the reason.
+    """
+    return Label("@platforms//os:linux" if release in _WITH_VGF_RUNTIME else "//platforms:release_with_vgf_runtime")
 
 def lock_of(release, name):
     """Returns the lock of a set of Python packages.

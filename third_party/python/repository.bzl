@@ -288,8 +288,15 @@ In order: what pip's configuration offers as +cpu; PyTorch's index of such build
     environ = PIP_ENVIRON,
 )
 
+_VGF_RUNTIME = """
+alias(
+    name = "vgf_runtime",
+    actual = "{}",
+)
+"""
+
 def _pypi_impl(rctx):
-    rctx.file("BUILD.bazel", _PYPI_BUILD + "".join([
+    rctx.file("BUILD.bazel", _PYPI_BUILD + _VGF_RUNTIME.format(rctx.attr.vgf_runtime) + "".join([
         _PYPI_TARGET.format(name = name, deps = ["@{}//:site".format(repository) for repository in repositories])
         for name, repositories in rctx.attr.sets.items()
     ]))
@@ -299,5 +306,6 @@ pypi = repository_rule(
     implementation = _pypi_impl,
     attrs = {
         "sets": attr.string_list_dict(doc = "From a target's name to all `pypi_set` repositories that it needs.", mandatory = True),
+        "vgf_runtime": attr.label(doc = "The constraint of targets that run VGF programs, `:vgf_runtime`.", mandatory = True),
     },
 )
