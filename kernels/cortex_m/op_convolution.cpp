@@ -9,14 +9,9 @@ bool check_per_channel(
     const Tensor& tensor,
     int32_t channels,
     [[maybe_unused]] const char* name) {
-  KERNEL_CHECK(
-      ctx,
-      tensor.scalar_type() == ScalarType::Int,
-      InvalidType,
-      false,
-      "%s has dtype %d; it has to be int32",
-      name,
-      static_cast<int>(tensor.scalar_type()));
+  if (!dtype_or_fail(ctx, tensor, ScalarType::Int, name)) {
+    return false;
+  }
   CHECK_ARGUMENT(
       ctx, tensor.numel() == channels, "%s does not have one element per output channel", name);
   return true;

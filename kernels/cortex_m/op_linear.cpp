@@ -37,12 +37,9 @@ bool check_linear(
     parameters.left_offset = 0;
   }
   if (starts.has_value()) {
-    KERNEL_CHECK(
-        ctx,
-        starts->scalar_type() == ScalarType::Int,
-        InvalidType,
-        false,
-        "bias or kernel_sum is not int32");
+    if (!dtype_or_fail(ctx, *starts, ScalarType::Int, "bias or kernel_sum")) {
+      return false;
+    }
     CHECK_ARGUMENT(
         ctx,
         starts->numel() == weights.sizes()[0],

@@ -17,15 +17,11 @@ bool check_norm(
   norm.is_centered = !arguments.center.has_value();
   norm.center = 0;
   if (!check_int8(ctx, input, out) ||
-      (!norm.is_centered && !check_offset(ctx, *arguments.center, norm.center, 0x80))) {
+      (!norm.is_centered && !check_offset(ctx, *arguments.center, norm.center, 0x80)) ||
+      !dtype_or_fail(ctx, weight, ScalarType::Short, "weight") ||
+      !dtype_or_fail(ctx, bias, ScalarType::Int, "bias")) {
     return false;
   }
-  KERNEL_CHECK(
-      ctx,
-      weight.scalar_type() == ScalarType::Short && bias.scalar_type() == ScalarType::Int,
-      InvalidType,
-      false,
-      "A normalization's weights have to be int16, its biases int32");
   CHECK_ARGUMENT(
       ctx,
       weight.numel() > 0 && weight.numel() <= kMaxNormalized && bias.numel() == weight.numel() &&

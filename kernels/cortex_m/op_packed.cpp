@@ -85,13 +85,8 @@ bool check_packed_linear(
     ScalarType dtype,
     const Tensor& packed,
     PackedParts& parts) {
-  KERNEL_CHECK(
-      ctx,
-      input.scalar_type() == dtype,
-      InvalidType,
-      false,
-      "input has not the dtype that the layer takes");
-  if (!find_packed(ctx, packed, LayerKind::Linear, parts)) {
+  if (!dtype_or_fail(ctx, input, dtype, "input") ||
+      !find_packed(ctx, packed, LayerKind::Linear, parts)) {
     return false;
   }
   const auto in_sizes = input.sizes();
@@ -125,9 +120,7 @@ bool check_dequantization(
     int64_t zero_point,
     const Tensor& out,
     int32_t& offset) {
-  KERNEL_CHECK(
-      ctx, out.scalar_type() == ScalarType::Float, InvalidType, false, "out is not float32");
-  return check_offset(ctx, zero_point, offset);
+  return dtype_or_fail(ctx, out, ScalarType::Float, "out") && check_offset(ctx, zero_point, offset);
 }
 
 } // namespace torch::executor::native::cortex_m

@@ -100,54 +100,45 @@ Tensor& packed_images_of(
   return out;
 }
 
-/// Does the same as packed_convolution() for any layer.
-inline void any_packed_convolution(
+/// Calls a kernel that has needs with all of them.
+template <void (
+    &kKernel)(const PackedParts&, const PackedImages&, const int8_t*, int8_t*, int8_t*, uint32_t)>
+void compute_any(
     const PackedParts& parts,
     const PackedImages& images,
     const int8_t* in,
     int8_t* scratch,
     int8_t* out) {
-  packed_convolution(parts, images, in, scratch, out, kNeedsAll);
+  kKernel(parts, images, in, scratch, out, kNeedsAll);
 }
+
 inline constexpr PackedImageKernel kConvolution = {
     LayerKind::Convolution,
     takes_convolution,
     convolution_scratch,
-    any_packed_convolution};
-template <class S>
-constexpr auto& packed_convolution_out = packed_images_of<S, kConvolution>;
-
+    compute_any<packed_convolution>};
 inline constexpr PackedImageKernel kGrouped = {
     LayerKind::Grouped,
     takes_grouped,
     grouped_scratch,
     packed_grouped_convolution};
-template <class S>
-constexpr auto& packed_grouped_convolution_out = packed_images_of<S, kGrouped>;
-
-/// Does the same as packed_depthwise() for any layer.
-inline void any_packed_depthwise(
-    const PackedParts& parts,
-    const PackedImages& images,
-    const int8_t* in,
-    int8_t* scratch,
-    int8_t* out) {
-  packed_depthwise(parts, images, in, scratch, out, kNeedsAll);
-}
 inline constexpr PackedImageKernel kDepthwise = {
     LayerKind::Depthwise,
     takes_depthwise,
     depthwise_scratch,
-    any_packed_depthwise};
-/// Has one output channel per input channel.
-template <class S>
-constexpr auto& packed_depthwise_convolution_out = packed_images_of<S, kDepthwise>;
-
+    compute_any<packed_depthwise>};
 inline constexpr PackedImageKernel kWinograd = {
     LayerKind::Winograd,
     takes_winograd,
     winograd_scratch,
     packed_winograd};
+template <class S>
+constexpr auto& packed_convolution_out = packed_images_of<S, kConvolution>;
+template <class S>
+constexpr auto& packed_grouped_convolution_out = packed_images_of<S, kGrouped>;
+/// Has one output channel per input channel.
+template <class S>
+constexpr auto& packed_depthwise_convolution_out = packed_images_of<S, kDepthwise>;
 template <class S>
 constexpr auto& packed_winograd_convolution_out = packed_images_of<S, kWinograd>;
 

@@ -15,15 +15,10 @@ bool check_prelu(
   int32_t output_zero_point;
   if (!check_int8(ctx, input, out) ||
       !check_offset(ctx, arguments.zero_point, parameters.zero_point, 0x80) ||
-      !check_offset(ctx, arguments.output_zero_point, output_zero_point, 0x80)) {
+      !check_offset(ctx, arguments.output_zero_point, output_zero_point, 0x80) ||
+      !dtype_or_fail(ctx, arguments.negative, ScalarType::Int, "negative")) {
     return false;
   }
-  KERNEL_CHECK(
-      ctx,
-      arguments.negative.scalar_type() == ScalarType::Int,
-      InvalidType,
-      false,
-      "A PReLU's factors have to be int32");
   constexpr int64_t kLargest = int64_t{1} << kMaxPreluShift;
   CHECK_ARGUMENT(
       ctx,

@@ -45,15 +45,10 @@ int32_t check_softmax_by_table(
   // One for every difference of two values.
   constexpr size_t kEntries = 256;
   const int32_t index = normalize_dim(ctx, dim, input.dim());
-  if (index < 0 || !check_int8(ctx, input, out)) {
+  if (index < 0 || !check_int8(ctx, input, out) ||
+      !dtype_or_fail(ctx, exponentials, ScalarType::Short, "exponentials")) {
     return -1;
   }
-  KERNEL_CHECK(
-      ctx,
-      exponentials.scalar_type() == ScalarType::Short,
-      InvalidType,
-      -1,
-      "The exponentials of a softmax are not int16");
   // Overwriting values that are still to be read could make them exceed the maximum, which the
   // table doesn't cover.
   const auto from = reinterpret_cast<uintptr_t>(input.const_data_ptr());

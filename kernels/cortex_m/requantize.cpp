@@ -52,14 +52,7 @@ bool check_range(KernelRuntimeContext& ctx, int64_t min, int64_t max, Range& ran
 }
 
 bool int8_or_fail(KernelRuntimeContext& ctx, const Tensor& tensor) {
-  KERNEL_CHECK(
-      ctx,
-      tensor.scalar_type() == ScalarType::Char,
-      InvalidType,
-      false,
-      "A tensor has dtype %d; the operator takes int8",
-      static_cast<int>(tensor.scalar_type()));
-  return true;
+  return dtype_or_fail(ctx, tensor, ScalarType::Char, "A tensor");
 }
 
 } // namespace torch::executor::native::cortex_m

@@ -275,7 +275,9 @@ int32_t find_nonzero(KernelRuntimeContext& ctx, const Tensor& self, Tensor* out)
 /// aten::nonzero.out
 template <class S>
 Tensor& nonzero_out(KernelRuntimeContext& ctx, const Tensor& self, Tensor& out) {
-  KERNEL_CHECK(ctx, out.scalar_type() == ScalarType::Long, InvalidType, out, "out is not Long");
+  if (!dtype_or_fail(ctx, out, ScalarType::Long, "out")) {
+    return out;
+  }
   const SizesType sizes[] = {
       find_nonzero<S>(ctx, self, nullptr), static_cast<SizesType>(self.dim())};
   if (ctx.failure_state() == Error::Ok && check_contiguous<S>(ctx, out) &&

@@ -70,13 +70,8 @@ void max_pool2d(
   }
   int64_t* to_indices = nullptr;
   if (indices != nullptr) {
-    KERNEL_CHECK(
-        ctx,
-        indices->scalar_type() == ScalarType::Long,
-        InvalidType,
-        void(),
-        "indices is not int64");
-    if (!shape_out<S>(ctx, *indices, prepared.sizes)) {
+    if (!dtype_or_fail(ctx, *indices, ScalarType::Long, "indices") ||
+        !shape_out<S>(ctx, *indices, prepared.sizes)) {
       return;
     }
     if constexpr (S::has(Variant::DimOrder)) {
@@ -255,15 +250,10 @@ Tensor& max_pool2d_with_indices_backward_out(
   if (!same_dtype_or_fail(ctx, self, grad_output) || !same_dtype_or_fail(ctx, self, grad_input) ||
       !check_contiguous<S>(ctx, grad_output, self, indices, grad_input) ||
       !check_pool(ctx, arguments, prepared) || !compare_out(ctx, grad_output, prepared.sizes) ||
-      !compare_out(ctx, indices, prepared.sizes) || !shape_out<S>(ctx, grad_input, self.sizes())) {
+      !compare_out(ctx, indices, prepared.sizes) || !shape_out<S>(ctx, grad_input, self.sizes()) ||
+      !dtype_or_fail(ctx, indices, ScalarType::Long, "indices")) {
     return grad_input;
   }
-  KERNEL_CHECK(
-      ctx,
-      indices.scalar_type() == ScalarType::Long,
-      InvalidType,
-      grad_input,
-      "indices is not int64");
   dispatch<StoredFloatTypes, S>(ctx, self.scalar_type(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     const bool is_done = max_pool_backward(

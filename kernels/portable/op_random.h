@@ -42,9 +42,8 @@ std::tuple<Tensor&, Tensor&> native_dropout_out(
   const float chance = float_of(p);
   KERNEL_CHECK(
       ctx, chance >= 0.0f && chance <= 1.0f, InvalidArgument, result, "p is not in [0, 1]");
-  KERNEL_CHECK(
-      ctx, mask.scalar_type() == ScalarType::Bool, InvalidType, result, "The mask is not of bools");
-  if (!check_same_order<S>(ctx, input, out, mask) || !same_dtype_or_fail(ctx, input, out) ||
+  if (!dtype_or_fail(ctx, mask, ScalarType::Bool, "mask") ||
+      !check_same_order<S>(ctx, input, out, mask) || !same_dtype_or_fail(ctx, input, out) ||
       !shape_like<S>(ctx, out, input) || !shape_like<S>(ctx, mask, input)) {
     return result;
   }

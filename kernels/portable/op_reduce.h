@@ -216,15 +216,11 @@ __attribute__((noinline)) void find_extreme(
   if (!reduction.init(ctx, self, dims, keepdim, out_sizes) || !reduction.check_not_empty(ctx)) {
     return;
   }
-  if (values != nullptr && indices != nullptr && !shape_out<S>(ctx, *indices, out_sizes)) {
+  if (indices != nullptr &&
+      ((values != nullptr && !shape_out<S>(ctx, *indices, out_sizes)) ||
+       !dtype_or_fail(ctx, *indices, ScalarType::Long, "indices"))) {
     return;
   }
-  KERNEL_CHECK(
-      ctx,
-      indices == nullptr || indices->scalar_type() == ScalarType::Long,
-      InvalidType,
-      ,
-      "The indices are not Long");
   if (values != nullptr &&
       (!same_dtype_or_fail(ctx, self, *values) ||
        (indices != nullptr && !contiguous_or_fail(ctx, *indices)) ||

@@ -33,17 +33,6 @@ struct MaskedFill {
 
 } // namespace operation
 
-namespace internal {
-
-/// Fails the context (InvalidType) and returns false if a mask is not of bools.
-inline bool check_mask(KernelRuntimeContext& ctx, const Tensor& mask) {
-  KERNEL_CHECK(
-      ctx, mask.scalar_type() == ScalarType::Bool, InvalidType, false, "The mask is not of bools");
-  return true;
-}
-
-} // namespace internal
-
 /// aten::where.self_out
 template <class S>
 Tensor& where_out(
@@ -52,7 +41,7 @@ Tensor& where_out(
     const Tensor& self,
     const Tensor& other,
     Tensor& out) {
-  if (!internal::check_mask(ctx, condition) ||
+  if (!dtype_or_fail(ctx, condition, ScalarType::Bool, "condition") ||
       !shape_broadcast<S>(ctx, out, condition, self, other)) {
     return out;
   }
@@ -76,8 +65,8 @@ Tensor& masked_fill_scalar_out(
     const Tensor& mask,
     const Scalar& value,
     Tensor& out) {
-  if (!internal::check_mask(ctx, mask) || !check_fits<S>(ctx, value, self.scalar_type()) ||
-      !shape_broadcast<S>(ctx, out, self, mask)) {
+  if (!dtype_or_fail(ctx, mask, ScalarType::Bool, "mask") ||
+      !check_fits<S>(ctx, value, self.scalar_type()) || !shape_broadcast<S>(ctx, out, self, mask)) {
     return out;
   }
   const Tensor* const inputs[] = {&self, &mask};

@@ -68,9 +68,8 @@ void topk_out(
     Tensor& indices) {
   Shape out_sizes;
   int32_t axis = 0;
-  KERNEL_CHECK(
-      ctx, indices.scalar_type() == ScalarType::Long, InvalidType, , "The indices are not Long");
-  if (!same_dtype_or_fail(ctx, self, values) || !topk_sizes(ctx, self, k, dim, axis, out_sizes) ||
+  if (!dtype_or_fail(ctx, indices, ScalarType::Long, "indices") ||
+      !same_dtype_or_fail(ctx, self, values) || !topk_sizes(ctx, self, k, dim, axis, out_sizes) ||
       !shape_out<S>(ctx, values, out_sizes) || !shape_out<S>(ctx, indices, out_sizes)) {
     return;
   }

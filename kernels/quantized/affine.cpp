@@ -8,14 +8,9 @@ bool QuantizedRange::init(
     int64_t quant_max,
     ScalarType dtype,
     const Tensor& quantized) {
-  KERNEL_CHECK(
-      ctx,
-      quantized.scalar_type() == dtype,
-      InvalidType,
-      false,
-      "The quantized tensor is of dtype %d, dtype says %d",
-      static_cast<int>(quantized.scalar_type()),
-      static_cast<int>(dtype));
+  if (!dtype_or_fail(ctx, quantized, dtype, "The quantized tensor")) {
+    return false;
+  }
   int64_t lowest = INT32_MIN;
   int64_t highest = INT32_MAX;
   if (dtype == ScalarType::Byte) {

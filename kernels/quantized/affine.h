@@ -35,6 +35,14 @@ struct QuantizedRange {
       const Tensor& quantized);
 };
 
+/// Fails the context (InvalidType) and returns false if a dtype is given that `out` does not hold.
+inline bool check_out_dtype(
+    KernelRuntimeContext& ctx,
+    const Tensor& out,
+    const std::optional<ScalarType>& dtype) {
+  return dtype_or_fail(ctx, out, dtype.value_or(out.scalar_type()), "out");
+}
+
 /// A number of a tensor of floats or integers of any dtype as a float.
 float number_at(const Tensor& tensor, size_t index);
 
@@ -48,6 +56,8 @@ class AffineParameters {
       : scale_(float_of(scale)), zero_point_(float_of_int(zero_point)) {}
   AffineParameters(const Tensor& scales, const Tensor* zero_points)
       : scales_(&scales), zero_points_(zero_points) {}
+  AffineParameters(const Tensor& scales, const Tensor& zero_points)
+      : AffineParameters(scales, &zero_points) {}
 
   /// Fails the context (InvalidArgument, InvalidType) and returns false if there
   /// are not parameters for `channels` channels.

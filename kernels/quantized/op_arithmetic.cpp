@@ -10,8 +10,9 @@ bool MixedProduct::init(
     const std::optional<Tensor>& zero_points,
     bool is_transposed,
     Shape& out_sizes) {
-  KERNEL_CHECK(
-      ctx, weight.scalar_type() == ScalarType::Char, InvalidType, false, "weight is not Char");
+  if (!dtype_or_fail(ctx, weight, ScalarType::Char, "weight")) {
+    return false;
+  }
   CHECK_ARGUMENT(
       ctx,
       input.dim() == 2 && weight.dim() == 2 &&

@@ -160,15 +160,9 @@ Tensor& mixed_linear_out(
     const std::optional<Tensor>& weight_zero_points,
     std::optional<ScalarType> dtype,
     Tensor& out) {
-  KERNEL_CHECK(
-      ctx,
-      out.scalar_type() == dtype.value_or(out.scalar_type()),
-      InvalidType,
-      out,
-      "out is of dtype %d, dtype says %d",
-      static_cast<int>(out.scalar_type()),
-      static_cast<int>(*dtype));
-  return mixed_product<S>(ctx, input, weight, weight_scales, weight_zero_points, true, out);
+  return check_out_dtype(ctx, out, dtype)
+      ? mixed_product<S>(ctx, input, weight, weight_scales, weight_zero_points, true, out)
+      : out;
 }
 
 } // namespace torch::executor::native

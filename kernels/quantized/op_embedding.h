@@ -43,10 +43,12 @@ struct QuantizedTable {
   float weight_at(int32_t row, int32_t column) const;
 };
 
-/// quantized_decomposed::embedding_byte.dtype_out, embedding_4bit.dtype_out and
-/// embedding_2bit.dtype_out
-template <class S, int32_t kBits>
-Tensor& quantized_embedding_dtype_out(
+using OptionalDtype = std::optional<ScalarType>;
+
+/// quantized_decomposed::embedding_byte.out, embedding_4bit.out and embedding_2bit.out, and with an
+/// argument for the dtype of `out` their dtype_out.
+template <class S, int32_t kBits, class... Dtype>
+Tensor& quantized_embedding_out(
     KernelRuntimeContext& ctx,
     const Tensor& weight,
     const Tensor& weight_scales,
@@ -54,20 +56,13 @@ Tensor& quantized_embedding_dtype_out(
     int64_t weight_quant_min,
     int64_t weight_quant_max,
     const Tensor& indices,
-    std::optional<ScalarType> dtype,
+    Dtype... dtype,
     Tensor& out) {
   QuantizedTable table;
   Indices rows;
   Shape out_sizes;
-  KERNEL_CHECK(
-      ctx,
-      out.scalar_type() == dtype.value_or(out.scalar_type()),
-      InvalidType,
-      out,
-      "out is of dtype %d, dtype says %d",
-      static_cast<int>(out.scalar_type()),
-      static_cast<int>(*dtype));
-  if (!check_contiguous<S>(ctx, indices, out) || !rows.init(ctx, indices) ||
+  if (!(check_out_dtype(ctx, out, dtype) && ...) || !check_contiguous<S>(ctx, indices, out) ||
+      !rows.init(ctx, indices) ||
       !table.init(
           ctx,
           weight,
@@ -107,29 +102,6 @@ Tensor& quantized_embedding_dtype_out(
   return out;
 }
 
-/// Does the same without the result's dtype: embedding_byte.out, ...
-template <class S, int32_t kBits>
-Tensor& quantized_embedding_out(
-    KernelRuntimeContext& ctx,
-    const Tensor& weight,
-    const Tensor& weight_scales,
-    const std::optional<Tensor>& weight_zero_points,
-    int64_t weight_quant_min,
-    int64_t weight_quant_max,
-    const Tensor& indices,
-    Tensor& out) {
-  return quantized_embedding_dtype_out<S, kBits>(
-      ctx,
-      weight,
-      weight_scales,
-      weight_zero_points,
-      weight_quant_min,
-      weight_quant_max,
-      indices,
-      std::nullopt,
-      out);
-}
-
 template <class S>
 constexpr auto& embedding_byte_out = quantized_embedding_out<S, 8>;
 template <class S>
@@ -137,10 +109,10 @@ constexpr auto& embedding_4bit_out = quantized_embedding_out<S, 4>;
 template <class S>
 constexpr auto& embedding_2bit_out = quantized_embedding_out<S, 2>;
 template <class S>
-constexpr auto& embedding_byte_dtype_out = quantized_embedding_dtype_out<S, 8>;
+constexpr auto& embedding_byte_dtype_out = quantized_embedding_out<S, 8, OptionalDtype>;
 template <class S>
-constexpr auto& embedding_4bit_dtype_out = quantized_embedding_dtype_out<S, 4>;
+constexpr auto& embedding_4bit_dtype_out = quantized_embedding_out<S, 4, OptionalDtype>;
 template <class S>
-constexpr auto& embedding_2bit_dtype_out = quantized_embedding_dtype_out<S, 2>;
+constexpr auto& embedding_2bit_dtype_out = quantized_embedding_out<S, 2, OptionalDtype>;
 
 } // namespace torch::executor::native

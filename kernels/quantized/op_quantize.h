@@ -92,15 +92,8 @@ Tensor& dequantize(
     const std::optional<ScalarType>& out_dtype,
     Tensor& out) {
   QuantizedRange range;
-  KERNEL_CHECK(
-      ctx,
-      out.scalar_type() == out_dtype.value_or(out.scalar_type()),
-      InvalidType,
-      out,
-      "out is of dtype %d, out_dtype says %d",
-      static_cast<int>(out.scalar_type()),
-      static_cast<int>(*out_dtype));
-  if (!shape_out<S>(ctx, out, input.sizes()) || !check_order(ctx, input, out, split) ||
+  if (!check_out_dtype(ctx, out, out_dtype) || !shape_out<S>(ctx, out, input.sizes()) ||
+      !check_order(ctx, input, out, split) ||
       !range.init(ctx, quant_min, quant_max, dtype, input) || !parameters.check(ctx, split.size)) {
     return out;
   }
@@ -122,41 +115,30 @@ Tensor& dequantize(
   return out;
 }
 
-/// quantized_decomposed::quantize_per_tensor.out
-template <class S>
-Tensor& quantize_per_tensor_out(
+/// quantized_decomposed::quantize_per_tensor.out and quantize_per_tensor.Tensor_out, and
+/// quantize_per_token.out, which adds the zero point before it rounds.
+template <class S, auto& kSplit, bool kRoundsLast, class Scale, class ZeroPoint>
+Tensor& quantize_split_out(
     KernelRuntimeContext& ctx,
     const Tensor& input,
-    double scale,
-    int64_t zero_point,
+    Scale scale,
+    ZeroPoint zero_point,
     int64_t quant_min,
     int64_t quant_max,
     ScalarType dtype,
     Tensor& out) {
   const AffineParameters parameters(scale, zero_point);
-  return quantize<S>(ctx, input, parameters, whole(input), quant_min, quant_max, dtype, false, out);
-}
-
-/// quantized_decomposed::quantize_per_tensor.Tensor_out, and quantize_per_token.out, which adds the
-/// zero point before it rounds.
-template <class S, auto& kSplit, bool kRoundsLast>
-Tensor& quantize_by_tensors_out(
-    KernelRuntimeContext& ctx,
-    const Tensor& input,
-    const Tensor& scales,
-    const Tensor& zero_points,
-    int64_t quant_min,
-    int64_t quant_max,
-    ScalarType dtype,
-    Tensor& out) {
-  const AffineParameters parameters(scales, &zero_points);
   return quantize<S>(
       ctx, input, parameters, kSplit(input), quant_min, quant_max, dtype, kRoundsLast, out);
 }
 template <class S>
-constexpr auto& quantize_per_tensor_tensor_out = quantize_by_tensors_out<S, whole, false>;
+constexpr auto& quantize_per_tensor_out = quantize_split_out<S, whole, false, double, int64_t>;
 template <class S>
-constexpr auto& quantize_per_token_out = quantize_by_tensors_out<S, split_tokens, true>;
+constexpr auto& quantize_per_tensor_tensor_out =
+    quantize_split_out<S, whole, false, const Tensor&, const Tensor&>;
+template <class S>
+constexpr auto& quantize_per_token_out =
+    quantize_split_out<S, split_tokens, true, const Tensor&, const Tensor&>;
 
 /// quantized_decomposed::quantize_per_channel.out
 template <class S>
@@ -177,45 +159,32 @@ Tensor& quantize_per_channel_out(
       : out;
 }
 
-/// quantized_decomposed::dequantize_per_tensor.out
-template <class S>
-Tensor& dequantize_per_tensor_out(
+/// quantized_decomposed::dequantize_per_tensor.out, dequantize_per_tensor.Tensor_out and
+/// dequantize_per_token.out; `OutDtype` is optional where the schema's argument is.
+template <class S, auto& kSplit, class OutDtype, class Scale, class ZeroPoint>
+Tensor& dequantize_split_out(
     KernelRuntimeContext& ctx,
     const Tensor& input,
-    double scale,
-    int64_t zero_point,
-    int64_t quant_min,
-    int64_t quant_max,
-    ScalarType dtype,
-    std::optional<ScalarType> out_dtype,
-    Tensor& out) {
-  const AffineParameters parameters(scale, zero_point);
-  return dequantize<S>(
-      ctx, input, parameters, whole(input), quant_min, quant_max, dtype, out_dtype, out);
-}
-
-/// quantized_decomposed::dequantize_per_tensor.Tensor_out and dequantize_per_token.out; `OutDtype`
-/// is optional where the schema's argument is.
-template <class S, auto& kSplit, class OutDtype>
-Tensor& dequantize_by_tensors_out(
-    KernelRuntimeContext& ctx,
-    const Tensor& input,
-    const Tensor& scales,
-    const Tensor& zero_points,
+    Scale scale,
+    ZeroPoint zero_point,
     int64_t quant_min,
     int64_t quant_max,
     ScalarType dtype,
     OutDtype out_dtype,
     Tensor& out) {
-  const AffineParameters parameters(scales, &zero_points);
+  const AffineParameters parameters(scale, zero_point);
   return dequantize<S>(
       ctx, input, parameters, kSplit(input), quant_min, quant_max, dtype, out_dtype, out);
 }
 template <class S>
-constexpr auto& dequantize_per_tensor_tensor_out =
-    dequantize_by_tensors_out<S, whole, std::optional<ScalarType>>;
+constexpr auto& dequantize_per_tensor_out =
+    dequantize_split_out<S, whole, std::optional<ScalarType>, double, int64_t>;
 template <class S>
-constexpr auto& dequantize_per_token_out = dequantize_by_tensors_out<S, split_tokens, ScalarType>;
+constexpr auto& dequantize_per_tensor_tensor_out =
+    dequantize_split_out<S, whole, std::optional<ScalarType>, const Tensor&, const Tensor&>;
+template <class S>
+constexpr auto& dequantize_per_token_out =
+    dequantize_split_out<S, split_tokens, ScalarType, const Tensor&, const Tensor&>;
 
 /// quantized_decomposed::dequantize_per_channel.out
 template <class S>

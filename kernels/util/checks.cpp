@@ -140,6 +140,23 @@ bool contiguous_or_fail(KernelRuntimeContext& ctx, const Tensor& tensor) {
   return true;
 }
 
+bool dtype_or_fail(
+    KernelRuntimeContext& ctx,
+    const Tensor& tensor,
+    ScalarType dtype,
+    [[maybe_unused]] const char* name) {
+  KERNEL_CHECK(
+      ctx,
+      tensor.scalar_type() == dtype,
+      InvalidType,
+      false,
+      "%s has dtype %d, not %d",
+      name,
+      static_cast<int>(tensor.scalar_type()),
+      static_cast<int>(dtype));
+  return true;
+}
+
 bool same_dtype_or_fail(KernelRuntimeContext& ctx, const Tensor& a, const Tensor& b) {
   KERNEL_CHECK(
       ctx,

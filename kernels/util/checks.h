@@ -137,6 +137,13 @@ bool check_same_order(KernelRuntimeContext& ctx, const Tensor& first, const Tens
   }
 }
 
+/// Fails the context (InvalidType) and returns false unless an argument has the dtype.
+bool dtype_or_fail(
+    KernelRuntimeContext& ctx,
+    const Tensor& tensor,
+    ScalarType dtype,
+    const char* name);
+
 /// Fails the context (InvalidType) and returns false if the dtypes differ.
 bool same_dtype_or_fail(KernelRuntimeContext& ctx, const Tensor& a, const Tensor& b);
 
