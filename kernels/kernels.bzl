@@ -2,7 +2,7 @@
 
 load("@rules_cc//cc:cc_library.bzl", "cc_library")
 load("//rules:copts.bzl", "PACKAGED_COPTS")
-load("//rules:host_cc_test.bzl", "SANITIZED_ON_HOST")
+load("//rules:host_cc_test.bzl", "SANITIZED_ON_HOST", "sanitized_library")
 
 # No runtime source in packages casts to a type with stricter alignment.
 _COPTS = PACKAGED_COPTS + ["-Wcast-align"]
@@ -18,12 +18,11 @@ def kernel_library(name, deps, hot = [], hot_copts = [], called_by_hot = []):
       called_by_hot: further sources whose functions these call; the linker looks for them after these.
     """
     if called_by_hot:
-        cc_library(
+        sanitized_library(
             name = "called_by_hot",
             srcs = called_by_hot,
             hdrs = native.glob(["*.h"]),
-            copts = _COPTS + SANITIZED_ON_HOST,
-            linkopts = SANITIZED_ON_HOST,
+            copts = _COPTS,
             visibility = ["//visibility:private"],
             deps = deps,
         )

@@ -1,25 +1,36 @@
 """C++ unit tests that run on the machine that builds."""
 
 load("@host_compiler//:constraints.bzl", "HOST_CC_COMPILER", "HOST_SYMBOLIZER")
+load("@rules_cc//cc:cc_library.bzl", "cc_library")
 load("@rules_cc//cc:cc_test.bzl", "cc_test")
 load(":copts.bzl", "COPTS", "SANITIZERS", "THREAD_SANITIZER")
 
-# The copts and linkopts of libraries under such tests, which are sanitized if they are built for this machine.
+# The copts and linkopts of what such tests run, which is sanitized if it is built for this machine.
 SANITIZED_ON_HOST = select({
     Label("@platforms//os:none"): [],
     Label("//rules:threads_on_host"): THREAD_SANITIZER,
     "//conditions:default": SANITIZERS,
 })
 
-def host_cc_test(name, copts = [], data = [], linkopts = [], target_compatible_with = [], **kwargs):
-    """A `cc_test` under the address and undefined-behaviour sanitizers.
+def sanitized_library(name, copts = COPTS, **kwargs):
+    """A `cc_library` that `host_cc_test` and fuzzers run: sanitized if it is built for this machine.
 
-    The libraries it tests have `copts = COPTS + SANITIZED_ON_HOST` and `linkopts = SANITIZED_ON_HOST`.
+    Args:
+      name: Name of the library.
+      copts: Its other compiler options.
+      **kwargs: Passed on to `cc_library`.
+    """
+    cc_library(name = name, copts = copts + SANITIZED_ON_HOST, linkopts = SANITIZED_ON_HOST, **kwargs)
+
+def host_cc_test(name, size = "small", copts = [], data = [], linkopts = [], target_compatible_with = [], **kwargs):
+    """A `cc_test` under the address and undefined-behaviour sanitizers. Its libraries are `sanitized_library`.
+
     Where there is no C++ compiler (third_party/host_compiler says which is taken) the test is incompatible, and is reported
     as skipped.
 
     Args:
       name: Name of the test.
+      size: Bazel's test size.
       copts: More compiler options.
       data: Files that the test reads.
       linkopts: More linker options.
@@ -28,6 +39,7 @@ def host_cc_test(name, copts = [], data = [], linkopts = [], target_compatible_w
     """
     cc_test(
         name = name,
+        size = size,
         copts = ["-std=c++17", "-g", "-O1"] + COPTS + SANITIZERS + copts,
         data = data + ([HOST_SYMBOLIZER] if HOST_SYMBOLIZER else []),
         env = {"ASAN_SYMBOLIZER_PATH": "$(rootpath {})".format(HOST_SYMBOLIZER)} if HOST_SYMBOLIZER else {},

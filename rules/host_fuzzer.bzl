@@ -38,7 +38,7 @@ _host_fuzzer = rule(
 def host_fuzzer(name, srcs, deps = [], target_compatible_with = [], **kwargs):
     """Makes a program that calls LLVMFuzzerTestOneInput with new inputs, with the address and undefined-behaviour sanitizers.
 
-    Its arguments are libFuzzer's. Its libraries have `copts = COPTS + SANITIZED_ON_HOST` and are compiled again for it,
+    Its arguments are libFuzzer's. Its libraries are `sanitized_library`, and are compiled again for it,
     with instrumentation that tells the fuzzer which code an input reaches. Without a Clang with libFuzzer (see
     third_party/host_compiler for the selected compiler) the target is incompatible.
 

@@ -210,11 +210,12 @@ _py_tool_test = rule(
     },
 )
 
-def py_tool_test(name, data = [], env = {}, **kwargs):
+def py_tool_test(name, size = "small", data = [], env = {}, **kwargs):
     """Declares tests in Python, run by pytest. See the docstring of this file.
 
     Args:
       name: the target.
+      size: Bazel's test size.
       data: files that the tests read, besides those that env names.
       env: environment variables; $(rootpath ...) of targets is expanded, and makes them data.
       **kwargs: attributes of `py_tool`, and those of all tests.
@@ -222,6 +223,7 @@ def py_tool_test(name, data = [], env = {}, **kwargs):
     named = [part.partition(" ")[2].partition(")")[0] for value in env.values() for part in value.split("$(rootpath")[1:]]
     _py_tool_test(
         name = name,
+        size = size,
         data = {native.package_relative_label(label): None for label in data + named}.keys(),
         env = env,
         **kwargs
