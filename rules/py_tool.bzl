@@ -19,10 +19,9 @@ has no Python. Hash seed, locale and what numerical libraries choose by the proc
         deps = [":lib"],
     )
 
-    # Runs pytest on its srcs, from the root of the runfiles.
+    # Runs pytest on export_test.py, from the root of the runfiles.
     py_tool_test(
         name = "export_test",
-        srcs = ["export_test.py"],
         env = {"MODEL": "$(rootpath //models/sine:sine.py)"},
         deps = [":lib"],
     )
@@ -191,8 +190,6 @@ exec "$python" -m pytest -p no:cacheprovider -p no:logging --import-mode=importl
 """
 
 def _py_tool_test_impl(ctx):
-    if not ctx.files.srcs:
-        fail("{}: srcs is empty; name the files that hold the tests".format(ctx.label))
     return _launch(ctx, _PYTEST.format(
         sources = " ".join(["'%s'" % source.short_path for source in ctx.files.srcs]),
         workspace = ctx.workspace_name,
@@ -210,12 +207,13 @@ _py_tool_test = rule(
     },
 )
 
-def py_tool_test(name, size = "small", data = [], env = {}, **kwargs):
+def py_tool_test(name, size = "small", srcs = [], data = [], env = {}, **kwargs):
     """Declares tests in Python, run by pytest. See the docstring of this file.
 
     Args:
       name: the target.
       size: Bazel's test size.
+      srcs: the files that have the tests; `<name>.py` by default.
       data: files that the tests read, besides those that env names.
       env: environment variables; $(rootpath ...) of targets is expanded, and makes them data.
       **kwargs: attributes of `py_tool`, and those of all tests.
@@ -224,6 +222,7 @@ def py_tool_test(name, size = "small", data = [], env = {}, **kwargs):
     _py_tool_test(
         name = name,
         size = size,
+        srcs = srcs or [name + ".py"],
         data = {native.package_relative_label(label): None for label in data + named}.keys(),
         env = env,
         **kwargs
