@@ -14,13 +14,6 @@
 namespace torch_fusion::testing {
 namespace {
 
-using executorch::runtime::Error;
-using executorch::runtime::HierarchicalAllocator;
-using executorch::runtime::MemoryAllocator;
-using executorch::runtime::MemoryManager;
-using executorch::runtime::Program;
-using executorch::runtime::Span;
-
 std::string folder;
 
 std::vector<uint8_t> read_program(const std::string& name) {

@@ -14,18 +14,7 @@
 namespace torch_fusion::testing {
 namespace {
 
-using executorch::aten::Tensor;
 using executorch::runtime::ArrayRef;
-using executorch::runtime::BackendExecutionContext;
-using executorch::runtime::BackendInitContext;
-using executorch::runtime::BackendInterface;
-using executorch::runtime::CompileSpec;
-using executorch::runtime::DelegateHandle;
-using executorch::runtime::Error;
-using executorch::runtime::EValue;
-using executorch::runtime::FreeableBuffer;
-using executorch::runtime::Result;
-using executorch::runtime::Span;
 
 /// Adds a number, which a compile spec gives, to two floats.
 class AddBackend final : public BackendInterface {

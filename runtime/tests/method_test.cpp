@@ -17,17 +17,6 @@
 namespace torch_fusion::testing {
 namespace {
 
-using executorch::aten::ScalarType;
-using executorch::aten::Tensor;
-using executorch::aten::TensorImpl;
-using executorch::runtime::Error;
-using executorch::runtime::EValue;
-using executorch::runtime::Method;
-using executorch::runtime::MethodMeta;
-using executorch::runtime::Program;
-using executorch::runtime::Span;
-using executorch::runtime::Tag;
-
 std::string folder;
 
 /// A program of make_programs.py and its runner.

@@ -5,16 +5,6 @@
 
 namespace torch_fusion::testing {
 
-using executorch::aten::ScalarType;
-using executorch::aten::Tensor;
-using executorch::aten::TensorImpl;
-using executorch::runtime::Error;
-using executorch::runtime::EValue;
-using executorch::runtime::MethodMeta;
-using executorch::runtime::Result;
-using executorch::runtime::Tag;
-using executorch::runtime::TensorInfo;
-
 namespace {
 
 // The limit for memory that corrupted programs request.

@@ -13,6 +13,9 @@
 
 namespace torch_fusion::testing {
 
+using namespace executorch::aten;
+using namespace executorch::runtime;
+
 /// Memory on the heap of exactly a given size, so that the address sanitizer sees any access beyond
 /// it.
 class Block final {
@@ -60,23 +63,21 @@ class ProgramRunner final {
   ProgramRunner(const void* data, size_t size) : loader_(data, size) {}
 
   /// Loads the program and a method.
-  executorch::runtime::Error load(
-      const char* method_name = "forward",
-      size_t method_arena_size = kLargeArena);
+  Error load(const char* method_name = "forward", size_t method_arena_size = kLargeArena);
 
   /// Sets every input: tensors of floats to numbers from -0.5 to 1, others to their present value.
-  executorch::runtime::Error set_inputs();
+  Error set_inputs();
 
   /// Gives memory to the outputs that have none.
-  executorch::runtime::Error set_outputs();
+  Error set_outputs();
 
   /// set_inputs(), set_outputs() and execute().
-  executorch::runtime::Error run();
+  Error run();
 
-  executorch::runtime::Program& program() {
+  Program& program() {
     return **program_;
   }
-  executorch::runtime::Method& method() {
+  Method& method() {
     return **method_;
   }
 
@@ -89,20 +90,17 @@ class ProgramRunner final {
   std::vector<float> output(size_t index = 0);
 
  private:
-  using Program = executorch::runtime::Program;
-  using Method = executorch::runtime::Method;
-
   executorch::extension::BufferDataLoader loader_;
-  std::optional<executorch::runtime::Result<Program>> program_;
+  std::optional<Result<Program>> program_;
   std::vector<Block> planned_;
-  std::vector<executorch::runtime::Span<uint8_t>> planned_spans_;
+  std::vector<Span<uint8_t>> planned_spans_;
   std::optional<Block> method_arena_;
-  std::optional<executorch::runtime::MemoryAllocator> method_allocator_;
-  std::optional<executorch::runtime::MemoryAllocator> temp_allocator_;
+  std::optional<MemoryAllocator> method_allocator_;
+  std::optional<MemoryAllocator> temp_allocator_;
   std::optional<Block> temp_arena_;
-  std::optional<executorch::runtime::HierarchicalAllocator> planned_memory_;
-  std::optional<executorch::runtime::MemoryManager> memory_manager_;
-  std::optional<executorch::runtime::Result<Method>> method_;
+  std::optional<HierarchicalAllocator> planned_memory_;
+  std::optional<MemoryManager> memory_manager_;
+  std::optional<Result<Method>> method_;
   std::vector<Block> buffers_;
 };
 
