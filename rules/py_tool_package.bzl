@@ -3,7 +3,10 @@
 load("@rules_python//python:py_library.bzl", "py_library")
 load(":py_tool.bzl", "py_tool", "py_tool_test")
 
-def py_tool_package(name, args = [], data = [], deps = [], module = "", test_data = [], test_deps = [], test_env = {}, test_size = "small"):
+# The rooms of tools/ whose package groups are in tools/BUILD.bazel.
+_ROOMS = ["artifacts", "commands", "pipeline", "verify"]
+
+def py_tool_package(name, args = [], data = [], deps = [], module = "", test_data = [], test_deps = [], test_env = {}, test_size = "small", visibility = None):
     """Declares the targets of a folder of Python files.
 
     Creates the `py_library` `lib` of all files besides tests, the `py_tool` `<name>` if there is a `__main__.py` or a
@@ -19,20 +22,27 @@ def py_tool_package(name, args = [], data = [], deps = [], module = "", test_dat
       test_deps: dependencies of tests besides the library.
       test_env: environment variables of the tests; $(rootpath ...) of targets is expanded.
       test_size: Bazel's test size.
+      visibility: of all targets; by default, a room of tools/ is visible to those above it, and others to what their
+        package says.
     """
+    room = native.package_name().removeprefix("tools/").partition("/")[0]
+    if room in _ROOMS and not visibility:
+        visibility = ["//tools:above_" + room]
     py_library(
         name = "lib",
         srcs = native.glob(["*.py"], exclude = ["*_test.py"]),
         data = data,
+        visibility = visibility,
         deps = deps,
     )
     if module or native.glob(["__main__.py"], allow_empty = True):
-        py_tool(name = name, args = args, module = module, deps = [":lib"])
+        py_tool(name = name, args = args, module = module, visibility = visibility, deps = [":lib"])
     py_tool_test(
         name = name + "_test",
         size = test_size,
         srcs = native.glob(["*_test.py"]),
         data = test_data,
         env = test_env,
+        visibility = visibility,
         deps = [":lib"] + test_deps,
     )
