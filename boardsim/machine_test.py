@@ -348,9 +348,7 @@ def _send(machine: Machine, text: bytes) -> None:
 
 # 4 MHz / 115200 = 34.7.
 @pytest.mark.parametrize(("divisor", "readable"), [(35, True), (34, False), (36, False), (17, False)])
-def test_a_baud_rate_off_by_more_than_two_percent_prints_garbage(
-    machine: Machine, divisor: int, readable: bool
-) -> None:
+def test_a_baud_rate_off_by_more_than_two_percent_prints_garbage(machine, divisor, readable) -> None:
     _start_usart(machine, divisor)
     _send(machine, b"hello")
     assert (machine.console.text == "hello") == readable
@@ -405,9 +403,7 @@ def test_code_runs_until_a_breakpoint_and_step_by_step(machine: Machine) -> None
     assert machine.run() is Stop.BREAKPOINT and machine.cpu.get("r0") == 6
 
 
-def test_an_interrupt_takes_effect_when_the_engine_has_stopped(
-    machine: Machine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupt_takes_effect_when_the_engine_has_stopped(machine, monkeypatch) -> None:
     went_on = []
 
     def read(_offset: int, _size: int) -> int:
@@ -489,9 +485,7 @@ def test_a_reset_vector_without_the_thumb_bit(machine: Machine) -> None:
         (0x40000000, (0x58, 0), 28, 0xFFFFFFFF),
     ],
 )
-def test_a_timer_counts_and_matches(
-    machine: Machine, base: int, enable: tuple[int, int], interrupt: int, top: int
-) -> None:
+def test_a_timer_counts_and_matches(machine, base, enable, interrupt, top) -> None:
     debugger = machine.debugger
     debugger.write_register(_RCC + enable[0], 4, 1 << enable[1])
     # MSI at 4 MHz makes microseconds.

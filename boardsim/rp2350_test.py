@@ -208,9 +208,7 @@ def _send(machine: Machine, text: bytes) -> None:
 @pytest.mark.parametrize(
     ("divisor", "readable"), [(417, True), (409, True), (424, True), (407, False), (426, False), (208, False)]
 )
-def test_a_baud_rate_off_by_more_than_two_percent_prints_garbage(
-    machine: Machine, divisor: int, readable: bool
-) -> None:
+def test_a_baud_rate_off_by_more_than_two_percent_prints_garbage(machine, divisor, readable) -> None:
     machine.notes.clear()
     _start_uart(machine, divisor)
     _send(machine, b"hello")

@@ -116,9 +116,7 @@ _X = 0
         ("_cdist_forward", [2, 4], [2, 1], [_tensor(torch.float32, [4, 1], 2), Double(2.0), Null()], [_X, 1, 2, 3, _X]),
     ],
 )
-def test_a_result_that_is_an_operand_and_gets_another_shape(
-    operator: str, bound: list[int], given: list[int], others: list[Any], call: list[int]
-) -> None:
+def test_a_result_that_is_an_operand_and_gets_another_shape(operator, bound, given, others, call) -> None:
     # The shape that the kernel has read of the operand would be wrong after that.
     x = make_tensor(scalar_type_enum(torch.float32), bound, (1, 0), is_dynamic=True)
     operators = [Operator(f"aten::{operator}", "out")]

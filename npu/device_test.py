@@ -44,9 +44,7 @@ def test_a_run_ends() -> None:
         ((), [], _COMMAND_ERROR, "it has no STOP"),
     ],
 )
-def test_a_run_fails(
-    steps: tuple[dict[str, int] | tuple[str, int], ...], words: list[int] | None, status: int, said: str
-) -> None:
+def test_a_run_fails(steps, words, status, said) -> None:
     device, _ = _run(*steps, words=words)
     assert device.read(_STATUS) == _INTERRUPT | status
     assert [said in fault for fault in device.faults] == [True]

@@ -20,9 +20,7 @@ from tools.verify.run_pte.run_pte import read_runners
         ("int4", "mps3_an547", "cortex-m55", ["per channel", "int4 per channel", *["int4 per group of 32"] * 2]),
     ],
 )
-def test_a_trained_checkpoint_gives_on_a_device_what_it_gives_in_pytorch(
-    entry: str, board: str, core: str, weights: list[str]
-) -> None:
+def test_a_trained_checkpoint_gives_on_a_device_what_it_gives_in_pytorch(entry, board, core, weights) -> None:
     samples, labels = evaluation_set()
     runner = read_runners().boards[board]
     options = Options(core, "cortex_m", entry=entry)

@@ -57,9 +57,7 @@ def _damage(words: Sequence[int], generator: random.Random, sizes: Sequence[int]
 
 
 @pytest.mark.parametrize(("accelerator", "payload", "cache_bytes"), _programs())
-def test_the_memory_that_is_needed_is_enough_and_less_is_not(
-    accelerator: str, payload: Payload, cache_bytes: int
-) -> None:
+def test_the_memory_that_is_needed_is_enough_and_less_is_not(accelerator, payload, cache_bytes) -> None:
     check_edges(_CHECKER, payload, accelerator, cache_bytes)
 
 

@@ -68,14 +68,7 @@ def test_commands_that_need_a_board_are_marked(tmp_path: Path, monkeypatch: pyte
         ("", "no heading", "second"),
     ],
 )
-def test_what_leads_nowhere_fails(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    first: str,
-    second: str,
-    named: str,
-) -> None:
+def test_what_leads_nowhere_fails(tmp_path, monkeypatch, capsys, first, second, named) -> None:
     with pytest.raises(UserError, match="they are named above"):
         _build(tmp_path, monkeypatch, first, second)
     assert named in capsys.readouterr().err

@@ -72,9 +72,7 @@ exit 77
     return fuzzer
 
 
-def test_a_fault_is_reported_with_the_way_to_run_it_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_fault_is_reported_with_the_way_to_run_it_again(tmp_path, monkeypatch, capsys) -> None:
     monkeypatch.setenv("FUZZER", str(fuzzer_with_fault(tmp_path)))
     faults = tmp_path / "faults"
     assert main(["--runs", "100", "--output", str(faults)]) == 1
@@ -84,9 +82,7 @@ def test_a_fault_is_reported_with_the_way_to_run_it_again(
     assert f"./bazelw run //runtime/fuzz -- --replay {faults}/crash-1" in out
 
 
-def test_ctrl_c_ends_it_with_what_has_been_counted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_ctrl_c_ends_it_with_what_has_been_counted(tmp_path, monkeypatch, capsys) -> None:
     # The signal comes when progress has been told, and not before.
     fuzzer, told = tmp_path / "fuzzer", tmp_path / "told"
     os.mkfifo(told)
@@ -109,9 +105,7 @@ def test_ctrl_c_ends_it_with_what_has_been_counted(
     assert streams.err == ""
 
 
-def test_a_fuzzer_that_does_not_start_is_an_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_fuzzer_that_does_not_start_is_an_error(tmp_path, monkeypatch, capsys) -> None:
     fuzzer = tmp_path / "fuzzer"
     fuzzer.write_text("#!/bin/sh\necho 'no such library' >&2\nexit 127\n")
     fuzzer.chmod(0o755)

@@ -220,9 +220,7 @@ def test_what_an_interrupted_installation_left_is_removed(machine: Path) -> None
         ({"XDG_CACHE_HOME": "/кэш"}, "set BAZELW_CACHE"),
     ],
 )
-def test_a_path_that_bazels_server_cannot_handle_is_named_before_it_starts(
-    machine: Path, environment: dict[str, str], says: str
-) -> None:
+def test_a_path_that_bazels_server_cannot_handle_is_named_before_it_starts(machine, environment, says) -> None:
     result = bazelw(machine, "build", **environment)
     assert result.returncode == 2
     assert "characters other than ASCII" in result.stderr

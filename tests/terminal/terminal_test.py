@@ -121,9 +121,7 @@ def bad(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("module", _MISTAKES)
-def test_a_path_in_an_error_is_whole(
-    module: str, bad: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_path_in_an_error_is_whole(module, bad, tmp_path, monkeypatch, capfd) -> None:
     monkeypatch.setenv("BUILD_WORKING_DIRECTORY", str(tmp_path))
     # Programs that the build makes, which take no part in this.
     runners = Runners({"board": Runner(Path("none"), None, Path("none"))})

@@ -96,9 +96,7 @@ def test_installations_hold_the_same_bytes_wherever_they_lie(tmp_path: Path, use
     assert not any(str(tmp_path).encode() in data for data in contents[0].values())
 
 
-def test_a_package_with_another_hash_is_refused_and_nothing_is_left(
-    tmp_path: Path, user: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_package_with_another_hash_is_refused_and_nothing_is_left(tmp_path, user, capsys) -> None:
     lock = wheel(user, "some", "1.0")
     wheel(user, "some", "1.0", "changed")
     assert run(tmp_path, lock) == FAILED
@@ -124,9 +122,7 @@ def test_one_package_of_a_lock(tmp_path: Path, user: Path) -> None:
     assert not (tmp_path / "site-packages/some.py").exists()
 
 
-def test_the_cpu_build_of_pips_configuration_comes_first(
-    tmp_path: Path, user: Path, index: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_cpu_build_of_pips_configuration_comes_first(tmp_path, user, index, capsys) -> None:
     wheel(user, "torch", "2.0")
     lock = wheel(user, "torch", "2.0+cpu", "for the CPU") + wheel(user, "some", "1.0")
     assert run_torch(tmp_path, lock, index) == 0
@@ -135,9 +131,7 @@ def test_the_cpu_build_of_pips_configuration_comes_first(
     assert capsys.readouterr().out == "torch==2.0+cpu: pip's configuration offers it.\n"
 
 
-def test_the_cpu_build_of_its_own_index_comes_second(
-    tmp_path: Path, user: Path, index: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_cpu_build_of_its_own_index_comes_second(tmp_path, user, index, capsys) -> None:
     wheel(user, "torch", "2.0")
     lock = wheel(tmp_path / "index/torch", "torch", "2.0+cpu", "for the CPU") + wheel(user, "some", "1.0")
     assert run_torch(tmp_path, lock, index) == 0
@@ -148,9 +142,7 @@ def test_the_cpu_build_of_its_own_index_comes_second(
     assert "it has 2.0, not 2.0+cpu" in said
 
 
-def test_without_a_cpu_build_another_lock_is_asked_for_with_both_reasons(
-    tmp_path: Path, user: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_a_cpu_build_another_lock_is_asked_for_with_both_reasons(tmp_path, user, capsys) -> None:
     wheel(user, "torch", "2.0")
     lock = "torch==2.0+cpu --hash=sha256:" + "0" * 64 + "\n"
     assert run_torch(tmp_path, lock) == NOT_OFFERED
@@ -160,9 +152,7 @@ def test_without_a_cpu_build_another_lock_is_asked_for_with_both_reasons(
     assert not (tmp_path / "site-packages").exists()
 
 
-def test_an_index_that_answers_with_an_error_is_no_reason_to_stop(
-    tmp_path: Path, index: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_index_that_answers_with_an_error_is_no_reason_to_stop(tmp_path, index, capsys) -> None:
     assert run_torch(tmp_path, "torch==2.0+cpu --hash=sha256:" + "0" * 64 + "\n", index) == NOT_OFFERED
     assert "404" in capsys.readouterr().err
 

@@ -92,9 +92,7 @@ def test_every_requirement_is_locked_with_hashes(requirements: Path) -> None:
     assert wanted <= {pin.split("==")[0] for pin in locked}
 
 
-def test_a_release_has_locks_of_its_own_sets_that_fit_the_default_s_others(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_release_has_locks_of_its_own_sets_that_fit_the_default_s_others(tmp_path, monkeypatch) -> None:
     (tmp_path / "torch.in").write_text("sympy\n")
     (tmp_path / "torch.txt").write_text("sympy==1.5 --hash=sha256:bb\nmpmath==1.3 --hash=sha256:cc\n")
     (tmp_path / "export.in").write_text("-r torch.in\npandas==2.0\n")
@@ -125,9 +123,7 @@ def test_without_a_workspace_the_command_says_how_to_start_it(capsys: pytest.Cap
     assert "bazelw run //third_party/python:update_lock" in capsys.readouterr().err
 
 
-def test_no_lock_is_written_unless_all_can_be_made(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_no_lock_is_written_unless_all_can_be_made(tmp_path, monkeypatch, capsys) -> None:
     installed = {"tqdm": entry("tqdm", "4.1", "aa"), "cobs": entry("cobs", "1.2", "bb", kind=".tar.gz")}
     monkeypatch.setattr("third_party.python.update_lock.resolve", lambda _: installed)
     (tmp_path / "a.in").write_text("tqdm\n")

@@ -153,9 +153,7 @@ def test_a_bar_without_an_end_is_shown_at_last() -> None:
     assert lines.text == "step 1\n"
 
 
-def test_notes_are_in_the_log_and_are_nothing_that_torch_printed(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_notes_are_in_the_log_and_are_nothing_that_torch_printed(tmp_path, capfd) -> None:
     def step(_console: Console) -> None:
         note_progress("pass 1 of 2")
         raise UserError("no")

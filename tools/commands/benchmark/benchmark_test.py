@@ -2,8 +2,6 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
-
 from tools.artifacts.document.document import to_json
 from tools.artifacts.image_index.image_index import Image
 from tools.artifacts.npu_report.npu_report import Delegate, NpuReport, OnCore, npu_report_json
@@ -60,9 +58,7 @@ def test_the_table_of_npus_is_written_anew() -> None:
     assert update_npu_table(text, now) == text.replace(npu_table(before), npu_table([now[1], before[2], now[0]]))
 
 
-def test_an_image_that_fails_has_a_row_that_says_so(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_image_that_fails_has_a_row_that_says_so(tmp_path, capsys, monkeypatch) -> None:
     def measured(image: Image, *_: object) -> Row:
         if image.model == "broken":
             raise UserError("the device refuses the program: InvalidProgram")
@@ -90,9 +86,7 @@ def test_an_image_that_fails_has_a_row_that_says_so(
     ]
 
 
-def test_a_document_without_the_table_of_npus_is_refused_before_anything_is_measured(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_document_without_the_table_of_npus_is_refused_before_anything_is_measured(tmp_path, capsys) -> None:
     entry = dict.fromkeys(("elf", "plan", "description", "report", "golden", "manifest", "npu", "board"), "missing")
     (tmp_path / "index.json").write_text(to_json("index of images", 1, {"images": [entry]}))
     (tmp_path / "page.md").write_text("# Numbers\n")

@@ -15,9 +15,7 @@ def _arguments() -> list[str]:
     return [argument for path in _image() for argument in ("--file", str(path))]
 
 
-def test_all_files_of_an_image_lie_where_the_user_wants_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_all_files_of_an_image_lie_where_the_user_wants_them(tmp_path, monkeypatch, capsys) -> None:
     monkeypatch.setenv("BUILD_WORKING_DIRECTORY", str(tmp_path))
     assert main([*_arguments(), "out/images"]) == 0
     copies = {file.name: file.read_bytes() for file in (tmp_path / "out/images").iterdir()}

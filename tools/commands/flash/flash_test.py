@@ -54,9 +54,7 @@ def _probe(unique_id: str) -> SimpleNamespace:
     return SimpleNamespace(unique_id=unique_id, description="a probe")
 
 
-def test_without_a_probe_there_is_one_line(
-    image: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_a_probe_there_is_one_line(image, tmp_path, capsys, monkeypatch) -> None:
     assert _run(image, tmp_path) == 1
     error = capsys.readouterr().err
     assert error.startswith("flash: error: no ") and error.count("\n") == 1
@@ -130,16 +128,12 @@ def test_a_pack_is_for_pyocd(image: Path, tmp_path: Path, capsys: pytest.Capture
         (["--port", "/dev/ttyACM0"], "--port /dev/ttyACM0 is where --follow shows the console; add --follow"),
     ],
 )
-def test_options_that_would_do_nothing(
-    image: Path, tmp_path: Path, options: list[str], says: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_options_that_would_do_nothing(image, tmp_path, options, says, capsys) -> None:
     assert main(["--hex", str(image), "--board", str(write_board(tmp_path)), *options]) == 1
     assert says in capsys.readouterr().err
 
 
-def test_a_board_whose_debug_port_is_not_simulated(
-    image: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_board_whose_debug_port_is_not_simulated(image, tmp_path, capsys, monkeypatch) -> None:
     from tools.commands.flash import simulated_probe
 
     monkeypatch.setattr(simulated_probe, "chips", lambda: ())
@@ -162,9 +156,7 @@ def test_openocd_with_a_probe_of_its_own(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("status", [0, 1])
-def test_openocd_programs(
-    image: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], status: int
-) -> None:
+def test_openocd_programs(image, tmp_path, monkeypatch, capfd, status) -> None:
     stand_in = tmp_path / "openocd"
     stand_in.write_text(f'#!/bin/sh\nprintf "%s\\n" "$@"\nexit {status}\n', encoding="utf-8")
     stand_in.chmod(0o755)
@@ -176,9 +168,7 @@ def test_openocd_programs(
     assert ("openocd failed; its messages above say why" in error) == (status == 1)
 
 
-def test_openocd_that_is_not_installed(
-    image: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_openocd_that_is_not_installed(image, tmp_path, monkeypatch, capsys) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     assert _run(image, tmp_path, "--tool", "openocd") == 1
     assert "openocd is not on the PATH" in capsys.readouterr().err
@@ -227,17 +217,13 @@ def _run_uf2(image: Path, uf2_image: Path, tmp_path: Path, mounts: Path, *more: 
 
 
 @pytest.mark.parametrize("tool", [[], ["--tool", "uf2"]], ids=["found", "chosen"])
-def test_an_image_is_copied_to_the_uf2_drive(
-    image: Path, uf2_image: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], tool: list[str]
-) -> None:
+def test_an_image_is_copied_to_the_uf2_drive(image, uf2_image, tmp_path, capsys, tool) -> None:
     assert _run_uf2(image, uf2_image, tmp_path, _drives(tmp_path, "RPI RP2350"), *tool) == 0
     assert (tmp_path / "RPI RP2350" / "image.uf2").read_bytes() == _UF2
     assert f"copied to {tmp_path / 'RPI RP2350'}; the board restarts" in capsys.readouterr().out
 
 
-def test_follow_waits_for_the_port_of_a_board_that_restarts(
-    image: Path, uf2_image: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_follow_waits_for_the_port_of_a_board_that_restarts(image, uf2_image, tmp_path, capsys) -> None:
     port = tmp_path / "ttyACM0"
     drives = _drives(tmp_path, "RPI RP2350")
 
@@ -300,9 +286,7 @@ def test_the_progress_of_a_copy(uf2_image: Path, tmp_path: Path) -> None:
     assert shares == pytest.approx([0.32, 0.64, 0.96, 1.0])
 
 
-def test_a_drive_that_goes_with_the_last_block_is_no_error(
-    uf2_image: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_drive_that_goes_with_the_last_block_is_no_error(uf2_image, tmp_path, monkeypatch) -> None:
     mounts = _drives(tmp_path, "a")
     steps = 0
 
@@ -326,9 +310,7 @@ def test_a_full_drive(uf2_image: Path, tmp_path: Path, monkeypatch: pytest.Monke
         copy_uf2(uf2_image, mounts)
 
 
-def test_without_a_drive_and_a_probe_both_ways_are_named(
-    image: Path, uf2_image: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_a_drive_and_a_probe_both_ways_are_named(image, uf2_image, tmp_path, capsys) -> None:
     assert _run_uf2(image, uf2_image, tmp_path, _drives(tmp_path)) == 1
     error = capsys.readouterr().err
     assert error.startswith("flash: error: no ") and "or hold BOOTSEL" in error and error.count("\n") == 1

@@ -78,9 +78,7 @@ def _cut_and_repair(
 @pytest.mark.parametrize(
     "power", [True, False] if _EVERY == 1 else [True], ids=lambda power: "power" if power else "cable"
 )
-def test_a_run_of_a_larger_image_that_was_cut_anywhere_is_repaired_by_the_next(
-    board: BoardUnderTest, tmp_path: Path, power: bool, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_of_a_larger_image_that_was_cut_anywhere_is_repaired_by_the_next(board, tmp_path, power, capsys) -> None:
     old, new = board.small(tmp_path, 1, sectors=5), board.small(tmp_path, 2, sectors=5)
     machine, probe = _programmed(board, old)
     # The accesses at which flash changed.
@@ -124,9 +122,7 @@ def _interrupt_and_repair(
     return torn
 
 
-def test_a_run_that_was_interrupted_anywhere_is_repaired_by_the_next(
-    board: BoardUnderTest, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_that_was_interrupted_anywhere_is_repaired_by_the_next(board, tmp_path, capsys) -> None:
     old, new = _small_images(board, tmp_path)
     _, probe = _programmed(board, old)
     assert board.run(image=new) == 0
@@ -180,9 +176,7 @@ def _states(board: BoardUnderTest, old: Path, new: Path, monkeypatch: pytest.Mon
         ("pico2_w", 1 + 2 * 2 + 17 + 2),
     ],
 )
-def test_power_lost_at_a_step_of_the_flash_controller(
-    name: str, steps: int, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_power_lost_at_a_step_of_the_flash_controller(name, steps, tmp_path, capsys, monkeypatch) -> None:
     board = _BOARDS[name]
     old, new = _small_images(board, tmp_path)
     states = _states(board, old, new, monkeypatch)
@@ -198,9 +192,7 @@ def test_power_lost_at_a_step_of_the_flash_controller(
         assert board.holds(machine, new)
 
 
-def test_the_cable_pulled_at_a_step_of_the_flash_controller(
-    board: BoardUnderTest, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_cable_pulled_at_a_step_of_the_flash_controller(board, tmp_path, capsys, monkeypatch) -> None:
     old, new = _small_images(board, tmp_path)
     # The core gets so little time between accesses that the probe sees every step.
     monkeypatch.setattr(simulated_probe, "_SLICE", 20)

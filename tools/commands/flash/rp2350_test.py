@@ -103,9 +103,7 @@ def test_flash_is_erased_and_programmed_by_the_rom(machine: Machine) -> None:
         ("RP", (0x100, 0x20001000, 8), "multiples of 256"),
     ],
 )
-def test_the_rom_is_asked_for_what_cannot_be(
-    machine: Machine, code: str, arguments: tuple[int, ...], note: str
-) -> None:
+def test_the_rom_is_asked_for_what_cannot_be(machine, code, arguments, note) -> None:
     machine.debugger.write(_FLASH, b"\x5a" * 0x2000)
     _ready(machine)
     _call(machine, _lookup(machine, code), *arguments)

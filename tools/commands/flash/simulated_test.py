@@ -51,9 +51,7 @@ def empty(board: BoardUnderTest) -> Machine:
     return machine
 
 
-def test_an_empty_board_is_programmed_verified_and_started(
-    board: BoardUnderTest, empty: Machine, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_empty_board_is_programmed_verified_and_started(board, empty, capsys) -> None:
     assert board.run() == 0
     assert board.holds(empty)
     out = capsys.readouterr().out
@@ -63,9 +61,7 @@ def test_an_empty_board_is_programmed_verified_and_started(
     assert "\nPASS\n" in empty.console.text
 
 
-def test_only_changed_sectors_are_written(
-    board: BoardUnderTest, empty: Machine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_only_changed_sectors_are_written(board, empty, tmp_path, capsys) -> None:
     assert board.run(image=board.small(tmp_path, 1)) == 0
     assert board.run(image=board.small(tmp_path, 1)) == 0
     assert "0 sectors erased and 0 pages written" in capsys.readouterr().out
@@ -118,9 +114,7 @@ def _execute_cycles(console: str) -> list[int]:
     return [int(count) for count in re.findall(r"^execute: (\d+) cycles", console, re.MULTILINE)]
 
 
-def test_a_flash_cell_that_does_not_take_its_value(
-    board: BoardUnderTest, empty: Machine, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_flash_cell_that_does_not_take_its_value(board, empty, capsys, monkeypatch) -> None:
     flash = empty.chip.flash
     program = flash.program
 
@@ -134,9 +128,7 @@ def test_a_flash_cell_that_does_not_take_its_value(
 
 
 @pytest.mark.parametrize(("mine", "other"), [(nucleo(), pico()), (pico(), nucleo())], ids=lambda board: board.name)
-def test_another_board_on_the_probe(
-    mine: BoardUnderTest, other: BoardUnderTest, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_another_board_on_the_probe(mine, other, capsys) -> None:
     machine = other.machine()
     simulated_probe.connect(machine, "SIM1")
     assert mine.run() == 1
@@ -160,9 +152,7 @@ def test_what_lies_behind_the_image_stays(machine: Machine, probe: SimulatedProb
 # Failures.
 
 
-def test_flash_that_is_write_protected(
-    machine: Machine, probe: SimulatedProbe, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_flash_that_is_write_protected(machine, probe, capsys, monkeypatch) -> None:
     flash = machine.chip.flash
     monkeypatch.setattr(flash, "_erase", lambda value: flash._error(1 << 4))
     machine.debugger.write(_FLASH, b"old")
@@ -181,15 +171,7 @@ def test_flash_that_is_write_protected(
         (0x58004080, 0x00000002, "the radio core's stack starts at 0x08002000"),
     ],
 )
-def test_a_target_that_will_not_do(
-    machine: Machine,
-    probe: SimulatedProbe,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    register: int,
-    value: int,
-    says: str,
-) -> None:
+def test_a_target_that_will_not_do(machine, probe, monkeypatch, capsys, register, value, says) -> None:
     read = machine.debugger.read_register
     monkeypatch.setattr(
         machine.debugger, "read_register", lambda address, size=4: value if address == register else read(address, size)
@@ -202,9 +184,7 @@ def test_a_target_that_will_not_do(
     assert machine.debugger.read(_FLASH, 4096) == before
 
 
-def test_a_chip_of_another_maker(
-    machine: Machine, probe: SimulatedProbe, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_chip_of_another_maker(machine, probe, monkeypatch, capsys) -> None:
     read = machine.debugger.read_register
 
     def nothing_there(address: int, size: int = 4) -> int:
@@ -245,9 +225,7 @@ def test_a_board_without_power(machine: Machine, probe: SimulatedProbe, capsys: 
 
 
 @pytest.mark.parametrize("erase", ["sector", "chip"])
-def test_another_stm32_is_programmed_by_pyocds_algorithm(
-    tmp_path: Path, erase: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_another_stm32_is_programmed_by_pyocds_algorithm(tmp_path, erase, capsys) -> None:
     board = discovery()
     other = board.machine()
     simulated_probe.connect(other, "SIM1")
@@ -269,9 +247,7 @@ def test_another_stm32_is_programmed_by_pyocds_algorithm(
     [(first_pico(), 3, 3), (nordic(), 3, 3), (nucleo_144(), 0, 1)],
     ids=lambda value: value.name if isinstance(value, BoardUnderTest) else None,
 )
-def test_other_chips_are_programmed_by_pyocds_algorithms(
-    board: BoardUnderTest, sectors: int, erased: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_other_chips_are_programmed_by_pyocds_algorithms(board, sectors, erased, tmp_path, capsys) -> None:
     machine = board.machine()
     simulated_probe.connect(machine, "SIM1")
     for seed in (1, 2):
@@ -288,14 +264,7 @@ def test_other_chips_are_programmed_by_pyocds_algorithms(
         (0x40022020, 0xFFEFF8BB, "the target is locked (read-out protection level 1)"),
     ],
 )
-def test_another_stm32_that_will_not_do(
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    register: int,
-    value: int,
-    says: str,
-) -> None:
+def test_another_stm32_that_will_not_do(monkeypatch, tmp_path, capsys, register, value, says) -> None:
     board = discovery()
     other = board.machine()
     simulated_probe.connect(other, "SIM1")

@@ -144,9 +144,7 @@ def test_openocd_that_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caps
     assert "openocd ended: Error: no device found" in capsys.readouterr().err
 
 
-def test_gdb_on_openocds_server(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_gdb_on_openocds_server(tmp_path, monkeypatch, capfd) -> None:
     for name, text in (("openocd", "exec sleep 100"), ("gdb-multiarch", 'printf "%s\\n" "$@"')):
         (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n", encoding="utf-8")
         (tmp_path / name).chmod(0o755)
@@ -157,9 +155,7 @@ def test_gdb_on_openocds_server(
     assert f"target extended-remote localhost:3333\n{elf}\n" in capfd.readouterr().out
 
 
-def test_without_a_gdb_for_arm(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_a_gdb_for_arm(tmp_path, monkeypatch, capsys) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(UserError, match="install gdb-multiarch"):
         find_gdb(None)

@@ -221,9 +221,7 @@ def test_every_single_bit_error_is_noticed() -> None:
         assert list(FrameReader().feed(bytes(broken))) == []
 
 
-def test_the_command_on_one_sample(
-    tmp_path: Path, golden: dict[str, np.ndarray], capsys: pytest.CaptureFixture
-) -> None:
+def test_the_command_on_one_sample(tmp_path, golden, capsys) -> None:
     np.save(tmp_path / "x.npy", golden["input_0"][3].squeeze().astype(np.float64))
     assert main([*_RUN, "--input", str(tmp_path / "x.npy"), "--output", str(tmp_path / "y.npy")]) == 0
     np.testing.assert_allclose(np.load(tmp_path / "y.npy"), golden["output_0"][3], rtol=1e-4, atol=1e-4)
@@ -241,9 +239,7 @@ def test_the_command_on_a_data_set(golden: dict[str, np.ndarray], capsys: pytest
 
 @pytest.mark.usefixtures("running")
 @pytest.mark.parametrize("is_terminal", [False, True])
-def test_an_error_on_the_way_has_a_line_of_its_own(
-    is_terminal: bool, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_error_on_the_way_has_a_line_of_its_own(is_terminal, capsys, monkeypatch) -> None:
     infer_one = Client.infer
     left = iter([True, True])
 
@@ -281,9 +277,7 @@ def test_an_error_on_the_way_has_a_line_of_its_own(
         ({"input_0": np.zeros((2, 1, 1, 8, 8)), "output_0": np.zeros((2, 3))}, "output_0 has samples of shape [3]"),
     ],
 )
-def test_a_data_set_that_does_not_fit(
-    tmp_path: Path, capsys: pytest.CaptureFixture, arrays: dict[str, np.ndarray], says: str
-) -> None:
+def test_a_data_set_that_does_not_fit(tmp_path, capsys, arrays, says) -> None:
     np.savez(tmp_path / "set.npz", **arrays)
     assert main([*_RUN, "--dataset", str(tmp_path / "set.npz")]) == 1
     error = capsys.readouterr().err
@@ -291,9 +285,7 @@ def test_a_data_set_that_does_not_fit(
     assert "Traceback" not in error
 
 
-def test_the_command_over_a_serial_port(
-    channel: Channel, tmp_path: Path, golden: dict[str, np.ndarray], capsys: pytest.CaptureFixture
-) -> None:
+def test_the_command_over_a_serial_port(channel, tmp_path, golden, capsys) -> None:
     # The emulated board's console is at the other end of a pseudo terminal.
     far_end, port = pty.openpty()
     ended = threading.Event()
@@ -339,9 +331,7 @@ def test_a_missing_file(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
 
 
 @pytest.mark.usefixtures("running")
-def test_outputs_that_cannot_be_written(
-    tmp_path: Path, golden: dict[str, np.ndarray], capsys: pytest.CaptureFixture
-) -> None:
+def test_outputs_that_cannot_be_written(tmp_path, golden, capsys) -> None:
     np.save(tmp_path / "x.npy", golden["input_0"][3])
     run = [*_RUN, "--input", str(tmp_path / "x.npy"), "--output"]
     assert main([*run, str(tmp_path / "no" / "y.npy")]) == 1

@@ -11,9 +11,7 @@ from tools.commands.new_board.new_board import main
 _ARGUMENTS = ["--core", "cortex-m4", "--clock-hz", "180000000", "--flash-length", "512K", "--ram-length", "128K"]
 
 
-def test_the_folder_is_small_and_is_not_overwritten(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_folder_is_small_and_is_not_overwritten(tmp_path, monkeypatch, capsys) -> None:
     monkeypatch.setenv("BUILD_WORKSPACE_DIRECTORY", str(tmp_path))
     (tmp_path / "MODULE.bazel").write_text('module(\n    name = "torch_fusion",\n)\n')
     assert main(["--name", "my_board", *_ARGUMENTS]) == 0
@@ -25,9 +23,7 @@ def test_the_folder_is_small_and_is_not_overwritten(
     assert "exists" in capsys.readouterr().err
 
 
-def test_a_board_of_torch_fusion_is_listed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_board_of_torch_fusion_is_listed(tmp_path, monkeypatch, capsys) -> None:
     monkeypatch.setenv("BUILD_WORKSPACE_DIRECTORY", str(tmp_path))
     (tmp_path / "MODULE.bazel").write_text('module(\n    name = "torch_fusion",\n)\n')
     boards = tmp_path / "firmware/boards/boards.bzl"
@@ -58,14 +54,7 @@ def test_what_it_writes_is_what_is_built(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("absolute", [False, True])
 @pytest.mark.parametrize(("folder", "package"), [("boards/b", "boards/b"), (".", "")])
-def test_a_board_of_another_workspace(
-    absolute: bool,
-    folder: str,
-    package: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_board_of_another_workspace(absolute, folder, package, tmp_path, monkeypatch, capsys) -> None:
     # Run from Torch Fusion's checkout, or where the user stands.
     checkout, workspace = tmp_path / "torch_fusion", tmp_path / "mine"
     checkout.mkdir()

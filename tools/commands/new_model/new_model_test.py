@@ -87,9 +87,7 @@ def test_a_model_that_trains_and_has_modules_of_its_own(tmp_path: Path, monkeypa
         ),
     ],
 )
-def test_a_model_file_that_does_not_work(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str], name: str, text: str, says: str
-) -> None:
+def test_a_model_file_that_does_not_work(tmp_path, capfd, name, text, says) -> None:
     path = _write(tmp_path / "mine", text, name)
     assert main([str(path), "--output", str(tmp_path / "new")]) == 1
     assert says in capfd.readouterr().err
@@ -157,9 +155,7 @@ def test_a_model_file_that_is_not_there(tmp_path: Path, capfd: pytest.CaptureFix
     assert "there is no such model file" in capfd.readouterr().err
 
 
-def test_a_model_file_in_the_checkout_needs_a_folder_outside(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_model_file_in_the_checkout_needs_a_folder_outside(tmp_path, monkeypatch, capfd) -> None:
     path = _write(tmp_path, _MODEL)
     monkeypatch.setenv("BUILD_WORKSPACE_DIRECTORY", str(tmp_path))
     assert main([str(path)]) == 1
@@ -188,9 +184,7 @@ def test_a_disk_that_gets_full_leaves_nothing(tmp_path: Path, capfd: pytest.Capt
     assert [file.name for file in tmp_path.iterdir()] == ["wave.py"]
 
 
-def test_an_interrupt_leaves_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_an_interrupt_leaves_nothing(tmp_path, monkeypatch, capfd) -> None:
     temporary = tmp_path / "tmp"
     temporary.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(temporary))
@@ -280,9 +274,7 @@ def _save_all(folder: Path) -> None:
     )
 
 
-def test_what_is_no_model_file_says_what_it_is_and_what_to_write(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_no_model_file_says_what_it_is_and_what_to_write(tmp_path, capfd) -> None:
     _save_all(tmp_path)
     for name, kind, line in (
         ("weights.pt", "a state dict", "module.load_state_dict(torch.load('weights.pt'))"),
@@ -336,9 +328,7 @@ def test_a_model_file_is_written_around_what_was_saved(tmp_path: Path, name: str
 
 
 @pytest.mark.parametrize("shape", ["1,5", "4x4", "quaternion:1,4", ""])
-def test_a_shape_that_does_not_fit_leaves_nothing(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str], shape: str
-) -> None:
+def test_a_shape_that_does_not_fit_leaves_nothing(tmp_path, capfd, shape) -> None:
     _save_all(tmp_path)
     assert main([str(tmp_path / "whole.pth"), "--shape", shape]) == 1
     assert "internal error" not in capfd.readouterr().err
@@ -347,9 +337,7 @@ def test_a_shape_that_does_not_fit_leaves_nothing(
     assert not [*tmp_path.glob("whole*/"), *tmp_path.glob("*.py")]
 
 
-def test_a_terminal_is_asked_for_what_is_missing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_terminal_is_asked_for_what_is_missing(tmp_path, monkeypatch, capsys) -> None:
     _save_all(tmp_path)
     monkeypatch.chdir(tmp_path)
     known = ["--known", "nucleo_wb55rg,pico2_w,pico", "--output", str(tmp_path / "new")]
@@ -370,9 +358,7 @@ def test_a_terminal_is_asked_for_what_is_missing(
     assert "there is no board picoo; it can be nucleo_wb55rg, pico, pico2_w" in capsys.readouterr().err
 
 
-def test_the_log_is_private_and_kept_only_for_an_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_the_log_is_private_and_kept_only_for_an_error(tmp_path, monkeypatch, capfd) -> None:
     temporary = tmp_path / "tmp"
     temporary.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(temporary))

@@ -40,9 +40,7 @@ def distribution(folder: Path, name: str, version: str, *lines: str) -> Distribu
         ({}, ("NOASSERTION", "")),
     ],
 )
-def test_a_licence_is_an_spdx_expression_or_what_the_package_says(
-    fields: dict[str, str], expected: tuple[str, str]
-) -> None:
+def test_a_licence_is_an_spdx_expression_or_what_the_package_says(fields, expected) -> None:
     metadata = Message()
     for key, value in fields.items():
         metadata[key] = value
@@ -90,9 +88,7 @@ def test_each_package_is_listed_once() -> None:
     assert found.why == ("qemu", "cmake")
 
 
-def test_the_forms_have_each_package(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_forms_have_each_package(tmp_path, capsys, monkeypatch) -> None:
     lock, taken = tmp_path / "requirements/torch.txt", tmp_path / "_main~third_party~qemu/taken.txt"
     for path, text in [
         (lock, f"jinja2==0.0.1 --hash=sha256:{_DIGEST}\n"),

@@ -86,9 +86,7 @@ class Browser:
         self._thread.join()
 
 
-def test_the_plot_grows_in_a_window(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_plot_grows_in_a_window(tmp_path, capsys, monkeypatch) -> None:
     browser = Browser()
     monkeypatch.setattr("webbrowser.open", browser.open)
     monkeypatch.setenv("DISPLAY", ":0")
@@ -106,9 +104,7 @@ def test_the_plot_grows_in_a_window(
 
 
 @pytest.mark.parametrize("display", [None, ":0"], ids=["no_display", "no_browser"])
-def test_without_a_browser_the_address_is_named(
-    display: str | None, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_a_browser_the_address_is_named(display, capsys, monkeypatch) -> None:
     for name in ("DISPLAY", "WAYLAND_DISPLAY"):
         monkeypatch.delenv(name, raising=False)
     if display:

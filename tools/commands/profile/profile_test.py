@@ -55,8 +55,6 @@ def test_a_table_and_a_chart_of_what_a_board_printed(tmp_path: Path, capsys: pyt
         (["--picture=/nowhere/x.png"], _CONSOLE, "/nowhere/x.png: No such file"),
     ],
 )
-def test_what_does_not_fit_is_named(
-    options: list[str], console: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_does_not_fit_is_named(options, console, message, tmp_path, capsys) -> None:
     assert run(tmp_path, *options, console=console) == 1
     assert message in capsys.readouterr().err

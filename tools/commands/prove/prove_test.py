@@ -112,9 +112,7 @@ def _plug(*boards: BoardUnderTest) -> Callable[[pytest.MonkeyPatch], list[str]]:
     return plug
 
 
-def test_one_proof_at_a_time_uses_a_probe(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_one_proof_at_a_time_uses_a_probe(tmp_path, monkeypatch, capsys) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     options = _plug(discovery())(monkeypatch)
     with ThreadPoolExecutor() as pool:
@@ -182,13 +180,7 @@ def _lose(request: int, error: Exception | None = None) -> Callable[[pytest.Monk
         (_lose(_SECOND_SAMPLE), "the board was lost at sample 2 of 3: no answer from the simulated nucleo_wb55rg"),
     ],
 )
-def test_a_board_that_fails_leaves_no_report(
-    prepare: Callable[[pytest.MonkeyPatch], list[str]],
-    says: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_board_that_fails_leaves_no_report(prepare, says, tmp_path, monkeypatch, capsys) -> None:
     assert _prove(tmp_path, *prepare(monkeypatch)) == 1
     error = capsys.readouterr().err
     assert error.startswith("prove: error: ") and says in error and error.count("\n") == 1

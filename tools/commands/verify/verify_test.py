@@ -31,9 +31,7 @@ def test_flash_that_was_read_from_a_board_goes_on_behind_the_image(tmp_path: Pat
         (lambda data: b"", " bytes differ"),
     ],
 )
-def test_a_changed_byte_is_named(
-    changed: object, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_changed_byte_is_named(changed, message, tmp_path, capsys) -> None:
     assert callable(changed)
     image = tmp_path / "release.bin"
     image.write_bytes(changed(_FILES[".bin"].read_bytes()))

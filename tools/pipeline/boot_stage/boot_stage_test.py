@@ -41,9 +41,7 @@ def test_code_is_filled_up_and_followed_by_its_checksum(tmp_path: Path) -> None:
     ("size", "entry", "message"),
     [(253, _SRAM | 1, "253 bytes; at most 252"), (8, _SRAM | 5, "its entry is 0x20041f05")],
 )
-def test_what_the_boot_rom_could_not_start_is_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], size: int, entry: int, message: str
-) -> None:
+def test_what_the_boot_rom_could_not_start_is_refused(tmp_path, capsys, size, entry, message) -> None:
     assert _run(tmp_path, bytes(size), entry=entry) == 1
     assert message in capsys.readouterr().err
     assert not (tmp_path / "stage.c").exists()

@@ -112,9 +112,7 @@ def test_with_cpp_library_nothing_is_said_of_it(tmp_path: Path, capfd: pytest.Ca
         ('mkdir "$4"', 'printf "\\177ELF" > "$2/firmware"', "the linker wrote no map; keep CMAKE_EXE_LINKER_FLAGS"),
     ],
 )
-def test_what_fails_is_shown(
-    cmake: str, ninja: str, message: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_what_fails_is_shown(cmake, ninja, message, tmp_path, capfd) -> None:
     assert _build(tmp_path, cmake, ninja) == 1
     assert message in capfd.readouterr().err
 

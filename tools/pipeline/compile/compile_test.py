@@ -226,9 +226,7 @@ def test_the_same_program_gives_the_same_bytes() -> None:
         ({"--program": "missing.pte"}, "missing.pte"),
     ],
 )
-def test_refusals_name_what_is_wrong(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], changes: dict[str, str], message: str | None
-) -> None:
+def test_refusals_name_what_is_wrong(tmp_path, capsys, changes, message) -> None:
     options = {
         "--program": str(SINE[".pte"]),
         "--core": "cortex-m4",
@@ -262,9 +260,7 @@ def _manifest(folder: Path, **changes: object) -> Path:
 
 
 @pytest.mark.parametrize("matrices", [(0, 3, 1), (-2, -3, 1), (2, 5, 1), (4, 3, 1)])
-def test_matrices_that_a_tensor_does_not_hold_are_left_to_the_checks_of_the_kernel(
-    matrices: tuple[int, int, int],
-) -> None:
+def test_matrices_that_a_tensor_does_not_hold_are_left_to_the_checks_of_the_kernel(matrices) -> None:
     class Int(SimpleNamespace):
         int_val: int
 

@@ -21,9 +21,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("sizes", "order", "inputs", "dims"), CASES)
-def test_walks_are_numpys(
-    sizes: tuple[int, ...], order: tuple[int, ...], inputs: list[tuple[tuple[int, ...], tuple[int, ...]]], dims: int
-) -> None:
+def test_walks_are_numpys(sizes, order, inputs, dims) -> None:
     out = Shape("FLOAT", sizes, order)
     shapes = [Shape("FLOAT", *given) for given in inputs]
     made = broadcast_walk(out, shapes)

@@ -144,9 +144,7 @@ def test_declared_inputs_and_own_files_may_be_read(folder: Path, body: str) -> N
         ("open(os.path.expanduser('~/torch_fusion_test'), 'w')", "is no temporary file"),
     ],
 )
-def test_only_temporary_files_may_be_written(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, body: str, says: str
-) -> None:
+def test_only_temporary_files_may_be_written(folder, monkeypatch, body, says) -> None:
     monkeypatch.setenv("HOME", str(Path("/").absolute()))
     before = (folder / "data" / "a.txt").read_text(encoding="utf-8")
     with pytest.raises((UserError, UndeclaredRead), match=says):
@@ -159,9 +157,7 @@ def test_inputs_may_be_read_by_where_their_links_lead(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("read", ["torch.load('a.pt')", "open('./a.txt').read()", "open('a.npy').read()"])
-def test_a_file_beside_the_model_file_precedes_one_of_its_name(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, read: str
-) -> None:
+def test_a_file_beside_the_model_file_precedes_one_of_its_name(folder, monkeypatch, read) -> None:
     monkeypatch.chdir(folder / "elsewhere")
     monkeypatch.setattr(sys, "path", [*sys.path])
     with pytest.raises(UserError, match="a.npy is read, but") if "npy" in read else contextlib.nullcontext():

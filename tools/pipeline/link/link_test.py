@@ -195,9 +195,7 @@ def test_an_input_that_is_no_tensor(files: Files, capsys: pytest.CaptureFixture[
 
 
 @pytest.mark.parametrize("content", [b"", b"not a program at all", b"\x7fELF" + bytes(60)])
-def test_a_program_that_is_none(
-    files: Files, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], content: bytes
-) -> None:
+def test_a_program_that_is_none(files, monkeypatch, capsys, content) -> None:
     monkeypatch.undo()
     files.program.write_bytes(content)
     assert files.run() == 1
@@ -245,9 +243,7 @@ def test_a_program_keeps_state_if_its_manifest_says_so(files: Files, keeps_state
         ({"outputs": [{"name": "a = 0; int b"}]}, "an input or output has the name"),
     ],
 )
-def test_a_manifest_that_does_not_fit(
-    files: Files, capsys: pytest.CaptureFixture[str], changes: dict[str, object], message: str
-) -> None:
+def test_a_manifest_that_does_not_fit(files, capsys, changes, message) -> None:
     files.write_manifest(**changes)
     assert files.run() == 1
     assert message in capsys.readouterr().err

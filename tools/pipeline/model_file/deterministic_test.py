@@ -97,9 +97,7 @@ def test_replaced_functions_behave_like_others_of_torch(name: str) -> None:
         ((1, 4, 3, 9, 9), (8, 4, 1, 3, 3), {"dilation": 2, "padding": 2}),
     ],
 )
-def test_convolutions_give_what_and_where_onednn_does(
-    x: tuple[int, ...], weight: tuple[int, ...], options: dict[str, int]
-) -> None:
+def test_convolutions_give_what_and_where_onednn_does(x, weight, options) -> None:
     orders = [torch.contiguous_format, torch.channels_last if len(x) == 4 else torch.channels_last_3d]
     function = torch.nn.functional.conv2d if len(x) == 4 else torch.nn.functional.conv3d
     for order in orders:

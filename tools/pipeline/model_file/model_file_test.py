@@ -104,9 +104,7 @@ def test_a_model_that_is_not_there(tmp_path: Path) -> None:
         model_file(tmp_path, _SEVERAL).model()
 
 
-def test_folders_of_a_workspace_may_be_called_as_installed_packages_are(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_folders_of_a_workspace_may_be_called_as_installed_packages_are(tmp_path, monkeypatch) -> None:
     for name, source in {
         "tools/__init__.py": "",
         "tools/own_sizes.py": "SIZE = 3",

@@ -125,9 +125,7 @@ def test_an_installed_package_is_headers_an_archive_and_licences(prefix: Path) -
         assert "/packages" not in path.read_text(encoding="utf-8")
 
 
-def test_a_project_finds_an_archive_in_the_prefix_that_a_package_of_archives_was_installed_to(
-    prefix: Path, tmp_path: Path
-) -> None:
+def test_a_project_finds_an_archive_in_the_prefix_that_a_package_of_archives_was_installed_to(prefix, tmp_path) -> None:
     _write_package(tmp_path / "sources", "networks", ["cortex_m4-hard"])
     archive = (prefix / "lib/libnetworks.a").read_bytes()
     package = tmp_path / "networks"

@@ -98,9 +98,7 @@ def _versions(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return folders
 
 
-def test_packages_of_one_version_link_and_nothing_of_the_check_is_in_the_image(
-    versions: dict[str, Path], tmp_path: Path
-) -> None:
+def test_packages_of_one_version_link_and_nothing_of_the_check_is_in_the_image(versions, tmp_path) -> None:
     sine = _archive(tmp_path, "PROGRAM", versions["one"])
     softmax = _archive(tmp_path, "OTHER_PROGRAM", versions["same"])
     result = _link(tmp_path / "image.elf", sine, softmax)
@@ -112,9 +110,7 @@ def test_packages_of_one_version_link_and_nothing_of_the_check_is_in_the_image(
 
 
 @pytest.mark.parametrize("first", ["sine", "softmax"])
-def test_the_linker_refuses_packages_of_two_versions_and_names_them(
-    versions: dict[str, Path], tmp_path: Path, first: str
-) -> None:
+def test_the_linker_refuses_packages_of_two_versions_and_names_them(versions, tmp_path, first) -> None:
     sine = _archive(tmp_path, "PROGRAM", versions["one"])
     softmax = _archive(tmp_path, "OTHER_PROGRAM", versions["altered"])
     archives = (sine, softmax) if first == "sine" else (softmax, sine)
@@ -146,9 +142,7 @@ def _two_models(folder: Path, sources: Path, other: str) -> tuple[list[Path], li
 
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
-def test_the_linker_refuses_two_models_of_one_name_and_names_them(
-    versions: dict[str, Path], tmp_path: Path, order: tuple[int, int]
-) -> None:
+def test_the_linker_refuses_two_models_of_one_name_and_names_them(versions, tmp_path, order) -> None:
     """In any order of the archives: the linker would use the first one's functions for both."""
     archives, callers = _two_models(tmp_path, versions["one"], "OTHER_PROGRAM")
     result = _link(tmp_path / "image.elf", *callers, *(archives[place] for place in order))

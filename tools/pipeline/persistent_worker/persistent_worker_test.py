@@ -80,9 +80,7 @@ def test_requests_get_what_their_process_printed_and_see_nothing_of_each_other(w
         (["abort"], 134, "SIGABRT"),
     ],
 )
-def test_a_request_that_fails_says_why_and_the_next_one_works(
-    worker: _Worker, arguments: list[str], status: int, said: str
-) -> None:
+def test_a_request_that_fails_says_why_and_the_next_one_works(worker, arguments, status, said) -> None:
     worker.send(arguments=arguments)
     response = worker.receive()
     assert response["requestId"] == 0

@@ -314,9 +314,7 @@ def test_what_is_no_program_is_refused(tmp_path: Path, capsys: pytest.CaptureFix
 
 
 @pytest.mark.parametrize("content", ["", "[]", '{"operators": 3}', '{"operators": [{}]}'])
-def test_what_is_no_manifest_is_refused_and_nothing_written(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], content: str
-) -> None:
+def test_what_is_no_manifest_is_refused_and_nothing_written(tmp_path, capsys, content) -> None:
     (program,) = [path for path in os.environ["PROGRAM"].split() if path.endswith(".pte")]
     manifest, source = (tmp_path / name for name in ("manifest.json", "registry.cpp"))
     manifest.write_text(content)

@@ -184,9 +184,7 @@ def test_accuracy_is_shown_and_held(setup: Setup, capsys: pytest.CaptureFixture[
     assert "accuracy on the device is 0.6667, below 0.7" in capsys.readouterr().err
 
 
-def test_accuracy_of_a_quantized_program_is_held_to_the_modules(
-    setup: Setup, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_accuracy_of_a_quantized_program_is_held_to_the_modules(setup, capsys) -> None:
     # The device gets two of three right, the module all of them.
     setup.write_golden(setup.data, labels=np.array([3, 3, 0]), eager_0=np.eye(4)[[3, 3, 0]])
     assert setup.run("--test", "--max-accuracy-drop", "0.4") == 0

@@ -44,9 +44,7 @@ def _verify(folder: Path, environment: Dreamt, *more: str) -> int:
     return verify_main("dream", __doc__, lambda parser: None, make, arguments)
 
 
-def test_a_good_run_shows_console_outputs_measurements_and_pass(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_good_run_shows_console_outputs_measurements_and_pass(tmp_path, capsys) -> None:
     assert _verify(tmp_path, Dreamt(), "--test", "--min-accuracy", "1") == 0
     out = capsys.readouterr().out
     assert "image on " in out and ", dreamt\nconsole:\n  | hello\noutput 0: float32 [4]\n" in out

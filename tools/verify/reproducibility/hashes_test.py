@@ -1,7 +1,5 @@
 from pathlib import Path
 
-import pytest
-
 from tools.verify.reproducibility.hashes import compute, differences, main, read, write
 
 
@@ -26,9 +24,7 @@ def test_lines_left_by_a_merge_are_no_hashes() -> None:
     assert read("<<<<<<< HEAD\n# a comment\n" + "1" * 64 + " portable //m:a\n") == {("//m:a", "portable"): "1" * 64}
 
 
-def test_hashes_that_cannot_be_recorded_are_one_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_hashes_that_cannot_be_recorded_are_one_line(tmp_path, monkeypatch, capsys) -> None:
     monkeypatch.setenv("BUILD_WORKSPACE_DIRECTORY", str(tmp_path))
     arguments = ["--recorded", "none", "--update-command", "bazel run //:update", "--update"]
     programs = ["//m:a", "portable", str(tmp_path / "a.pte")]

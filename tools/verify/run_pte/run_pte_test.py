@@ -1,6 +1,5 @@
 import json
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -130,13 +129,7 @@ def _unknown_operator(data: bytes) -> bytes:
         (_unknown_operator, {"OperatorMissing"}),
     ],
 )
-def test_a_bad_program_has_an_error_with_a_name(
-    capsys: pytest.CaptureFixture[str],
-    tmp_path: Path,
-    board: str,
-    damage: Callable[[bytes], bytes],
-    names: set[str] | None,
-) -> None:
+def test_a_bad_program_has_an_error_with_a_name(capsys, tmp_path, board, damage, names) -> None:
     path = tmp_path / "bad.pte"
     path.write_bytes(damage(SOFTMAX.read_bytes()))
     error = _error(capsys, path, "--board", board)
@@ -159,9 +152,7 @@ def test_a_missing_program(capsys: pytest.CaptureFixture[str], tmp_path: Path) -
         (np.zeros(4, np.float32), "input 0 is float32 [4], but"),
     ],
 )
-def test_an_input_that_does_not_fit(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, array: np.ndarray, message: str
-) -> None:
+def test_an_input_that_does_not_fit(capsys, tmp_path, array, message) -> None:
     np.save(tmp_path / "x.npy", array)
     error = _error(capsys, SOFTMAX, "--input", tmp_path / "x.npy")
     assert error["name"] == "InvalidArgument" and message in error["message"]
@@ -189,9 +180,7 @@ def test_an_output_directory_that_cannot_be_made(capsys: pytest.CaptureFixture[s
     assert _error(capsys, SOFTMAX, "--output-dir", tmp_path / "file")["name"] == "AccessFailed"
 
 
-def test_relative_paths_are_the_users(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_relative_paths_are_the_users(capsys, tmp_path, monkeypatch) -> None:
     (tmp_path / "own.pte").write_bytes(SOFTMAX.read_bytes())
     monkeypatch.setenv("BUILD_WORKING_DIRECTORY", str(tmp_path))
     status, result = _run(capsys, "own.pte", "--output-dir", "out")

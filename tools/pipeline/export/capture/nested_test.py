@@ -234,8 +234,6 @@ def example_inputs():
         ("Result(Pair(x + 1, x * 2), x.sort(0))", ["pair_scores", "pair_hidden", "best_values", "best_indices"], _INT8),
     ],
 )
-def test_fields_of_named_tuples_and_dataclasses_are_outputs(
-    returned: str, names: list[str], options: Options, tmp_path: Path
-) -> None:
+def test_fields_of_named_tuples_and_dataclasses_are_outputs(returned, names, options, tmp_path) -> None:
     result = export_source(tmp_path, _NAMED.replace("{returned}", returned), options=options)
     assert _names(result, "outputs") == names

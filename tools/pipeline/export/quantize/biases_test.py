@@ -40,9 +40,7 @@ def _moved(net: nn.Module, count: int, monkeypatch: pytest.MonkeyPatch | None) -
         lambda: nn.Sequential(nn.ConvTranspose2d(3, 8, 2, 2), nn.ReLU(), nn.Conv2d(8, 4, 1, bias=False)),
     ],
 )
-def test_means_of_outputs_are_closer_to_those_in_floating_point(
-    make: type[nn.Module], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_means_of_outputs_are_closer_to_those_in_floating_point(make, monkeypatch) -> None:
     torch.manual_seed(0)
     net = make()
     corrected = _moved(net, 16, None)

@@ -1,6 +1,5 @@
 """Equalization of channels."""
 
-from pathlib import Path
 
 import pytest
 import torch
@@ -55,9 +54,7 @@ def test_floating_point_computes_the_same_to_the_bit_with_channels_of_about_one_
 
 
 @pytest.mark.parametrize("last", ["nn.Conv2d(8, 4, 1)", "nn.Conv2d(8, 4, 3, groups=2)"])
-def test_a_depthwise_network_with_channels_of_different_sizes_is_close_to_pytorch_in_int8(
-    tmp_path: Path, last: str
-) -> None:
+def test_a_depthwise_network_with_channels_of_different_sizes_is_close_to_pytorch_in_int8(tmp_path, last) -> None:
     source = model_source(
         "return self.c(self.b(torch.relu(self.a(x))))",
         "(torch.randn(1, 3, 12, 12),)",

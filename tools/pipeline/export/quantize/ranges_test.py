@@ -1,7 +1,6 @@
 """Ranges of tensors."""
 
 import math
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -47,9 +46,7 @@ def _scores(generator: torch.Generator) -> Tensor:
 
 
 @pytest.mark.parametrize("draw", [_normal, _laplace, _scores])
-def test_unseen_samples_have_less_noise_than_with_the_range_that_was_seen(
-    draw: Callable[[torch.Generator], Tensor],
-) -> None:
+def test_unseen_samples_have_less_noise_than_with_the_range_that_was_seen(draw) -> None:
     """Over many draws, as a single one has luck."""
     chosen, seen = 0.0, 0.0
     for seed in range(12):

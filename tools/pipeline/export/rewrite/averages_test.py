@@ -1,6 +1,5 @@
 """Tests averages of the results, and before, of pointwise convolutions."""
 
-from pathlib import Path
 
 import numpy
 import pytest
@@ -45,9 +44,7 @@ def test_results_are_those_of_the_layers(case: str) -> None:
 
 
 @pytest.mark.parametrize("options", [Options(), Options("cortex-m4", "cortex_m", packed=True)], ids=["float32", "int8"])
-def test_a_transition_takes_a_quarter_of_the_products_and_no_image_of_its_results(
-    options: Options, tmp_path: Path
-) -> None:
+def test_a_transition_takes_a_quarter_of_the_products_and_no_image_of_its_results(options, tmp_path) -> None:
     init = "self.a = nn.Conv2d(3, 32, 3, padding=1); self.b = nn.Conv2d(32, 24, 1)"
     forward = "return nn.functional.avg_pool2d(self.b(self.a(x)), 2)"
     result = export_source(tmp_path, model_source(forward, "(torch.randn(1, 3, 16, 16),)", init), options=options)

@@ -39,9 +39,7 @@ def source(modules: str, shape: tuple[int, ...]) -> str:
 
 
 @pytest.mark.parametrize(("name", "modules", "shape", "operators"), _FOLDED, ids=[case[0] for case in _FOLDED])
-def test_folds_into_the_layer(
-    name: str, modules: str, shape: tuple[int, ...], operators: dict[str, int], tmp_path: Path
-) -> None:
+def test_folds_into_the_layer(name, modules, shape, operators, tmp_path) -> None:
     result = export_source(tmp_path, source(modules, shape))
     assert result.operators == operators
     assert result.largest_error() < 1e-5

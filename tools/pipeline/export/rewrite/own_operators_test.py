@@ -44,9 +44,7 @@ _RECURRENT = [
 
 
 @pytest.mark.parametrize(("layer", "inputs", "calls"), _RECURRENT, ids=[case[0] for case in _RECURRENT])
-def test_a_recurrent_layer_is_one_call_per_direction_that_computes_the_same(
-    layer: str, inputs: str, calls: int
-) -> None:
+def test_a_recurrent_layer_is_one_call_per_direction_that_computes_the_same(layer, inputs, calls) -> None:
     torch.manual_seed(0)
     module = eval(f"torch.nn.{layer}").eval()
     values = eval(inputs)

@@ -24,9 +24,7 @@ def test_the_symbol_exists_and_is_replaced_by_that_name(gap: Gap) -> None:
 
 
 @pytest.mark.parametrize(("version", "has_gap"), [("1.4.1", True), ("1.5.0", False), ("1.10.2", False)])
-def test_a_gap_is_open_until_the_release_that_mends_it(
-    monkeypatch: pytest.MonkeyPatch, version: str, has_gap: bool
-) -> None:
+def test_a_gap_is_open_until_the_release_that_mends_it(monkeypatch, version, has_gap) -> None:
     monkeypatch.setattr("importlib.metadata.version", lambda _: version)
     assert Gap("executorch.exir:x", "a reason", until="1.5").is_open() is has_gap
     assert Gap("executorch.exir:x", "a reason").is_open()

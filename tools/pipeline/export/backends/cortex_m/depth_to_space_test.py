@@ -53,9 +53,7 @@ def test_convolutions_of_stride_1_compute_a_transposed_one(seed: int) -> None:
         ((1, 5), (1, 2), (0, 2), 2),
     ],
 )
-def test_remainders_of_equally_many_weights_are_channels_of_one_layer(
-    kernel: int | tuple[int, int], stride: int | tuple[int, int], padding: int | tuple[int, int], layers: int
-) -> None:
+def test_remainders_of_equally_many_weights_are_channels_of_one_layer(kernel, stride, padding, layers) -> None:
     kinds, _ = _rewritten(nn.ConvTranspose2d(4, 4, kernel, stride, padding), torch.randn(1, 4, 6, 6))
     assert kinds == [_CONVOLUTION] * layers
 

@@ -783,9 +783,7 @@ def test_what_stays_in_floating_point_takes_no_more_memory_than_int8_does(tmp_pa
 
 
 @pytest.mark.parametrize("core", ["cortex-m4", "cortex-m55"])
-def test_convolutions_with_long_kernels_and_strides_are_packed_and_what_is_longer_is_named(
-    core: str, tmp_path: Path
-) -> None:
+def test_convolutions_with_long_kernels_and_strides_are_packed_and_what_is_longer_is_named(core, tmp_path) -> None:
     init = (
         "self.image = nn.Conv2d(1, 8, (512, 1), (4, 1), (254, 0)); self.sound = nn.Conv1d(1, 6, 256, stride=128)\n"
         "self.long = nn.Conv1d(1, 4, 8, stride=1025)"
@@ -1163,9 +1161,7 @@ def test_what_passes_cannot_lower_is_told(tmp_path: Path, monkeypatch: pytest.Mo
     assert {"cortex_m::quantized_linear", "aten::gelu"} <= set(result.operators)
 
 
-def test_the_place_that_passes_fail_at_stays_in_floating_point_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_place_that_passes_fail_at_stays_in_floating_point_alone(tmp_path, monkeypatch) -> None:
     to_cortex_m = lower.to_cortex_m
     refused = []
 

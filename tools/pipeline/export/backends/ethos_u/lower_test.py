@@ -3,10 +3,10 @@
 import contextlib
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy
 import pytest
@@ -192,9 +192,7 @@ _CONVOLUTIONS = "self.first, self.second = nn.Conv2d(4, 4, 3), nn.Conv2d(4, 4, 3
         ),
     ],
 )
-def test_what_the_npu_cannot_take_runs_on_the_core(
-    tmp_path: Path, layer: str, numbers: str, operators: set[str]
-) -> None:
+def test_what_the_npu_cannot_take_runs_on_the_core(tmp_path, layer, numbers, operators) -> None:
     init = f"{_CONVOLUTIONS}\nself.up = nn.ConvTranspose2d(4, 4, 3, 3)\n"
     init += "self.grouped = nn.ConvTranspose2d(4, 4, 3, 3, groups=2)"
     result = _export(tmp_path, model_source(f"y = self.first(x)\ny = {layer}\nreturn self.second(y)", _IMAGE, init))
@@ -639,9 +637,7 @@ _BETWEEN = (
         ),
     ],
 )
-def test_what_vela_compiles_wrong(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, layer: str, hidden: str, place: str, reason: str
-) -> None:
+def test_what_vela_compiles_wrong(tmp_path, monkeypatch, layer, hidden, place, reason) -> None:
     """The core computes it; few attempts locate it, and the NPU computes the rest."""
     attempts = []
     preprocess = lower.EthosUBackend.preprocess
@@ -680,9 +676,7 @@ def test_what_vela_compiles_wrong(
         ]
     ),
 )
-def test_linear_layers_of_the_core(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shape: str, init: str, forward: str
-) -> None:
+def test_linear_layers_of_the_core(tmp_path, monkeypatch, shape, init, forward) -> None:
     """Their weights have a scale per channel, as the NPU's do."""
     preprocess = lower.EthosUBackend.preprocess
 
@@ -877,9 +871,7 @@ def test_many_refused_places_are_not_located_one_by_one() -> None:
     ],
     ids=["vela", "outputs", "reference model"],
 )
-def test_what_ends_a_compilation_leaves_the_layer_to_the_core(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, function: tuple[Any, str], by: Callable[..., object], reason: str
-) -> None:
+def test_what_ends_a_compilation_leaves_the_layer_to_the_core(tmp_path, monkeypatch, function, by, reason) -> None:
     monkeypatch.setattr(*function, by)
     result = _export(tmp_path, model_source("return torch.relu(self.first(x))", _IMAGE, _CONVOLUTIONS))
     assert _delegates(result) == 0

@@ -141,9 +141,7 @@ _WIDE_INDICES = "its indices are of 64 bits, VGF's of 32"
         (False, ("its result is of 64-bit integers, which VGF has not", _WIDE_INDICES)),
     ],
 )
-def test_what_the_runtime_would_not_take(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_known: bool, reasons: tuple[str, ...]
-) -> None:
+def test_what_the_runtime_would_not_take(tmp_path, monkeypatch, is_known, reasons) -> None:
     """PyTorch's indices have 64 bits, and VGF's 32: the runtime refuses to copy the one to the other."""
     if not is_known:
         monkeypatch.setattr(lower._IsNarrow, "is_node_supported", lambda *_: True)
