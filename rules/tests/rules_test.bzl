@@ -172,7 +172,7 @@ _MEMORY = {
 }
 
 def _npu_device_tests():
-    """Tests the registers that the driver sets for an NPU. Returns the tests' labels.
+    """Tests the registers that the driver sets for an NPU.
 
     REGIONCFG and QCONFIG choose among AXI_LIMIT0 to 3 (U85: MEM_ATTR0 to 3), of which 0 and 1 belong to the first port:
     102420, Ethos-U55 Technical Reference Manual, "Register descriptions".
@@ -181,7 +181,6 @@ def _npu_device_tests():
     flash = npu_port(memory = "OffChipFlash", clock_scale = "0.5", max_reads = 2, max_writes = 0, burst_length = 64)
     common = {"arena_bytes": 1024, "axi0": sram, "base": "0x40003000", "clock_hz": 1000, "interrupt": 13, "timeout_ms": 500}
     axi = ", ".join(["0xf070031"] * 2 + ["0x10030"] * 2)
-    tests = []
     for name, npu, values in [
         # Weights and commands behind the second port; accesses are secure (0) and privileged (1).
         (
@@ -222,8 +221,6 @@ def _npu_device_tests():
     ]:
         board_npu(name = "npu_" + name, clock_hz = 64000000, description = json.encode(npu), memory = _MEMORY | {"npu_sram": "0x30000000 4K"}, tags = ["manual"])
         _npu_device_test(name = "npu_device_%s_test" % name, target_under_test = ":npu_" + name, values = values)
-        tests.append(":npu_device_%s_test" % name)
-    return tests
 
 def _action_arguments(env, mnemonic):
     for action in analysistest.target_actions(env):
@@ -327,6 +324,9 @@ def _manual_board(name, **kwargs):
 def _manual_program(name, **kwargs):
     _manual(torch_program, name, src = "//models/sine:sine.py", **kwargs)
 
+def _manual_firmware(name, board = "mps2_an386", **kwargs):
+    _manual(torch_firmware, name, board = "//firmware/boards/" + board, **kwargs)
+
 def _manual_package(name, models = ["//models/sine"], layout = "cmake", **kwargs):
     _manual(torch_package, name, layout = layout, models = models, **kwargs)
 
@@ -411,32 +411,17 @@ def rules_test_suite(name):
     _manual(kernel_registry, "kernels_of_one_name", programs = [":operators_of_one_name"])
     _manual(quantization_report, "report_of_a_portable", program = ":untrained")
     for board_name, core in {"mps2_an386": "cortex-m4", "mps2_an505": "cortex-m33"}.items():
-        torch_firmware(
-            name = "sine_" + board_name,
-            board = "//firmware/boards/" + board_name,
-            console = "off",
-            example = False,
-            model = "//models/sine",
-            summary = False,
-            tags = ["manual"],
-        )
+        _manual_firmware("sine_" + board_name, board = board_name, console = "off", example = False, model = "//models/sine", summary = False)
         _firmware_test(
             name = "firmware_%s_test" % board_name,
             board = board_name,
             core = core,
             target_under_test = ":sine_" + board_name,
         )
-    torch_firmware(
-        name = "for_tests",
-        testonly = True,
-        board = "//firmware/boards/nucleo_wb55rg",
-        model = "//models/sine",
-        summary = False,
-        tags = ["manual"],
-    )
+    _manual_firmware("for_tests", board = "nucleo_wb55rg", testonly = True, model = "//models/sine", summary = False)
     for command in ["flash", "copy"]:
         _command_test(name = "%s_for_tests_test" % command, target_under_test = ":for_tests." + command)
-    _manual(torch_firmware, "not_emulated", board = "//firmware/boards/nucleo_wb55rg", model = "//models/sine", summary = False)
+    _manual_firmware("not_emulated", board = "nucleo_wb55rg", model = "//models/sine", summary = False)
     _manual(update_settings, "settings", product = "sensor", public_key = ":BUILD.bazel")
     _manual(updatable_firmware, "updates_without_a_driver", board = "//firmware/boards/pico2_w", model = "//models/sine", settings = ":settings")
     _manual(firmware_emulate, "emulate_not_emulated", firmware = ":not_emulated")
@@ -449,7 +434,7 @@ def rules_test_suite(name):
     _manual(firmware_budget_test, "budget_of_float", accuracy = "0.9", firmware = ":sine_mps2_an386")
     _manual(firmware_test, "tested", boards = [":good_board"], model = "//models/sine")
 
-    _manual(torch_firmware, "firmware_of_no_method", board = "//firmware/boards/mps2_an386", method = "encode", model = "//models/sine")
+    _manual_firmware("firmware_of_no_method", method = "encode", model = "//models/sine")
     _manual(torch_cpp_library, "library_of_no_method", method = "encode", model = "//models/sine")
     torch_cpp_library(
         name = "library_of_board_and_core",
@@ -479,22 +464,8 @@ def rules_test_suite(name):
     _manual_cmake_firmware("soft_vectors", board = "//firmware/boards/mps3_an547", float_abi = "soft")
     for program_name in ["SINE", "sine_set"]:
         _manual_program("called_" + program_name, program_name = program_name)
-        torch_firmware(
-            name = "compiled_beside_" + program_name,
-            srcs = ["//firmware/tests:undefined.cpp"],
-            board = "//firmware/boards/mps2_an386",
-            engine = "compiled",
-            models = ["//models/sine", "called_" + program_name],
-            tags = ["manual"],
-        )
-    torch_firmware(
-        name = "compiled_with_backends",
-        backends = ["//firmware/ethos_u:backend"],
-        board = "//firmware/boards/mps2_an386",
-        engine = "compiled",
-        model = "//models/sine",
-        tags = ["manual"],
-    )
+        _manual_firmware("compiled_beside_" + program_name, srcs = ["//firmware/tests:undefined.cpp"], engine = "compiled", models = ["//models/sine", "called_" + program_name])
+    _manual_firmware("compiled_with_backends", backends = ["//firmware/ethos_u:backend"], engine = "compiled", model = "//models/sine")
     for engine_name, (engine, attributes) in {
         "by_default": ("compiled", {"model": "//models/sine"}),
         "loaded": ("loaded", {"engine": "loaded", "model": "//models/sine"}),
@@ -513,40 +484,23 @@ def rules_test_suite(name):
             {"model": "//models/sine", "srcs": ["//firmware/tests:undefined.cpp"]},
         ),
     }.items():
-        torch_firmware(name = "engine_" + engine_name, board = "//firmware/boards/mps2_an386", tags = ["manual"], **attributes)
+        _manual_firmware("engine_" + engine_name, **attributes)
         _engine_test(name = "engine_%s_test" % engine_name, engine = engine, target_under_test = ":engine_" + engine_name)
     for firmware_name, models in {
         "firmware_of_none": [],
         "firmware_of_two_alike": ["//models/sine", ":sine_again"],
     }.items():
-        torch_firmware(
-            name = firmware_name,
-            srcs = ["//firmware/tests:undefined.cpp"],
-            board = "//firmware/boards/mps2_an386",
-            models = models,
-            tags = ["manual"],
-        )
+        _manual_firmware(firmware_name, srcs = ["//firmware/tests:undefined.cpp"], models = models)
     _manual_program("smallest", backend = "cortex_m", memory = "smallest")
-    torch_firmware(
-        name = "smallest_loaded",
-        board = "//firmware/boards/mps2_an386",
-        engine = "loaded",
-        model = ":smallest",
-        tags = ["manual"],
-    )
+    _manual_firmware("smallest_loaded", engine = "loaded", model = ":smallest")
     for firmware_name, attributes in {
         "several_loaded": {"engine": "loaded"},
         "several_with_backends": {"backends": ["//firmware/ethos_u:backend"]},
         "several_in_dtcm": {"arena_memory": "dtcm"},
     }.items():
-        torch_firmware(
-            name = firmware_name,
-            board = "//firmware/boards/mps2_an386",
-            models = ["//models/sine", "//models/softmax"],
-            tags = ["manual"],
-            **attributes
-        )
+        _manual_firmware(firmware_name, models = ["//models/sine", "//models/softmax"], **attributes)
 
+    _npu_device_tests()
     _files_test(name = "files_test")
     _no_board_test(name = "no_board_test")
     _npu_error_test(name = "npu_error_test")
@@ -558,13 +512,7 @@ def rules_test_suite(name):
         target_under_test = ":sine_mps2_an386",
     )
     for board_name in ["mps2_an386", "nucleo_wb55rg"]:
-        torch_firmware(
-            name = "sine_int8_" + board_name,
-            board = "//firmware/boards/" + board_name,
-            model = "//models/sine:sine_int8",
-            summary = False,
-            tags = ["manual"],
-        )
+        _manual_firmware("sine_int8_" + board_name, board = board_name, model = "//models/sine:sine_int8", summary = False)
     _shared_program_test(
         name = "shared_int8_program_test",
         other = ":sine_int8_nucleo_wb55rg",
@@ -575,7 +523,7 @@ def rules_test_suite(name):
         other = ":sine_int8_nucleo_wb55rg",
         target_under_test = "//models/sine:sine_int8",
     )
-    _manual(torch_firmware, "sine_on_npu_board", board = "//firmware/boards/mps3_an547_u55", model = "//models/sine", summary = False)
+    _manual_firmware("sine_on_npu_board", board = "mps3_an547_u55", model = "//models/sine", summary = False)
     _shared_libraries_test(
         name = "shared_libraries_test",
         target_under_test = ":sine_on_npu_board",
@@ -657,27 +605,6 @@ def rules_test_suite(name):
         messages = ["//firmware:probes: \"nucleo_wb55rg\" is no BOARD=PROBE or BOARD=PROBE@PORT"],
         target_under_test = "//models/softmax:softmax_test_nucleo_wb55rg",
     )
-    native.test_suite(
-        name = name,
-        tests = _npu_device_tests() + [
-            ":board_test",
-            ":no_board_test",
-            ":probe_without_board_test",
-            ":npu_error_test",
-            ":float_abi_test",
-            ":copy_for_tests_test",
-            ":engine_by_default_test",
-            ":engine_loaded_test",
-            ":engine_of_several_by_default_test",
-            ":engine_of_several_test",
-            ":engine_with_backends_test",
-            ":engine_with_srcs_test",
-            ":firmware_mps2_an386_test",
-            ":firmware_mps2_an505_test",
-            ":flash_for_tests_test",
-            ":int8_program_without_board_test",
-            ":shared_int8_program_test",
-            ":shared_libraries_test",
-            ":shared_program_test",
-        ] + [":%s_test" % target for target in refusals.keys() + refusals_on_cortex_m4.keys()],
-    )
+
+    # All tests of the package.
+    native.test_suite(name = name)
