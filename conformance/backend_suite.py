@@ -95,7 +95,3 @@ def _run(arguments: argparse.Namespace) -> int:
         print(module, *(f"{results.count(result)} {result}" for result in dict.fromkeys(results)))
     print(table)
     return int(any(outcome.result == "failed" for outcome in outcomes))
-
-
-if __name__ == "__main__":
-    sys.exit(main())

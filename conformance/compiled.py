@@ -7,7 +7,6 @@ import pickle
 import re
 import struct
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -209,7 +208,3 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(arguments: argparse.Namespace) -> None:
     generate(arguments.calls, arguments.every, arguments.per_row, arguments.index, arguments.sources)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -287,7 +287,3 @@ def main(argv: Sequence[str] | None = None) -> int:
             print(f"seed {seed}: {text}\n{describe(seed)}\n", flush=True)
     print(f"{count} graphs, {failed} differ")
     return int(failed > 0)
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

@@ -52,7 +52,7 @@ op_db_results = rule(
             executable = True,
             # The runners are what is tested: those that tests have, too.
             cfg = "target",
-            doc = "conformance/__main__.py with the runners.",
+            doc = "conformance/op_db.py with the runners.",
         ),
     },
 )

@@ -2,7 +2,6 @@
 
 import argparse
 import ast
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -78,7 +77,3 @@ def page() -> str:
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="update_passes", description="Writes the page of the export's passes.")
     return update_page(parser, lambda _: page(), argv)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

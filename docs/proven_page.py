@@ -1,7 +1,6 @@
 """Writes docs/proven.md from the reports in firmware/boards/*/proofs/."""
 
 import argparse
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -76,7 +75,3 @@ def page(root: Path = Path()) -> str:
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="update_proven", description="Writes the page of what ran on boards.")
     return update_page(parser, lambda _: page(), argv)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import re
-import sys
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -229,7 +228,3 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="update_rules", description="Writes the page of the public rules.")
     parser.add_argument("modules", type=Path, nargs="+", help="what starlark_doc_extract wrote of each .bzl file")
     return update_page(parser, lambda arguments: page([read_module(path) for path in arguments.modules]), argv)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

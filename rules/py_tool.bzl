@@ -13,7 +13,7 @@ has no Python. Hash seed, locale and what numerical libraries choose by the proc
         deps = ["//tools/artifacts/program:lib", "@pypi//:export"],
     )
 
-    # Runs `python -m tools.pipeline.export`: module __main__ of the package.
+    # Runs the package's __main__, or else main() of tools.pipeline.export.export.
     py_tool(
         name = "export",
         deps = [":lib"],
@@ -173,7 +173,8 @@ py_tool = rule(
     attrs = _ATTRS | {
         "_allowlist_function_transition": attr.label(default = "@bazel_tools//tools/allowlists/function_transition_allowlist"),
         "module": attr.string(
-            doc = "Module to run as a program, by its name from the repository's root; default: `__main__` of this package.",
+            doc = "Module to run as a program, by its name from the repository's root, and then its main(); default: this package, which is " +
+                  "its `__main__`, or else main() of its module of the same name.",
         ),
         "_start": attr.label(default = "//tools/quiet:start.py", allow_single_file = [".py"]),
     },

@@ -6,22 +6,23 @@ load(":py_tool.bzl", "py_tool", "py_tool_test")
 # The rooms of tools/ whose package groups are in tools/BUILD.bazel.
 _ROOMS = ["artifacts", "commands", "pipeline", "verify"]
 
-def py_tool_package(name, args = [], data = [], deps = [], module = "", test_data = [], test_deps = [], test_env = {}, test_size = "small", visibility = None):
+def py_tool_package(name, args = [], data = [], deps = [], module = "", test_data = [], test_deps = [], test_env = {}, test_size = "small", tool = False, visibility = None):
     """Declares the targets of a folder of Python files.
 
-    Creates the `py_library` `lib` of all files besides tests, the `py_tool` `<name>` if there is a `__main__.py` or a
-    `module`, and the `py_tool_test` `<name>_test` of all files `*_test.py`.
+    Creates the `py_library` `lib` of all files besides tests, the `py_tool` `<name>` of a `tool`, of a `module`
+    or of a `__main__.py`, and the `py_tool_test` `<name>_test` of all files `*_test.py`.
 
     Args:
       name: the folder's name.
       args: arguments that the tool is started with, before the user's.
       data: files that the library reads at run time.
       deps: dependencies of the library.
-      module: the module that the tool runs, of a folder without `__main__.py`.
+      module: the module that the tool runs, if it isn't the one with the folder's name.
       test_data: files that the tests read, besides those that test_env names.
       test_deps: dependencies of tests besides the library.
       test_env: environment variables of the tests; $(rootpath ...) of targets is expanded.
       test_size: Bazel's test size.
+      tool: whether the folder is a tool: main() of its module with the folder's name.
       visibility: of all targets; by default, a room of tools/ is visible to those above it, and others to what their
         package says.
     """
@@ -35,7 +36,7 @@ def py_tool_package(name, args = [], data = [], deps = [], module = "", test_dat
         visibility = visibility,
         deps = deps,
     )
-    if module or native.glob(["__main__.py"], allow_empty = True):
+    if tool or module or native.glob(["__main__.py"], allow_empty = True):
         py_tool(name = name, args = args, module = module, visibility = visibility, deps = [":lib"])
     py_tool_test(
         name = name + "_test",

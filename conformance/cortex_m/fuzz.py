@@ -12,7 +12,6 @@ read again: the memory plan lets results take the place of operands that are sti
 
 import argparse
 import random
-import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -443,7 +442,3 @@ def check_seeds(seeds: Sequence[int], runners: dict[str, Runner]) -> dict[int, s
                 if text:
                     problems[seed] = f"{problems[seed]}; {board}: {text}" if seed in problems else f"{board}: {text}"
     return problems
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -117,7 +117,3 @@ def _run(options: argparse.Namespace) -> int:
     plugins = ["-p", "conformance.ethos_u.arm_suite", "-p", "no:cacheprovider", "-p", "no:logging", "-W", "ignore"]
     shown = ["--import-mode=importlib", "--tb=line", "-q", "-rfExX", "-k", options.k]
     return int(pytest.main([*plugins, *shown, *map(str, files)]))
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,7 +1,6 @@
 """Writes a program for an Ethos-U as ExecuTorch's own tools make it, with nothing of this project, and an example."""
 
 import argparse
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -74,7 +73,3 @@ def main(argv: Sequence[str] | None = None) -> int:
         _export(arguments.accelerator, arguments.io, arguments.program, arguments.examples)
 
     return run_quietly(step, arguments.log, "stock")
-
-
-if __name__ == "__main__":
-    sys.exit(main())

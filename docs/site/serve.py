@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -32,7 +31,3 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--port", type=int, default=0, help="the port of 127.0.0.1; any by default")
     parser.add_argument("folder", type=Path, help="the site: a folder with index.html")
     return run_tool("serve", _run, parser.parse_args(argv))
-
-
-if __name__ == "__main__":
-    sys.exit(main())

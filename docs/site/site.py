@@ -172,7 +172,3 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = parser.parse_args(argv)
     sources = {str(source): source for source in arguments.sources}
     return run_tool("site", build, sources, arguments.output, arguments.board)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -2,7 +2,6 @@
 
 import argparse
 import os
-import sys
 from pathlib import Path
 
 from tools.quiet.console import user_path
@@ -50,7 +49,3 @@ def _run(options: argparse.Namespace) -> int:
         print(explain(outcome, seeds))
         return 1
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

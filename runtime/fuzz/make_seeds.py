@@ -9,7 +9,6 @@ for all of them the count of groups. All numbers are little-endian.
 import argparse
 import enum
 import struct
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -244,7 +243,3 @@ def _run(options: argparse.Namespace) -> None:
         for program in sorted(path.glob("*.pte")) if path.is_dir() else [path]:
             programs[f"{name}.{program.stem}" if path.is_dir() else name] = program
     make(programs, options.output)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,7 +1,6 @@
 """Makes the programs of the runtime's tests."""
 
 import argparse
-import sys
 from pathlib import Path
 
 from tools.quiet.console import Console, run_quietly
@@ -20,7 +19,3 @@ def main() -> int:
         make_programs(options.output)
 
     return run_quietly(step, options.log, "make_programs")
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -7,7 +7,6 @@ import argparse
 import ast
 import posixpath
 import re
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path, PurePosixPath
@@ -97,7 +96,3 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--root", type=Path, default=Path(), help="the repository (default: the working directory)")
     parser.add_argument("files", nargs="+", help="files, by their paths from there: git ls-files '*.py' '*.bzl'")
     return run_tool("circles", _run, parser.parse_args(argv))
-
-
-if __name__ == "__main__":
-    sys.exit(main())

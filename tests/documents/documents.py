@@ -12,7 +12,6 @@ import argparse
 import ast
 import posixpath
 import re
-import sys
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -152,7 +151,3 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--targets", type=Path, required=True, help="labels of all targets: bazel query '//...:*'")
     parser.add_argument("files", nargs="+", help="all files, by their paths from the repository: git ls-files")
     return run_tool("documents", _run, parser.parse_args(argv))
-
-
-if __name__ == "__main__":
-    sys.exit(main())

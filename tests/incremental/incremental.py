@@ -7,7 +7,6 @@ the number of actions that only its image has. The exit status is 1 if something
 
 import argparse
 import os
-import sys
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -82,7 +81,3 @@ def main(argv: Sequence[str] | None = None) -> int:
         help="the checkout to measure in (default: this one)",
     )
     return run_tool("incremental", _run, parser.parse_args(argv))
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -13,7 +13,6 @@ What was fetched for the workspace is used and not counted. docs/scale.md says w
 import argparse
 import os
 import shutil
-import sys
 import tempfile
 from pathlib import Path
 
@@ -89,7 +88,3 @@ def main() -> int:
     if workspace is None:
         parser.error("start it with `./bazelw run //tests/remote:cost`")
     return run_tool("cost", _run, options.targets, Checkout(Path(workspace)))
-
-
-if __name__ == "__main__":
-    sys.exit(main())

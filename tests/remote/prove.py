@@ -19,7 +19,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -293,7 +292,3 @@ def main() -> int:
     if workspace is None:
         parser.error("start it with `./bazelw run //tests/remote:prove`")
     return run_tool("prove", _run, options, Checkout(Path(workspace)))
-
-
-if __name__ == "__main__":
-    sys.exit(main())

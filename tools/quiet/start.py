@@ -1,4 +1,7 @@
-"""Starts a Python program for `py_tool`'s launcher: `start.py NAME MODULE ARGUMENTS...`, as `python -m MODULE` does.
+"""Starts a Python program for `py_tool`'s launcher: `start.py NAME MODULE ARGUMENTS...`.
+
+It runs the module as `python -m MODULE` does, and then its main(), if it has one. Of a package without `__main__`, it
+runs main() of the module with the package's name.
 
 Ctrl-C at any moment, also while the program's modules are imported, ends it with one line and status 130. Output that
 nobody reads, or that a full disk doesn't take, ends it as tools/quiet/tool.py does, wherever it is printed.
@@ -7,6 +10,7 @@ nobody reads, or that a full disk doesn't take, ends it as tools/quiet/tool.py d
 import atexit
 import contextlib
 import errno
+import importlib.util
 import os
 import runpy
 import signal
@@ -49,14 +53,13 @@ def main() -> None:
         try:
             # The launcher ignores the signal until there is something that handles it.
             signal.signal(signal.SIGINT, interrupt)
-            runpy.run_module(module, run_name="__main__", alter_sys=True)
+            sys.exit(_run(module))
         finally:
             # Python only has to wait for threads now; it would show our exception with a traceback.
             signal.signal(signal.SIGINT, signal.SIG_DFL if interrupted else end)
             if not interrupted:
                 # Else a full disk would only be met when Python ends.
                 sys.stdout.flush()
-        status = 0
     except SystemExit as end_of_program:
         status = _status(end_of_program.code)
         raise
@@ -72,6 +75,16 @@ def main() -> None:
             status = run_tool(name, _raise, error)
             sys.exit(status)
         raise
+
+
+def _run(module: str) -> str | int | None:
+    """Runs a program and returns its status as sys.exit() takes it."""
+    spec = importlib.util.find_spec(module)
+    is_package = spec is not None and spec.submodule_search_locations is not None
+    if is_package and importlib.util.find_spec(f"{module}.__main__") is None:
+        return importlib.import_module(f"{module}.{module.rpartition('.')[2]}").main()
+    main = runpy.run_module(module, run_name="__main__", alter_sys=True).get("main")
+    return main() if main is not None and main.__module__ == "__main__" else 0
 
 
 def _status(code: object) -> int:

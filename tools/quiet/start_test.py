@@ -51,6 +51,14 @@ def test_a_program_runs_as_with_python_m(tmp_path: Path) -> None:
     assert (process.returncode, out, err) == (3, "importing\nworking\ntidied\n['an argument']\n", "")
 
 
+@pytest.mark.parametrize("file", ["program.py", "program/program.py"])
+def test_a_program_is_main_of_a_module_or_of_its_package(file: str, tmp_path: Path) -> None:
+    (tmp_path / file).parent.mkdir(exist_ok=True)
+    (tmp_path / file).write_text("def main():\n    return 3\n", encoding="utf-8")
+    command = [sys.executable, str(Path(__file__).with_name("start.py")), "tool", "program"]
+    assert subprocess.run(command, env=os.environ | {"PYTHONPATH": str(tmp_path)}, check=False).returncode == 3
+
+
 @pytest.mark.parametrize(("last", "importing", "tidied"), [("importing", 60, ""), ("working", 0, "tidied\n")])
 def test_an_interrupt_is_one_line_and_status_130(last: str, importing: float, tidied: str, tmp_path: Path) -> None:
     process = start(tmp_path, importing, 60)

@@ -85,7 +85,3 @@ def main() -> int:
     parser.add_argument("--output", type=Path, required=True, help="the C++ source to write")
     parser.parse_args().output.write_text(source(), encoding="utf-8")
     return 0
-
-
-if __name__ == "__main__":
-    main()

@@ -1,7 +1,6 @@
 """Command line of //tools/abi/schema."""
 
 import argparse
-import sys
 from pathlib import Path
 
 from tools.quiet.tool import run_tool
@@ -25,7 +24,3 @@ def main() -> int:
     parser.add_argument("--cpp", type=Path, help="the C++ header to write")
     parser.add_argument("--python", type=Path, help="the Python module to write")
     return run_tool("schema", _run, parser.parse_args())
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -79,7 +79,7 @@ def test_errors(tmp_path: Path, text: str, message: str) -> None:
 def test_command_line(tmp_path: Path) -> None:
     bad = tmp_path / "bad.fbs"
     bad.write_text("nonsense")
-    command = [sys.executable, "-m", "tools.abi.schema", "--schema", str(bad)]
+    command = [sys.executable, "-m", "tools.quiet.start", "schema", "tools.abi.schema", "--schema", str(bad)]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     assert result.returncode == 1
     assert "bad.fbs:1" in result.stderr and "Traceback" not in result.stderr

@@ -5,7 +5,6 @@ A document is given with the lines between which its table stands.
 
 import argparse
 import os
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -107,7 +106,3 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--brief", help="document with the short table, from the root of the workspace")
     parser.add_argument("--full", help="document with the table of all that definitions say")
     return run_tool("table", _run, parser.parse_args(argv))
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -4,7 +4,6 @@ import argparse
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 from tools.commands.compile_commands.compile_commands import Roots, compile_commands
@@ -47,7 +46,3 @@ def _run(options: argparse.Namespace, workspace: Path) -> None:
     file = workspace / "compile_commands.json"
     replace_text(file, json.dumps(entries, indent=1) + "\n")
     print(f"{file}: {len(entries)} files")
-
-
-if __name__ == "__main__":
-    sys.exit(main())

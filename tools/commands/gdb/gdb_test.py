@@ -63,7 +63,7 @@ def board(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def remote(board: str) -> Iterator[Remote]:
-    command = [sys.executable, "-m", "tools.commands.gdb", "--simulate"]
+    command = [sys.executable, "-m", "tools.quiet.start", "gdb", "tools.commands.gdb", "--simulate"]
     command += ["--elf", str(_elf(board)), "--board", str(_definition(board))]
     command += ["--algorithm", os.environ["ALGORITHM"], "--server-only", "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:

@@ -9,7 +9,6 @@ import json
 import lzma
 import re
 import subprocess
-import sys
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterable
@@ -134,7 +133,3 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="audit", description=__doc__)
     add_locks(parser)
     return run_tool("audit", _run, parser.parse_args(argv))
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -206,7 +206,3 @@ def main(argv: list[str] | None = None) -> int:
     form.add_argument("--json", action="store_true", help="print JSON")
     form.add_argument("--spdx", action="store_true", help="print an SPDX 2.3 document, JSON")
     return run_tool("list", _run, parser.parse_args(argv))
-
-
-if __name__ == "__main__":
-    sys.exit(main())

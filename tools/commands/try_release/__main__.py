@@ -119,7 +119,3 @@ def _run(wanted: list[str]) -> int:
         print(f"{finding.kind}: {finding.symbol}: {finding.reason}")
     print(f"{', '.join(packages)}: {len(findings)} broken" if findings else f"{', '.join(packages)}: nothing broken")
     return bool(findings)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -259,8 +259,8 @@ def test_the_example_lies_in_the_programs_dim_order(files: Files) -> None:
 
 def _link(program: str, folder: Path, *more: str) -> subprocess.CompletedProcess[str]:
     """The command as the rule runs it, on a program of runtime/tests."""
-    command = [sys.executable, "-m", "tools.pipeline.link", "--program", str(PROGRAMS / f"{program}.pte")]
-    command += ["--core", "cortex-m4", "--output", str(folder), *more]
+    command = [sys.executable, "-m", "tools.quiet.start", "link", "tools.pipeline.link"]
+    command += ["--program", str(PROGRAMS / f"{program}.pte"), "--core", "cortex-m4", "--output", str(folder), *more]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 

@@ -1,6 +1,5 @@
 import argparse
 import shutil
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -33,7 +32,3 @@ def main(argv: Sequence[str] | None = None) -> int:
         shutil.copyfile(arguments.program, arguments.output)
 
     return run_quietly(step, arguments.log, "pte")
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -3,7 +3,6 @@
 import argparse
 import functools
 import operator
-import sys
 from pathlib import Path
 
 from tools.artifacts.manifest.manifest import read_manifest
@@ -55,7 +54,3 @@ def main(arguments: list[str] | None = None) -> int:
         parser.error("give either --all or --program")
 
     return run_tool("registry", _run, options)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -19,7 +19,3 @@ def main() -> int:
     if not found:
         print(f"PASS: {len(arguments.files) // 2} files are identical in both builds")
     return 1 if found else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

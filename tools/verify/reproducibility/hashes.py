@@ -72,7 +72,3 @@ def _run(options: argparse.Namespace) -> int:
     else:
         print(f"PASS: {len(computed)} programs are as recorded")
     return 1 if found else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,7 +1,6 @@
 """Runs a program with VGF on this machine and compares its outputs with the golden ones."""
 
 import argparse
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -71,7 +70,3 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(options: argparse.Namespace) -> None:
     print(check(options.program, options.golden, options.atol, options.rtol, options.timeout))
-
-
-if __name__ == "__main__":
-    sys.exit(main())

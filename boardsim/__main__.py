@@ -1,5 +1,0 @@
-import sys
-
-from boardsim.boardsim import main
-
-sys.exit(main())

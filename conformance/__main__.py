@@ -1,5 +1,0 @@
-import sys
-
-from conformance.op_db import main
-
-sys.exit(main())

@@ -1,5 +1,0 @@
-import sys
-
-from tools.commands.benchmark.benchmark import main
-
-sys.exit(main())

@@ -1,5 +1,0 @@
-import sys
-
-from tools.commands.capture.capture import main
-
-sys.exit(main())

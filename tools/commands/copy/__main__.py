@@ -1,5 +1,0 @@
-import sys
-
-from tools.commands.copy.copy import main
-
-sys.exit(main())

@@ -1,5 +1,0 @@
-import sys
-
-from tools.commands.explore.explore import main
-
-sys.exit(main())

@@ -1,5 +1,0 @@
-import sys
-
-from tools.commands.flash.flash import main
-
-sys.exit(main())

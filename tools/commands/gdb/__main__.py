@@ -1,5 +1,0 @@
-import sys
-
-from tools.commands.gdb.gdb import main
-
-sys.exit(main())

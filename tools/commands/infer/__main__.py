@@ -1,5 +1,0 @@
-import sys
-
-from tools.commands.infer.infer import main
-
-sys.exit(main())

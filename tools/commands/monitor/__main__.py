@@ -1,5 +1,0 @@
-import sys
-
-from tools.commands.monitor.monitor import main
-
-sys.exit(main())

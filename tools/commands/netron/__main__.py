@@ -1,5 +1,0 @@
-import sys
-
-from tools.commands.netron.netron import main
-
-sys.exit(main())

@@ -1,5 +1,0 @@
-import sys
-
-from tools.commands.plot.plot import main
-
-sys.exit(main())

@@ -1,5 +1,0 @@
-import sys
-
-from tools.commands.profile.profile import main
-
-sys.exit(main())

@@ -1,5 +1,0 @@
-import sys
-
-from tools.commands.prove.prove import main
-
-sys.exit(main())

@@ -1,5 +1,0 @@
-import sys
-
-from tools.commands.update.update import main
-
-sys.exit(main())

@@ -1,5 +1,0 @@
-import sys
-
-from tools.commands.verify.verify import main
-
-sys.exit(main())

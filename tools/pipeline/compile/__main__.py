@@ -1,5 +1,0 @@
-import sys
-
-from tools.pipeline.compile.compile import main
-
-sys.exit(main())

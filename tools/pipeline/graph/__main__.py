@@ -1,5 +1,0 @@
-import sys
-
-from tools.pipeline.graph.graph import main
-
-sys.exit(main())

@@ -1,5 +1,0 @@
-import sys
-
-from tools.pipeline.link.link import main
-
-sys.exit(main())

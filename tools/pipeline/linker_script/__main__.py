@@ -1,5 +1,0 @@
-import sys
-
-from tools.pipeline.linker_script.linker_script import main
-
-sys.exit(main())

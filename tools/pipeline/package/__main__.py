@@ -1,5 +1,0 @@
-import sys
-
-from tools.pipeline.package.package import main
-
-sys.exit(main())

@@ -1,5 +1,0 @@
-import sys
-
-from tools.pipeline.page.page import main
-
-sys.exit(main())

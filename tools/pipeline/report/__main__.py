@@ -1,5 +1,0 @@
-import sys
-
-from tools.pipeline.report.report import main
-
-sys.exit(main())

@@ -1,5 +1,0 @@
-import sys
-
-from tools.pipeline.sign.sign import main
-
-sys.exit(main())

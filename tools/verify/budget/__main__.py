@@ -1,5 +1,0 @@
-import sys
-
-from tools.verify.budget.budget import main
-
-sys.exit(main())

@@ -1,5 +1,0 @@
-import sys
-
-from tools.verify.emulate.emulate import main
-
-sys.exit(main())

@@ -1,5 +1,0 @@
-import sys
-
-from tools.verify.exploration.exploration import main
-
-sys.exit(main())
