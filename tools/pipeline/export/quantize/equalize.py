@@ -169,8 +169,9 @@ def _group(members: list[Node], targets: list[Any]) -> _Group | None:
     readers = []
     for member in members:
         for user in member.users:
-            if user in members:
+            if member in _sources(user):
                 continue
+            # A convolution can read one member and write another: `x + conv(x)`.
             layer = user
             if user.target == _aten.reshape.default and _is_flat(user) and len(user.users) == 1:
                 (layer,) = user.users

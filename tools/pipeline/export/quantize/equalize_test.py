@@ -113,6 +113,30 @@ def _equalized(net: nn.Module, count: int = 4) -> tuple[list[str], float, float]
 _SIZES = torch.tensor([1000.0, 1, 300, 3, 100, 10, 30, 1]) / 1000
 
 
+class _Residual(nn.Module):
+    """A convolution that reads what its result is added to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem, self.own, self.head = nn.Conv2d(3, 8, 3), nn.Conv2d(8, 8, 3, padding=1), nn.Conv2d(8, 4, 1)
+        with torch.no_grad():
+            for writer in (self.stem, self.own):
+                writer.weight *= _SIZES.reshape(-1, 1, 1, 1)
+                writer.bias *= _SIZES
+            for reader in (self.own, self.head):
+                reader.weight /= _SIZES.reshape(1, -1, 1, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = torch.relu(self.stem(x))
+        return self.head(torch.relu(x + self.own(x)))
+
+
+def test_a_layer_that_reads_what_its_result_is_added_to_has_the_factors_of_both() -> None:
+    torch.manual_seed(0)
+    found, change, other = _equalized(_Residual())
+    assert found and change == other == 0
+
+
 def test_sums_have_common_factors_and_relu6_lets_those_through_that_keep_channels_inside() -> None:
     torch.manual_seed(0)
     targets, seen, unseen = _equalized(_Block(1.0, _SIZES))
