@@ -73,7 +73,7 @@ def to_int8(edge: ExportedProgram, core: str, path: Path) -> ExportedProgram:
     return lowered
 
 
-def _calls(program: ExportedProgram) -> list[Node]:
+def delegate_calls(program: ExportedProgram) -> list[Node]:
     """Returns the calls of delegates, in order."""
     return [node for node in program.graph.nodes if node.target == executorch_call_delegate]
 
@@ -84,7 +84,7 @@ def _copy_operands(program: ExportedProgram) -> None:
     A delegate knows the number of bytes of an operand but not their order. The passes may change the order of the
     operand, and would then give the delegate's results the same order.
     """
-    for call in _calls(program):
+    for call in delegate_calls(program):
         for operand in call.args[1:]:
             order = list(operand.meta["val"].dim_order())
             with program.graph.inserting_before(call):
@@ -93,7 +93,7 @@ def _copy_operands(program: ExportedProgram) -> None:
 
 def _drop_copies(program: ExportedProgram) -> None:
     """Drops copies before delegates that change nothing, in place."""
-    for call in _calls(program):
+    for call in delegate_calls(program):
         for operand in call.args[1:]:
             if operand.target != _COPY:
                 continue

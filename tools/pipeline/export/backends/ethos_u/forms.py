@@ -99,8 +99,8 @@ def reduce_images(node: Node, program: ExportedProgram, npu: Npu) -> Node | None
     """
     if not node.meta["val"].is_floating_point():
         return None
-    image, dims = node.args[:2]
-    if image.meta["val"].dim() != 4 or {dim % 4 for dim in as_list(dims)} != {2, 3}:
+    image, dims = node.args[0], named_arguments(node)["dim"]
+    if image.meta["val"].dim() != 4 or {dim % 4 for dim in as_list(dims or [])} != {2, 3}:
         return None
     batch, channels, height, width = image.meta["val"].shape
     pixels, is_mean = height * width, node.target == _aten.mean.dim

@@ -39,7 +39,7 @@ from tools.pipeline.export.backends.cortex_m.recurrent import lower_recurrent, r
 from tools.pipeline.export.backends.ethos_u import vela
 from tools.pipeline.export.backends.ethos_u.addresses import WrongCommandsError
 from tools.pipeline.export.backends.ethos_u.constants import moved_constants
-from tools.pipeline.export.backends.ethos_u.core import agree, to_int8
+from tools.pipeline.export.backends.ethos_u.core import agree, delegate_calls, to_int8
 from tools.pipeline.export.backends.ethos_u.forms import repeats_pixels
 from tools.pipeline.export.backends.ethos_u.results import Comparison
 from tools.pipeline.export.backends.ethos_u.tables import NAME as TABLE
@@ -294,7 +294,18 @@ def _lower(program: ExportedProgram, npu: Npu, path: Path, refused: Mapping[str,
             compile_config=_edge_config(),
         )
     placed = [replace(item, places=each) for item, each in zip(compiled, places, strict=True)]
+    _check_inputs(manager.exported_program(), placed)
     return Lowered(manager, placed, with_reasons(rejected, refused))
+
+
+def _check_inputs(program: ExportedProgram, compiled: Sequence[vela.Compiled]) -> None:
+    """Raises LoweringError for a subgraph that gets a tensor twice, of which ExecuTorch makes one input."""
+    by_payload = {item.payload: item for item in compiled}
+    for call in delegate_calls(program):
+        module, *given = call.args
+        item = by_payload[getattr(program.graph_module, str(module.target)).processed_bytes]
+        if len(given) != len(delegates.inputs_of(item.tosa)):
+            raise LoweringError(list(item.places), "it reads a tensor twice, which ExecuTorch makes one input of")
 
 
 def _why(error: Exception, npu: Npu) -> str:

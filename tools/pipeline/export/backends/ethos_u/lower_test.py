@@ -21,7 +21,7 @@ from tools.pipeline.export.backends.arm import delegates
 from tools.pipeline.export.backends.arm.concat_scales import isolate_concat_scales
 from tools.pipeline.export.backends.arm.masks import write_masks
 from tools.pipeline.export.backends.arm.refused import LoweringError, lower_all_but_refused
-from tools.pipeline.export.backends.ethos_u import addresses, lower, vela
+from tools.pipeline.export.backends.ethos_u import addresses, forms, lower, vela
 from tools.pipeline.export.capture.capture import capture
 from tools.pipeline.export.capture.state import State
 from tools.pipeline.export.ir.operators import CHOICES, MASKED_FILLS
@@ -798,10 +798,21 @@ def test_poolings_of_larger_strides_than_the_npu_has(tmp_path: Path, pools: tupl
     _check_whole(result)
 
 
-def test_an_input_that_nothing_reads(tmp_path: Path) -> None:
-    source = model_source("return x * 2", "(torch.randn(1, 4), torch.randn(3))", arguments="x, x1")
-    with pytest.raises(UserError, match="nothing reads input 1, so that it has no scale; take it out"):
-        _export(tmp_path, source)
+def test_integers_that_a_state_and_an_output_have(tmp_path: Path) -> None:
+    forward = """
+found = (self.layer(x) + self.emb(self.last)).argmax(-1)
+self.last.copy_(torch.where(found != 0, found, self.last))
+found = (self.layer(x) + self.emb(self.last)).argmax(-1)
+self.last.copy_(torch.where(found != 0, found, self.last))
+return self.layer(x), self.last.clone()
+"""
+    init = (
+        "self.layer, self.emb = nn.Linear(6, 4), nn.Embedding(4, 4)\n"
+        "self.register_buffer('last', torch.zeros(1, dtype=torch.int64))"
+    )
+    result = _export(tmp_path, model_source(forward, "(torch.randn(1, 6),)", init))
+    assert numpy.array_equal(result.golden["output_1"], result.golden["eager_1"])
+    _check_outputs(result)
 
 
 @pytest.mark.parametrize(("dtype", "name"), [("double", "float64"), ("half", "float16")])
@@ -938,6 +949,17 @@ class _MaskedExtremes(torch.nn.Module):
         # The last row of this one is excluded as a whole, which its result tells.
         gone = torch.where(torch.arange(5)[:, None] > 3, -1e4, x)
         return rows.amax(1), torch.where(mask.mT, x.mT, -1e9).max(2)[0], x.masked_fill(mask, 1e4).amin(1), gone.amax(-1)
+
+
+def test_a_maximum_of_all_elements_stays_one() -> None:
+    class Model(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            return x.amax(), x.mean(None)
+
+    program = capture(Model().eval(), (torch.randn(1, 2, 4, 4),))
+    before = [node.target for node in program.graph.nodes]
+    forms.reduce_images(program, npu=_NPU)
+    assert [node.target for node in program.graph.nodes] == before
 
 
 def test_what_masks_exclude_from_maxima_and_minima_has_no_share_in_ranges() -> None:
