@@ -43,27 +43,27 @@ class BorderOperators:
             [self._parameters(node) if node.target == self.dequantize else None for node in user_outputs(program)],
         )
 
-    def remove(self, program: ExportedProgram, path: Path) -> None:
+    def remove(self, program: ExportedProgram, path: Path) -> list[str]:
         """Makes inputs and outputs integers by removing their quantization and dequantization, in place.
 
-        Raises UserError for a floating-point input or output that is used or computed in floating point, or not at all.
+        Returns:
+          sentences about those that stay in floating point: they are read or computed there.
+
+        Raises UserError if all of them would.
         """
         io = str(self.dtype).removeprefix("torch.")
+        kept: list[str] = []
+        removed = 0
         for index, node in enumerate(user_inputs(program)):
             if not node.meta["val"].is_floating_point():
                 continue
-            if not node.users:
-                raise UserError(
-                    f"{path}: io = '{io}', but nothing reads input {index}, so that it has no scale; take it out of "
-                    "the model, or use io = 'float32'."
-                )
             if self._shared(node) is None:
-                users = [origin(user, path) for user in node.users if user.target != self.quantize]
-                raise UserError(
-                    f"{path}: io = '{io}', but input {index} is not only quantized: {', '.join(users) or 'nothing'} "
-                    "reads it in floating point; use io = 'float32'."
-                )
+                users = dict.fromkeys(origin(user, path) for user in node.users if user.target != self.quantize)
+                read = f"is read in floating point at {', '.join(users)}" if users else "is read with several scales"
+                kept.append(f"input {index} {read if node.users else 'is not read, so that it has no scale'}")
+                continue
             _become_quantized(program, node)
+            removed += 1
         output = program.graph.output_node()
         results = list(output.args[0])
         specs = program.graph_signature.output_specs
@@ -71,15 +71,17 @@ class BorderOperators:
             if spec.kind != OutputKind.USER_OUTPUT or not node.meta["val"].is_floating_point():
                 continue
             if node.target != self.dequantize:
-                raise UserError(
-                    f"{path}: io = '{io}', but output {index} comes in floating point from {origin(node, path)}; "
-                    "use io = 'float32'."
-                )
+                kept.append(f"output {index} comes in floating point from {origin(node, path)}")
+                continue
             results[index] = node.args[0]
             spec.arg.name = results[index].name
+            removed += 1
+        if kept and not removed:
+            raise UserError(f"{path}: io = '{io}', but {'; '.join(kept)}; use io = 'float32'.")
         output.args = (tuple(results),)
         program.graph.eliminate_dead_code()
         program.graph_module.recompile()
+        return [f"io = '{io}', but {each}, and stays float32." for each in kept]
 
     def keep_states(self, program: ExportedProgram, buffers: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         """Makes states integers that are quantized where they are read, and dequantized with the same scale where they

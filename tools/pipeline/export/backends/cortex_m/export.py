@@ -76,7 +76,8 @@ def lower_model(asked: LoweringRequest) -> LoweredModel:
         console.say(f"export: note: {path}: {line}")
     border = lower.BORDER.border(edge)
     if options.io == "int8":
-        lower.BORDER.remove(edge, path)
+        for text in lower.BORDER.remove(edge, path):
+            console.say(f"export: note: {path}: {text}")
         samples = [lower.BORDER.quantize_sample(sample, border.inputs) for sample in samples]
     lower.read_unquantized(edge)
     lower.quantize_later(edge)
@@ -159,7 +160,9 @@ def _without_int8(
         # The model can only be exported in int8.
         return None, ""
     nodes, *floating_bytes = optimized(emitted, options)
-    in_float = costs.instructions(nodes, costs.Costs(options.core))
+    # Of loops and branches only the instructions of the int8 program's form, which has neither, are known.
+    if emitted.file is None:
+        in_float = costs.instructions(nodes, costs.Costs(options.core))
     if has_int8:
         if in_int8 <= in_float:
             return None, ""

@@ -95,6 +95,35 @@ def test_int8_border_gives_the_integers_of_the_float_border(cnn: Result, tmp_pat
     assert cnn.manifest["outputs"][0]["scale"] == inside.manifest["outputs"][0]["scale"]
 
 
+def test_inputs_that_are_read_in_floating_point_or_not_at_all_stay_so_beside_those_of_int8(tmp_path: Path) -> None:
+    source = model_source(
+        "return self.layer(x), y > 0",
+        "(torch.randn(1, 4), torch.randn(1, 4), torch.randn(2))",
+        "self.layer = nn.Linear(4, 3)",
+        "x, y, unread",
+    )
+    result = export_source(tmp_path, source, options=Options("cortex-m4", "cortex_m", io="int8"))
+    assert [entry["dtype"] for entry in result.manifest["inputs"]] == ["Char", "Float", "Float"]
+    assert numpy.array_equal(result.golden["output_1"], result.golden["eager_1"])
+    said = [text.partition("io = 'int8', but ")[2] for text in result.said if "io = 'int8'" in text]
+    assert said[0].startswith("input 1 is read in floating point at ") and said[0].endswith(", and stays float32.")
+    assert said[1] == "input 2 is not read, so that it has no scale, and stays float32."
+    with pytest.raises(UserError, match="io = 'int8', but input 0 is read in floating point at .*; use io = 'float32'"):
+        exported(tmp_path, "return x > 0", "(torch.randn(1, 4),)", io="int8")
+
+
+def test_loops_in_floating_point_are_estimated_with_all_of_their_steps(tmp_path: Path) -> None:
+    forward = (
+        "from torch._higher_order_ops.map import map\n"
+        "return map(lambda t: nn.functional.relu(self.a(t)) @ self.b, x)"
+    )
+    init = "self.a = nn.Linear(8, 24); self.b = nn.Parameter(torch.randn(24, 3))"
+    result = exported(tmp_path, forward, "(torch.randn(9, 1, 8),)", init, packed=True, float_where_faster=True)
+    # A step has 8 * 24 + 24 * 3 products.
+    said = [int(number.replace(",", "")) for text in result.said for number in re.findall("about ([0-9,]+) ins", text)]
+    assert all(number > 9 * 8 * 24 for number in said), result.said
+
+
 def test_places_of_maxima_alone(tmp_path: Path) -> None:
     """Maxima with indices are computed in floating point, the layer before them in int8."""
     forward = "y = self.conv(x)\nreturn y.max(1)[1], nn.functional.max_pool2d(y, 2, return_indices=True)[1]"

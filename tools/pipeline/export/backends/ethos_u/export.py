@@ -77,7 +77,7 @@ def lower_model(asked: LoweringRequest) -> LoweredModel:
         border = operators.border(edge)
         samples = given
         if options.io != "float32":
-            operators.remove(edge, path)
+            notes += operators.remove(edge, path)
             samples = [operators.quantize_sample(sample, border.inputs) for sample in samples]
         comparison = Comparison(lowered.compiled, npu, path)
         outputs = delegates.run(edge, lowered.compiled, samples, comparison)

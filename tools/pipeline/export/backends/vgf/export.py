@@ -35,7 +35,8 @@ def lower_model(asked: LoweringRequest) -> LoweredModel:
         prepared = prepare(source, lambda captured, samples: lower.quantize(VGF.run(captured), samples, path))
         # This must precede delegation, which would put quantization inside of delegates.
         border = delegates.CAPTURED_BORDER.border(prepared.captured)
-        delegates.CAPTURED_BORDER.remove(prepared.captured, path)
+        for text in delegates.CAPTURED_BORDER.remove(prepared.captured, path):
+            console.say(f"export: note: {path}: {text}")
         lowered = lower.delegate(prepared.captured, options.io, path)
     edge = lowered.manager.exported_program()
     order_for_kernels(edge, takes_any_order_upstream)
