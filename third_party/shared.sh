@@ -10,6 +10,9 @@ shift 4
 digest=$(sha256sum <"$key")
 entry=$directory/$name-${digest%% *}
 
+# What a killed store has left. None takes longer: shared.bzl ends it after half an hour.
+find "$directory" -mindepth 1 -maxdepth 1 -name 'incomplete-*' -mmin +60 -exec rm -rf {} + 2>/dev/null || :
+
 case $command in
   restore)
     if [ ! -f "$entry/content.tar" ] || [ ! -f "$entry/b2" ]; then

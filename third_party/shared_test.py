@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -92,6 +93,19 @@ def test_two_that_store_at_once_leave_one_whole_entry(tmp_path: Path, cache: Pat
 def test_a_store_that_fails_leaves_nothing(tmp_path: Path, cache: Path) -> None:
     assert shared(repository(tmp_path / "first"), "store", cache, "version 1", "usr", "missing") != 0
     assert list(cache.iterdir()) == []
+
+
+@pytest.mark.parametrize("version", ["version 1", "version 2"])
+def test_what_a_killed_store_left_is_deleted(tmp_path: Path, stored: Path, version: str) -> None:
+    left, written = stored / "incomplete-ABC123", stored / "incomplete-DEF456"
+    for work in (left, written):
+        work.mkdir()
+        (work / "content.tar").write_bytes(b"some")
+    os.utime(left, (time.time() - 7200,) * 2)
+    (tmp_path / "second").mkdir()
+    shared(tmp_path / "second", "restore", stored, version)
+    assert not left.exists()
+    assert written.exists()
 
 
 def test_what_was_not_used_for_a_month_is_deleted(tmp_path: Path, stored: Path) -> None:

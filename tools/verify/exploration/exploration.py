@@ -78,14 +78,19 @@ def rows_of(data: Mapping[str, Any]) -> list[Row]:
 
 
 def cells(rows: Sequence[Row], budget: Mapping[str, float]) -> list[list[str]]:
-    """Returns the headings, and the cells of each row."""
+    """Returns the headings, and the cells of each row; of a model that fails on all boards for one reason just one."""
     lines = [["model", "board", "flash", "RAM", "ms", "accuracy", "fits"]]
     for row in rows:
+        of_model = [other for other in rows if other.model == row.model]
+        fails_alike = bool(row.reason) and len(of_model) > 1 and all(other.reason == row.reason for other in of_model)
+        if fails_alike and row is not of_model[0]:
+            continue
+        board = "all" if fails_alike else row.board
         numbers = [
             "" if (number := row.numbers.get(name)) is None else text.format(number) for name, text in _FORMATS.items()
         ]
         missed = row.reason or ", ".join(row.misses(budget))
-        lines.append([row.model, row.board, *numbers, f"no: {missed}" if missed else "yes"])
+        lines.append([row.model, board, *numbers, f"no: {missed}" if missed else "yes"])
     return lines
 
 

@@ -45,6 +45,7 @@ def test_budget() -> None:
 
 def test_table_says_what_fits_why_not_and_what_is_best() -> None:
     rows = [*rows_of(_page()), Row("net", "small", reason="flash is 3 bytes too small")]
+    rows += [Row("bad", board, reason="model() raised it") for board in ("slow", "quick", "small")]
     assert table(rows, parse_budget("flash=2K,ms=2")).splitlines() == [
         "model     board      flash  RAM    ms  accuracy  fits",
         "net_int8  slow       1,000  500  4.00     80.0%  no: ms",
@@ -52,6 +53,7 @@ def test_table_says_what_fits_why_not_and_what_is_best() -> None:
         "net       slow       3,000  500  8.00     90.0%  no: flash, ms",
         "net       uncounted  9,000  500                  no: flash, ms is unknown",
         "net       small                                  no: flash is 3 bytes too small",
+        "bad       all                                    no: model() raised it",
     ]
     assert best(rows, {}) == [
         "fastest: net_int8 on quick",
