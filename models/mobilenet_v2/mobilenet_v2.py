@@ -24,7 +24,7 @@ class InvertedResidual(nn.Module):
         self.layers = nn.Sequential(
             *layers,
             _convolution(hidden, hidden, 3, stride, groups=hidden),
-            nn.Conv2d(hidden, out_channels, 1, bias=False),
+            _scaled(nn.Conv2d(hidden, out_channels, 1, bias=False), "linear"),
             nn.BatchNorm2d(out_channels),
         )
         self.is_residual = stride == 1 and channels == out_channels
@@ -61,10 +61,16 @@ def inputs(count: int, size: int = 96) -> list[tuple[torch.Tensor, ...]]:
 
 def _convolution(channels: int, out_channels: int, kernel: int, stride: int = 1, groups: int = 1) -> nn.Sequential:
     return nn.Sequential(
-        nn.Conv2d(channels, out_channels, kernel, stride, kernel // 2, groups=groups, bias=False),
+        _scaled(nn.Conv2d(channels, out_channels, kernel, stride, kernel // 2, groups=groups, bias=False), "relu"),
         nn.BatchNorm2d(out_channels),
         nn.ReLU6(),
     )
+
+
+def _scaled(layer: nn.Conv2d, followed_by: str) -> nn.Conv2d:
+    """Gives a layer weights with which values stay as large; PyTorch's make them less, in int8 zeros in the end."""
+    nn.init.kaiming_uniform_(layer.weight, nonlinearity=followed_by)
+    return layer
 
 
 def _rounded(channels: int) -> int:
