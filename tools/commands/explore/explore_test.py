@@ -125,14 +125,14 @@ def test_progress(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatc
         file.write(line[40:])
     state = "1 of 4 images, 100 of 1,000 actions, about 3 min left: Linking b"
     assert progress.state("[100 / 1,000] Linking b\n") == state
-    for core, text in (("m4", "pass 1 of 9\n"), ("m7", "ir: pass 2 of 9, fold\n")):
+    for core, text in (("m4", "pass 1 of 9\n"), ("m7", "torch\npass 1 of 10 (cortex_m, quantized): fold\n")):
         export_log = tmp_path / f"bazel-out/{core}/bin/explore/net/net_int8.export.log"
         export_log.parent.mkdir(parents=True)
         export_log.write_text(text)
     os.utime(export_log.parents[4] / "m4/bin/explore/net/net_int8.export.log", (0, 0))
     exporting = "Exporting //explore/net:net_int8 for cortex-m7; 9s multiplex-worker"
     state = progress.state(f"[100 / 1,000] {exporting}\n") or ""
-    assert state.endswith(f": ir: pass 2 of 9, fold; {exporting}")
+    assert state.endswith(f": pass 1 of 10 (cortex_m, quantized): fold, about 9 s left; {exporting}")
     monkeypatch.setenv("COLUMNS", "60")
     log = tmp_path / "log"
     progress.show(["ERROR: no space\n", "[490 / 1,000] Linking c\n"], log)
