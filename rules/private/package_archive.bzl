@@ -31,7 +31,10 @@ def compile_package(ctx, sources, models, core, abi, sizes, stack):
     directory = "%s.archives/%s-%s" % (ctx.label.name, core, abi)
     archive = ctx.actions.declare_file(directory + "/lib%s.a" % ctx.label.name)
     measured = ctx.actions.declare_file(directory + "/sizes.txt") if sizes else None
-    flags = ["-mthumb"] + float_abi_flags(core, abi)
+
+    # By the macro NAME_archive.h knows that it is for this core.
+    macro = "%s_ARCHIVE_IS_%s_%s" % (ctx.label.name.upper(), core, abi)
+    flags = ["-mthumb", "-D" + macro] + float_abi_flags(core, abi)
     toolchain = ctx.attr._compiler[DefaultInfo].files
     tools = tools_of(toolchain.to_list())
 

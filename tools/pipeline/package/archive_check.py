@@ -25,12 +25,13 @@ def definition(package: str, identity: str) -> str:
     return f"{package.upper()}_ARCHIVE_IS_{identity.replace('-', '_')}"
 
 
-def archive_header(package: str, archives: Sequence[str]) -> str:
+def archive_header(package: str, archives: Sequence[str], is_told: bool = True) -> str:
     """Returns the text of PACKAGE_archive.h.
 
     Args:
         package: the package's name.
         archives: cores and float ABIs.
+        is_told: whether who links an archive has to tell it by the macro, as the package's files for CMake and make do.
     """
     guard = f"{package.upper()}_ARCHIVE_H"
     lines = [
@@ -39,6 +40,13 @@ def archive_header(package: str, archives: Sequence[str]) -> str:
         "",
         f"/* What {package.upper()}_ARCHIVE was compiled for, what includes this has to be compiled for, too. */",
     ]
+    if is_told:
+        example = definition(package, archives[0])
+        lines += [
+            f"#if {' && '.join(f'!defined({definition(package, identity)})' for identity in archives)}",
+            f'#error "define the archive that is linked by its folder, as {example} of lib/{archives[0]}"',
+            "#endif",
+        ]
     for identity in archives:
         lines += [f"#if defined({definition(package, identity)})"]
         # The first that is wrong says enough.

@@ -24,7 +24,7 @@ from tools.pipeline.package.fingerprint import VERSION_HEADER, fingerprint, fing
 from tools.pipeline.package.folder import folder_of
 from tools.pipeline.package.framework_names import framework_problem
 from tools.pipeline.package.includes import Tree, is_own, is_users
-from tools.pipeline.package.layout import SETTINGS, SETTINGS_HEADER, Package
+from tools.pipeline.package.layout import SETTINGS, SETTINGS_HEADER, Package, archive_path
 from tools.pipeline.package.layouts import LAYOUTS
 from tools.pipeline.package.selftest import selftest_header, selftest_source
 from tools.pipeline.package.stack import choose_board, measure_stack
@@ -160,7 +160,7 @@ def pack(
     files |= _tree_files(tree, kind.headers)
     files[f"{kind.headers}/{name}_package.h"] = _package_header(name, publication.version, fingerprint_of(files))
     if archives:
-        files[f"{kind.headers}/{name}_archive.h"] = archive_header(name, archives)
+        files[f"{kind.headers}/{name}_archive.h"] = archive_header(name, archives, kind.archive is archive_path)
     version = fingerprint(roots, shared)
     files |= version_files(version)
     files = {
