@@ -1,5 +1,6 @@
-"""Finds names in documents that the tree does not have: files, folders, labels, headings that links point to, and
-options of its commands; and blocks of Python and Starlark with errors of syntax.
+"""Finds names in documents that the tree does not have: files, folders, labels, headings that links point to, options
+of its commands, ends of runnable targets such as `.flash`, and attributes of rules in Starlark; and blocks of Python
+and Starlark with errors of syntax.
 
 A name counts if its first folder is one of the repository's: `kernels/util` and `//models/sine` do; `model.pte`, and
 `//:blink` of a reader's workspace don't. `*` and `<name>` stand for anything. A name with a part that begins with `my_`
@@ -23,9 +24,15 @@ from tools.quiet.tool import run_tool
 
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
 _HEADING = re.compile(r"^#+ +(.+?) *$", re.MULTILINE)
-_COMMAND = re.compile(r"bazelw run (?!//third_party)\S*//?\S+(?: --\S+)* -- ([^#`\n]*)")
+_COMMAND = re.compile(r"bazelw? run (?!//third_party)\S*//?\S+(?: --\S+)* -- ([^#`\n]*)")
 _OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
+_ACTION = re.compile(r"bazelw? run \S*//?[\w/.-]*:\w+(\.[\w.]+)")
 _CODE = re.compile(r"^```(?:python|starlark)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+_STARLARK = re.compile(r"^```starlark\n(.*?)^```|(?:^(?: {4}[^\n]*)?\n)+", re.MULTILINE | re.DOTALL)
+# Of rules, macros and providers: docs/rules.md.
+_RULES = "docs/rules.md"
+_ATTRIBUTE = re.compile(r"^\| `\*{0,2}(\w+)` \|", re.MULTILINE)
+_EVERY_RULES = {"args", "name", "size", "tags", "target_compatible_with", "testonly", "timeout", "visibility"}
 _FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 
 
@@ -106,6 +113,10 @@ def missing(document: str, texts: dict[str, str], tree: Tree) -> Iterator[str]:
             ast.parse(textwrap.dedent(block))
         except SyntaxError as error:
             yield f"{(error.text or '').strip()}: {error.msg}"
+    yield from _unknown_attributes(text, texts.get(_RULES, ""))
+    for action in _ACTION.findall(text):
+        if not any(target.endswith(action) for target in tree.targets):
+            yield action
     for arguments in _COMMAND.findall(text):
         yield from (option for option in _OPTION.findall(arguments) if option not in tree.options)
     text = _LINK.sub("]", text)
@@ -120,6 +131,27 @@ def missing(document: str, texts: dict[str, str], tree: Tree) -> Iterator[str]:
         target = target.rstrip(".") if target else None
         if not _is_the_readers(label[0]) and not tree.has_label(package, target or None):
             yield label[0]
+
+
+def _unknown_attributes(text: str, rules: str) -> Iterator[str]:
+    """Yields attributes in blocks of Starlark that the description of their rule does not have."""
+    sections = f"\n{rules}".split("\n### ")[1:]
+    known = {section.partition("\n")[0]: set(_ATTRIBUTE.findall(section)) for section in sections}
+    # Others pass attributes on, to a rule that comes later or before.
+    for section in sections * 2:
+        for passed in re.findall(r"`(\w+)`", "".join(re.findall(r"^\| `\*\*kwargs` (.*)", section, re.MULTILINE))):
+            known[section.partition("\n")[0]] |= known.get(passed.removesuffix("_rule"), {passed})
+    for block in _STARLARK.finditer(text):
+        try:
+            tree = ast.parse(textwrap.dedent(block[1] or block[0]))
+        except SyntaxError:
+            # It is another language, or said already.
+            continue
+        for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
+            if isinstance(call.func, ast.Name) and call.func.id in known:
+                for keyword in call.keywords:
+                    if keyword.arg and keyword.arg not in known[call.func.id] | _EVERY_RULES:
+                        yield f"{call.func.id}({keyword.arg})"
 
 
 def _is_the_readers(name: str) -> bool:

@@ -5,16 +5,19 @@ import pytest
 from tests.documents.documents import main
 
 _FILES = ("README.md", "docs/build.md", "docs/images/a.png", "kernels/add.cpp", "kernels/old/1.pte")
-_FILES += ("tools/defs.bzl", "tools/flash.py")
-_TARGETS = ("//kernels:kernels", "//kernels:add_test", "//tools:flash")
+_FILES += ("tools/defs.bzl", "tools/flash.py", "docs/rules.md")
+_TARGETS = ("//kernels:kernels", "//kernels:add_test", "//tools:flash", "//tools:x.flash")
+_RULES = "### image\n\n| `deps` | what |\n| `board` | x |\n\n### other\n\n| `size_kb` | x |\n"
+_RULES += "\n### image_test\n\n| `**kwargs` | attributes of `image_rule`, `atol`. |\n"
 _FLASH = 'parser.add_argument("--fast")\n'
 _BUILD = "# The build\n\n## What `x` fetches\n\n```sh\n# no heading\n```\n"
+_TEXTS = {"docs/build.md": _BUILD, "docs/rules.md": _RULES, "tools/flash.py": _FLASH}
 
 
 def run(folder: Path, text: str) -> int:
     for name in _FILES:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text({"README.md": text, "docs/build.md": _BUILD, "tools/flash.py": _FLASH}.get(name, ""))
+        (folder / name).write_text(({"README.md": text} | _TEXTS).get(name, ""))
     targets = folder / "targets"
     targets.write_text("\n".join(_TARGETS))
     return main(["--root", str(folder), "--targets", str(targets), *_FILES])
@@ -35,6 +38,9 @@ def run(folder: Path, text: str) -> int:
         ("`//docs/images:b` and `//docs/images`", "//docs/images:b"),
         ("    ./bazelw run //tools:flash -- --fast --slow 3 # --never", "--slow"),
         ("```starlark\nboard(name = 1,\n    ...\n)\n```", "): positional argument follows keyword argument"),
+        ("    bazel run //:my_image.flesh -- --fast", ".flesh"),
+        ("```starlark\nimage(name = 1, deps = [2], boards = 3)\n```", "image(boards)"),
+        ("As here:\n\n    image(\n        deps = [],\n\n        size_kb = 4,\n    )\n\nDone.\n", "image(size_kb)"),
         ('`load("@torch_fusion//tools:rules.bzl", "x")`', "@torch_fusion//tools:rules.bzl"),
     ],
 )
@@ -50,6 +56,8 @@ def test_what_is_not_there_is_named(tmp_path: Path, capsys: pytest.CaptureFixtur
         "`kernels/add.cpp`, `./kernels/old/`, `kernels/old/<number>.pte`, `kernels/*.cpp`, ends in kernels/add.cpp.",
         "`//kernels`, `//kernels/...`, `//kernels:add_test`, `//tools:flash`, `//docs/images:a.png`, `//...`",
         "    ./bazelw run //tools:flash --//tools:flash=1 -- --fast x # or --slow",
+        "    .../bazelw run //:image.flash\n\n    image(board = x, deps = [], name = 3, tags = [])\n    his(a = 1)\n",
+        "```starlark\nimage_test(deps = [], atol = 1)\n```",
         # These are names of others, and of the reader.
         "`program.pte`, `//:blink`, `//blink:x`, `@rules_cc//tools:x`, `kernels/my_x.cpp`, `//kernels/my_x:x`",
         "`https://example.org/kernels/x.cpp` and `/home/me/kernels/x.cpp`",
