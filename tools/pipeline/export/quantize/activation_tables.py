@@ -602,8 +602,7 @@ class _Functions(Quantizer):
             # Several int8 readers would each quantize the input.
             if sum(map(_is_quantized, node.users)) <= 1:
                 _leave_input(node)
-        if self._has_float_border:
-            self._leave_outputs(model.graph)
+        self._leave_outputs(model.graph)
         self._leave_state(model.graph)
         for node in self._groups.signals:
             if Q_ANNOTATION_KEY in node.meta:
@@ -618,11 +617,15 @@ class _Functions(Quantizer):
         return [*inputs[len(self._groups.states) :], graph.output_node()]
 
     def _leave_outputs(self, graph: Graph) -> None:
-        """Makes the model return floating-point results unquantized."""
+        """Makes the model return results unquantized that no int8 operator makes, or that are not float32."""
         output = graph.output_node()
         if Q_ANNOTATION_KEY not in output.meta:
             return
         for returned in output.all_input_nodes:
+            if not _is_float(returned):
+                output.meta[Q_ANNOTATION_KEY].input_qspec_map.pop(returned, None)
+            if not self._has_float_border:
+                continue
             node = returned
             while _is_view(node) and node.op == "call_function" and Q_ANNOTATION_KEY not in node.meta:
                 node = node.all_input_nodes[0]

@@ -60,7 +60,7 @@ class BorderOperators:
             if self._shared(node) is None:
                 users = dict.fromkeys(origin(user, path) for user in node.users if user.target != self.quantize)
                 read = f"is read in floating point at {', '.join(users)}" if users else "is read with several scales"
-                kept.append(f"input {index} {read if node.users else 'is not read, so that it has no scale'}")
+                kept.append(f"input {index} {read if node.users else 'is not read'}")
                 continue
             _become_quantized(program, node)
             removed += 1
@@ -81,7 +81,7 @@ class BorderOperators:
         output.args = (tuple(results),)
         program.graph.eliminate_dead_code()
         program.graph_module.recompile()
-        return [f"io = '{io}', but {each}, and stays float32." for each in kept]
+        return [f"io = '{io}', but {each}, and stays so." for each in kept]
 
     def keep_states(self, program: ExportedProgram, buffers: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         """Makes states integers that are quantized where they are read, and dequantized with the same scale where they

@@ -97,7 +97,7 @@ def test_int8_border_gives_the_integers_of_the_float_border(cnn: Result, tmp_pat
 
 def test_inputs_that_are_read_in_floating_point_or_not_at_all_stay_so_beside_those_of_int8(tmp_path: Path) -> None:
     source = model_source(
-        "return self.layer(x), y > 0",
+        "return self.layer(x), y > 0, y.double().std()",
         "(torch.randn(1, 4), torch.randn(1, 4), torch.randn(2))",
         "self.layer = nn.Linear(4, 3)",
         "x, y, unread",
@@ -106,8 +106,10 @@ def test_inputs_that_are_read_in_floating_point_or_not_at_all_stay_so_beside_tho
     assert [entry["dtype"] for entry in result.manifest["inputs"]] == ["Char", "Float", "Float"]
     assert numpy.array_equal(result.golden["output_1"], result.golden["eager_1"])
     said = [text.partition("io = 'int8', but ")[2] for text in result.said if "io = 'int8'" in text]
-    assert said[0].startswith("input 1 is read in floating point at ") and said[0].endswith(", and stays float32.")
-    assert said[1] == "input 2 is not read, so that it has no scale, and stays float32."
+    assert said[0].startswith("input 1 is read in floating point at ") and said[0].endswith(", and stays so.")
+    assert said[1] == "input 2 is not read, and stays so."
+    assert said[2].startswith("output 2 comes in floating point from ")
+    assert numpy.allclose(result.golden["output_2"], result.golden["eager_2"], rtol=1e-6)
     with pytest.raises(UserError, match="io = 'int8', but input 0 is read in floating point at .*; use io = 'float32'"):
         exported(tmp_path, "return x > 0", "(torch.randn(1, 4),)", io="int8")
 
