@@ -121,23 +121,21 @@ ET_INLINE void expand_columns(
       "ldr r6, [%[second]]\n"
       "add %[first], %[first_step]\n"
       "add %[second], %[second_step]\n"
-      "sxtb16 r8, r4, ror #8\n"
-      "sxtb16 r4, r4\n"
-      "sxtb16 r10, r6, ror #8\n"
-      "sxtb16 r6, r6\n"
-      "pkhtb r9, r6, r4, asr #16\n"
-      "pkhbt r4, r4, r6, lsl #16\n"
-      "pkhbt r6, r8, r10, lsl #16\n"
-      "pkhtb r10, r10, r8, asr #16\n"
-      "str r6, [%[to], #8]\n"
-      "str r9, [%[to], #16]\n"
-      "str r10, [%[to], #24]\n"
-      "str r4, [%[to]], #32\n"
+      "pkhbt r8, r4, r6, lsl #16\n"
+      "pkhtb r6, r6, r4, asr #16\n"
+      "sxtb16 r4, r8, ror #8\n"
+      "sxtb16 r8, r8\n"
+      "str r4, [%[to], #8]\n"
+      "sxtb16 r4, r6\n"
+      "sxtb16 r6, r6, ror #8\n"
+      "str r4, [%[to], #16]\n"
+      "str r6, [%[to], #24]\n"
+      "str r8, [%[to]], #32\n"
       "subs %[columns], #1\n"
       "bgt 1b\n"
       : [first] "+r"(first), [second] "+r"(second), [to] "+r"(to), [columns] "+r"(columns)
       : [first_step] "r"(first_step), [second_step] "r"(second_step)
-      : "memory", "cc", "r4", "r6", "r8", "r9", "r10");
+      : "memory", "cc", "r4", "r6", "r8");
 }
 
 // After the sums, the rest of Scale::apply() follows, with the names of registers; `output` is that
@@ -263,7 +261,8 @@ __attribute__((noinline)) void rows_to_outputs(
   uintptr_t end = x - static_cast<uintptr_t>(4 * kColumnWords * odd);
   int32_t bias = 0;
   int32_t multiplier = 0;
-  uint32_t shift = 0;
+  int32_t scale = 0;
+  const int32_t zero_point = static_cast<int32_t>(output) >> 17;
   uint32_t a, b, s0, s1, s2, s3;
   // The products of a column with a column of weights, for two outputs above each other.
 #define PRODUCTS(s0, s2, from0, from2, upper, lower) \
@@ -280,7 +279,15 @@ __attribute__((noinline)) void rows_to_outputs(
   "ldr %[b], [%[x], #4]\n"
 #define COLUMN(offset) "ldrd %[a], %[b], [%[x], #" offset "]\n"
 #define MULTIPLIED(sum) "smmulr %[" sum "], %[" sum "], %[a]\n"
-  // 14.25 instructions per output, or 19 of the last one of a row.
+// Shifts, rounds and adds the output's zero point: `a` has -2^31, shifted to the right by
+// Scale::shift.
+#define ROUNDED(sum)                   \
+  "add %[" sum "], %[" sum "], %[" sum \
+  "], asr #31\n"                       \
+  "smmlsr %[" sum "], %[" sum          \
+  "], %[a], %[b]\n"                    \
+  "ssat %[" sum "], #8, %[" sum "]\n"
+  // 13.5 instructions per output, or 19 of the last one of a row.
   MEMORY_WORDS(
       a,
       memory_word(channel),
@@ -291,10 +298,10 @@ __attribute__((noinline)) void rows_to_outputs(
       memory_word(out_back),
       memory_word(bias),
       memory_word(multiplier),
-      shift,
+      memory_word(scale),
       output,
       memory_word(row_step),
-      0);
+      memory_word(zero_point));
   __asm__ volatile(
       PUSH_MEMORY("11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0", "%[a]", "%[b]") "3:\n"
       "ldr %[a], " IN_MEMORY(channel, 0) "\n"
@@ -313,7 +320,9 @@ __attribute__((noinline)) void rows_to_outputs(
       "str %[a], " IN_MEMORY(channel, 0) "\n"
       "str %[s0], " IN_MEMORY(bias, 6) "\n"
       "str %[s1], " IN_MEMORY(multiplier, 7) "\n"
-      "str %[s3], " IN_MEMORY(shift, 8) "\n"
+      "mov %[s0], #0x80000000\n"
+      "asr %[s3], %[s0], %[s3]\n"
+      "str %[s3], " IN_MEMORY(scale, 8) "\n"
       "cmp %[x], %[s2]\n"
       "beq 2f\n"
       ".p2align 2\n"
@@ -325,13 +334,13 @@ __attribute__((noinline)) void rows_to_outputs(
       COLUMN("96") PRODUCTS("s1", "s3", "s1", "s3", "r6", "r10")
       "ldr %[a], " IN_MEMORY(multiplier, 7) "\n"
       MULTIPLIED("s0") MULTIPLIED("s1") MULTIPLIED("s2") MULTIPLIED("s3")
-      "ldr %[a], " IN_MEMORY(shift, 8) "\n"
-      "ldr %[b], " IN_MEMORY(output, 9) "\n"
-      SCALED("%[s0]", "%[a]", "%[b]") SCALED("%[s1]", "%[a]", "%[b]")
-      SCALED("%[s2]", "%[a]", "%[b]") SCALED("%[s3]", "%[a]", "%[b]")
+      "ldr %[a], " IN_MEMORY(scale, 8) "\n"
+      "ldr %[b], " IN_MEMORY(zero_point, 11) "\n"
+      ROUNDED("s0") ROUNDED("s1") ROUNDED("s2") ROUNDED("s3")
       "strb %[s0], [%[to]]\n"
       "ldr %[a], " IN_MEMORY(row_step, 10) "\n"
       "ldr %[s0], " IN_MEMORY(end, 1) "\n"
+      "ldr %[b], " IN_MEMORY(output, 9) "\n"
       "strb %[s2], [%[to], %[a]]\n"
       "uxtah %[to], %[to], %[b]\n"
       "add %[x], #64\n"
@@ -348,10 +357,11 @@ __attribute__((noinline)) void rows_to_outputs(
       COLUMN("64") PRODUCTS("s0", "s2", "s0", "s2", "r6", "r10")
       "ldr %[a], " IN_MEMORY(multiplier, 7) "\n"
       MULTIPLIED("s0") MULTIPLIED("s2")
-      "ldr %[a], " IN_MEMORY(shift, 8) "\n"
-      "ldr %[b], " IN_MEMORY(output, 9) "\n"
-      SCALED("%[s0]", "%[a]", "%[b]") SCALED("%[s2]", "%[a]", "%[b]")
+      "ldr %[a], " IN_MEMORY(scale, 8) "\n"
+      "ldr %[b], " IN_MEMORY(zero_point, 11) "\n"
+      ROUNDED("s0") ROUNDED("s2")
       "ldr %[a], " IN_MEMORY(row_step, 10) "\n"
+      "ldr %[b], " IN_MEMORY(output, 9) "\n"
       "strb %[s0], [%[to]]\n"
       "strb %[s2], [%[to], %[a]]\n"
       "add %[x], #32\n"
@@ -372,14 +382,16 @@ __attribute__((noinline)) void rows_to_outputs(
         [end] "+m"(end),
         [bias] "+m"(bias),
         [multiplier] "+m"(multiplier),
-        [shift] "+m"(shift))
+        [scale] "+m"(scale))
       : WITH_GCC([odd] "m"(odd),
         [last] "m"(last),
         [columns_back] "m"(columns_back),
         [out_back] "m"(out_back),
         [output] "m"(output),
-        [row_step] "m"(row_step))
+        [row_step] "m"(row_step),
+        [zero_point] "m"(zero_point))
       : "memory", "cc", "r4", "r5", "r6", "r8", "r9", "r10");
+#undef ROUNDED
 #undef MULTIPLIED
 #undef COLUMN
 #undef FIRST_COLUMN
@@ -617,14 +629,12 @@ ET_NOINLINE void expand_pairs(
       "1:\n"
       "ldr r4, [%[first]]\n"
       "ldr r6, [%[second]]\n"
-      "sxtb16 r8, r4, ror #8\n"
-      "sxtb16 r4, r4\n"
-      "sxtb16 r10, r6, ror #8\n"
-      "sxtb16 r6, r6\n"
-      "pkhtb r9, r6, r4, asr #16\n"
-      "pkhbt r4, r4, r6, lsl #16\n"
-      "pkhbt r6, r8, r10, lsl #16\n"
-      "pkhtb r10, r10, r8, asr #16\n"
+      "pkhbt r8, r4, r6, lsl #16\n"
+      "pkhtb r10, r6, r4, asr #16\n"
+      "sxtb16 r4, r8\n"
+      "sxtb16 r6, r8, ror #8\n"
+      "sxtb16 r9, r10\n"
+      "sxtb16 r10, r10, ror #8\n"
       "stmia %[to], {r4, r6, r9, r10}\n"
       "add %[first], %[from_step]\n"
       "add %[second], %[from_step]\n"

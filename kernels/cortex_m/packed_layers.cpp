@@ -249,7 +249,7 @@ class PaddedRows final {
     const int32_t column_bytes = is_dense ? layer_.kernel[1] * channels : channels;
     const int32_t column_step = layer_.dilation[1] * channels;
 #ifdef __ARM_FEATURE_DSP
-    if (is_dense && column_bytes <= 16) {
+    if (is_dense && column_bytes > 8 && column_bytes <= 16) {
       copy_short_windows(
           from, end, size, step, layer_.kernel[0], from_step, windows, column_bytes, to, to_step);
       return;
@@ -269,9 +269,8 @@ class PaddedRows final {
 
  private:
 #ifdef __ARM_FEATURE_DSP
-  /// Copies rows of windows, `step` bytes apart, one after the other: whole words, at most
-  /// four, of at least `bytes` bytes. A row that would begin at `end` or behind it begins `size`
-  /// bytes before.
+  /// Copies rows of windows, `step` bytes apart, one after the other: four words, of nine `bytes`
+  /// or more. A row that would begin at `end` or behind it begins `size` bytes before.
   __attribute__((noinline)) static void copy_short_windows(
       const int8_t* from,
       const int8_t* end,
@@ -283,37 +282,34 @@ class PaddedRows final {
       int32_t bytes,
       int8_t* to,
       int32_t to_step) {
-    const int32_t words = (bytes + 3) / 4;
-    from_step -= 4 * words;
-    to_step -= 4 * words;
     for (; rows > 0; --rows) {
       const int8_t* part = from;
       int8_t* place = to;
       int32_t left = windows;
-      uint32_t word, start;
+      uint32_t a, b, c, d;
       __asm__ volatile(
-          // A word takes eight bytes of code; bit 0 stays Thumb state.
-          "adr.w %[start], 2f\n"
-          "sub %[start], %[start], %[words], lsl #3\n"
-          "orr %[start], #1\n"
+          ".p2align 2\n"
           "1:\n"
-          "bx %[start]\n"
-          ".balign 4\n"
-          ".rept 4\n"
-          "ldr.w %[word], [%[part]], #4\n"
-          "str.w %[word], [%[place]], #4\n"
-          ".endr\n"
-          "2:\n"
+          "ldr %[a], [%[part]]\n"
+          "ldr %[b], [%[part], #4]\n"
+          "ldr %[c], [%[part], #8]\n"
+          "ldr %[d], [%[part], #12]\n"
           "add %[part], %[from_step]\n"
+          "str %[a], [%[place]]\n"
+          "str %[b], [%[place], #4]\n"
+          "str %[c], [%[place], #8]\n"
+          "str %[d], [%[place], #12]\n"
           "add %[place], %[to_step]\n"
           "subs %[left], #1\n"
           "bgt 1b\n"
           : [part] "+&r"(part),
             [place] "+&r"(place),
             [left] "+&r"(left),
-            [word] "=&r"(word),
-            [start] "=&r"(start)
-          : [words] "r"(words), [from_step] "r"(from_step), [to_step] "r"(to_step)
+            [a] "=&r"(a),
+            [b] "=&r"(b),
+            [c] "=&r"(c),
+            [d] "=&r"(d)
+          : [from_step] "r"(from_step), [to_step] "r"(to_step)
           : "memory", "cc");
       from += step;
       from -= from >= end ? size : 0;
@@ -383,6 +379,76 @@ inline bool has_short_sums(const PackedParts& parts) {
   return parts.layer->group_size != 0 || parts.padded_inner <= kPackedShortSum;
 }
 
+#ifdef __ARM_FEATURE_DSP
+
+/// Expands what expand_rows() would for four windows of three columns beside each other: each of
+/// the six columns, of `channels` channels, is loaded once.
+__attribute__((noinline)) uint32_t* expand_three_columns(
+    const int8_t* from,
+    int32_t channels,
+    int32_t rows,
+    int32_t step,
+    uint32_t* to) {
+#define EXPANDED(column, even, odd) \
+  "sxtb16 %[e], %[" column "]\n" even "sxtb16 %[e], %[" column "], ror #8\n" odd
+#define STORED(place, offset) "str %[e], [%[" place "]" offset "]\n"
+  for (; rows > 0; --rows) {
+    const int8_t* p = from;
+    const int8_t* q = from + channels;
+    uint32_t* second = to + 2 * channels;
+    uint32_t* third = second + 2 * channels;
+    int32_t count = channels;
+    uint32_t a, b, c, e;
+    // On Cortex-M4 a store takes one cycle, STM one more than its stores.
+    __asm__ volatile(
+        ".p2align 2\n"
+        "1:\n"
+        "ldr %[a], [%[q], %[channels], lsl #1]\n"
+        "ldr %[b], [%[p], %[channels], lsl #2]\n"
+        "ldr %[c], [%[q], %[channels], lsl #2]\n" EXPANDED(
+            "a",
+            STORED("x", ", #12") STORED("y", ", #8") STORED("z", ", #4"),
+            STORED("x", ", #28") STORED("y", ", #24") STORED("z", ", #20"))
+            EXPANDED(
+                "b",
+                STORED("y", ", #12") STORED("z", ", #8"),
+                STORED("y", ", #28") STORED("z", ", #24"))
+                EXPANDED("c", STORED("z", ", #12"), STORED("z", ", #28"))
+        "ldr %[c], [%[p], %[channels], lsl #1]\n"
+        "ldr %[b], [%[q]], #4\n"
+        "ldr %[a], [%[p]], #4\n" EXPANDED(
+            "c",
+            STORED("x", ", #8") STORED("y", ", #4") "str %[e], [%[z]], #32\n",
+            STORED("x", ", #24") STORED("y", ", #20") STORED("z", ", #-16"))
+            EXPANDED(
+                "b",
+                STORED("x", ", #4") "str %[e], [%[y]], #32\n",
+                STORED("x", ", #20") STORED("y", ", #-16"))
+                EXPANDED("a", "str %[e], [%[x]], #32\n", STORED("x", ", #-16"))
+        "subs %[count], #4\n"
+        "bgt 1b\n"
+        : [p] "+&r"(p),
+          [q] "+&r"(q),
+          [x] "+&r"(to),
+          [y] "+&r"(second),
+          [z] "+&r"(third),
+          [count] "+&r"(count),
+          [a] "=&r"(a),
+          [b] "=&r"(b),
+          [c] "=&r"(c),
+          [e] "=&r"(e)
+        : [channels] "r"(channels)
+        : "memory", "cc");
+    from += step;
+    to = third;
+  }
+  return to;
+#undef STORED
+#undef EXPANDED
+}
+
+#endif
+
 /// Expands the pixels at four addresses, of any number of channels. With `has_more`, the bytes
 /// after the last one may be read; they are multiplied by zeros.
 void expand_pixels(
@@ -401,6 +467,15 @@ void expand_pixels(
     }
     expand_rows({rest[0], rest[1], rest[2], rest[3]}, 1, 1, 0, to);
   }
+}
+
+/// Finds four lanes, `step` bytes apart; the last of less than four is repeated.
+ET_INLINE void
+find_lanes(const int8_t* first, int32_t step, int32_t lanes, const int8_t* (&from)[kLanes]) {
+  from[0] = first;
+  from[1] = from[0] + (lanes > 1 ? step : 0);
+  from[2] = from[1] + (lanes > 2 ? step : 0);
+  from[3] = from[2] + (lanes > 3 ? step : 0);
 }
 
 /// Fills words of a lane.
@@ -447,13 +522,19 @@ __attribute__((noinline)) void expand_windows(
     // Elements that are read beside the rows are inside the image, too, and are replaced by
     // padding.
     if (first_byte >= 0 && end_byte <= height.in * step) {
-      from[0] = image + first_byte;
-      for (int32_t lane = 1; lane < kLanes; ++lane) {
-        from[lane] = from[lane - 1] + (lane < lanes ? width.stride * channels : 0);
-      }
+      const int8_t* const first = image + first_byte;
       const int32_t row_words = kernel * words;
       uint32_t* const rows = expanded + 2 * kLanes * begin * row_words;
-      uint32_t* const rows_end = expand_rows(from, row_words, end - begin, step, rows);
+      uint32_t* rows_end = nullptr;
+#ifdef __ARM_FEATURE_DSP
+      if (lanes == kLanes && kernel == 3 && width.stride == 1) {
+        rows_end = expand_three_columns(first, channels, end - begin, step, rows);
+      }
+#endif
+      if (rows_end == nullptr) {
+        find_lanes(first, width.stride * channels, lanes, from);
+        rows_end = expand_rows(from, row_words, end - begin, step, rows);
+      }
       if (end - begin == height.kernel && left >= 0 && last + kernel <= width.in) {
         return;
       }
@@ -740,13 +821,9 @@ void pixels_to_outputs(
       }
       return;
     }
-    // With three pixels, the last one is repeated.
     const int8_t* from[kLanes];
-    for (int32_t lane = 0; lane < kLanes; ++lane) {
-      from[lane] = in;
-      in += lane < lanes - 1 ? in_channels : 0;
-    }
-    in += in_channels;
+    find_lanes(in, in_channels, lanes, from);
+    in = from[kLanes - 1] + in_channels;
     expand_pixels(from, in_channels, pixels * in_channels >= 3, expanded);
     lanes_to_outputs<kFactorStep>(parts, expanded, lanes, out);
     out += lanes * channels;
@@ -783,12 +860,9 @@ void convolution_dsp(
     for (int32_t pixel = 0; pixel < pixels; pixel += kLanes) {
       const int32_t lanes = pixels - pixel < kLanes ? pixels - pixel : kLanes;
       if (by_bytes) {
-        // With less than four pixels, the last one is repeated.
         const int8_t* from[kLanes];
         const int32_t step = parts.padded_inner + kCopiedMore;
-        for (int32_t lane = 0; lane < kLanes; ++lane) {
-          from[lane] = gathered + (lane < lanes ? lane : 0) * step;
-        }
+        find_lanes(gathered, step, lanes, from);
         for (int32_t lane = 0; lane < lanes;) {
           for (int32_t i = x == 0 ? window : 0; i > 0; --i) {
             static_cast<void>(padded.row(y * layer.stride[0] + window - i));
