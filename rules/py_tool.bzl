@@ -173,8 +173,8 @@ py_tool = rule(
     attrs = _ATTRS | {
         "_allowlist_function_transition": attr.label(default = "@bazel_tools//tools/allowlists/function_transition_allowlist"),
         "module": attr.string(
-            doc = "Module to run as a program, by its name from the repository's root, and then its main(); default: this package, which is " +
-                  "its `__main__`, or else main() of its module of the same name.",
+            doc = "Module to run as a program, by its name from the repository's root: its main(), or else as `python -m`; " +
+                  "default: this package's `__main__`, or else its module of the same name.",
         ),
         "_start": attr.label(default = "//tools/quiet:start.py", allow_single_file = [".py"]),
     },

@@ -1,7 +1,8 @@
 """Starts a Python program for `py_tool`'s launcher: `start.py NAME MODULE ARGUMENTS...`.
 
-It runs the module as `python -m MODULE` does, and then its main(), if it has one. Of a package without `__main__`, it
-runs main() of the module with the package's name.
+It imports the module and calls its main(): what the program pickles is found by the module's name then. A module without
+main(), or that asks for `__name__ == "__main__"` itself, runs as with `python -m MODULE`. Of a package, the module is its
+`__main__`, or else the one with the package's name.
 
 Ctrl-C at any moment, also while the program's modules are imported, ends it with one line and status 130. Output that
 nobody reads, or that a full disk doesn't take, ends it as tools/quiet/tool.py does, wherever it is printed.
@@ -10,12 +11,15 @@ nobody reads, or that a full disk doesn't take, ends it as tools/quiet/tool.py d
 import atexit
 import contextlib
 import errno
+import importlib
 import importlib.util
 import os
 import runpy
 import signal
 import sys
-from types import FrameType
+from importlib.abc import InspectLoader
+from importlib.machinery import ModuleSpec
+from types import CodeType, FrameType
 from typing import NoReturn
 
 # A shell reports this status of a program that SIGINT ended.
@@ -80,11 +84,21 @@ def main() -> None:
 def _run(module: str) -> str | int | None:
     """Runs a program and returns its status as sys.exit() takes it."""
     spec = importlib.util.find_spec(module)
-    is_package = spec is not None and spec.submodule_search_locations is not None
-    if is_package and importlib.util.find_spec(f"{module}.__main__") is None:
-        return importlib.import_module(f"{module}.{module.rpartition('.')[2]}").main()
-    main = runpy.run_module(module, run_name="__main__", alter_sys=True).get("main")
-    return main() if main is not None and main.__module__ == "__main__" else 0
+    if spec is not None and spec.submodule_search_locations is not None:
+        main = importlib.util.find_spec(f"{module}.__main__")
+        spec = main or importlib.util.find_spec(f"{module}.{module.rpartition('.')[2]}")
+    if spec is not None and _is_started_by_main(spec):
+        return importlib.import_module(spec.name).main()
+    runpy.run_module(module, run_name="__main__", alter_sys=True)
+    return 0
+
+
+def _is_started_by_main(spec: ModuleSpec) -> bool:
+    """Tells without importing a module whether it defines main() and nothing for `__name__ == "__main__"`."""
+    code = spec.loader.get_code(spec.name) if isinstance(spec.loader, InspectLoader) else None
+    if code is None or "__main__" in code.co_consts:
+        return False
+    return any(isinstance(item, CodeType) and item.co_name == "main" for item in code.co_consts)
 
 
 def _status(code: object) -> int:
