@@ -97,7 +97,7 @@ def _run(wanted: list[str]) -> int:
         folder = Path(name)
         install(packages, folder)
         findings = lost_headers(sources, folder / "executorch/include")
-        path = os.pathsep.join([str(folder), str(sources), *sys.path])
+        path = os.pathsep.join([str(folder), *sys.path])
         # This runs in another process: the present one may have imported the workspace's release.
         result = subprocess.run(
             [sys.executable, "-m", "tools.commands.try_release.checks"],

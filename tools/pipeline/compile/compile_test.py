@@ -144,7 +144,10 @@ def test_arguments_of_outer_functions_have_the_names_that_headers_give_them() ->
     assert "rhs_zero_point" in argument_names(catalog["cortex_m::quantized_batch_matmul.out"])
     # A kernel that is an instance of a template has the template's.
     assert argument_names(catalog["torch_fusion::convolution.out"])[2] == "geometry"
-    assert argument_names(catalog["quantized_decomposed::embedding_4bit.out"])[3] == "weight_quant_min"
+    assert argument_names(catalog["quantized_decomposed::embedding_4bit.out"])[3:] == (
+        *("weight_quant_min", "weight_quant_max", "indices", "out"),
+    )
+    assert argument_names(catalog["quantized_decomposed::embedding_4bit.dtype_out"])[5:] == ("indices", "dtype", "out")
     # Arguments of other kernels have names from headers, too.
     unboxed = [kernel for kernel in catalog.values() if not kernel.is_boxed]
     found = [names for kernel in unboxed if (names := argument_names(kernel))]

@@ -25,7 +25,7 @@ def _names(header: Path, function: str) -> tuple[str, ...]:
     if not header.is_file():
         return ()
     text = header.read_text(encoding="utf-8")
-    if alias := re.search(rf"\bconstexpr auto& {re.escape(function)} =\s*(?:\w+::)*(\w+)<", text):
+    if alias := re.search(rf"\bconstexpr auto& {re.escape(function)} =\s*(?:\w+::)*(\w+)<([^;]*)>;", text):
         # Functions of the same arguments are instances of one template, which may have the name of one of them.
         function = alias[1]
     declared = re.search(rf"\b{re.escape(function)}\(\s*KernelRuntimeContext\s*&[^,()]*,([^()]*)\)", text)
@@ -33,6 +33,10 @@ def _names(header: Path, function: str) -> tuple[str, ...]:
         return ()
     # The name of an unused argument is in a comment.
     arguments = re.sub(r"/\*|\*/|=[^,]*", " ", declared[1])
+    parameters = text[: declared.start()].rpartition("template <")[2].partition(">")[0]
+    if alias and alias[2].count(",") < parameters.count(","):
+        # The instance leaves the template's last parameter out, a pack: it has no argument of that type.
+        arguments = re.sub(r"[^,]*\.\.\.[^,]*,", "", arguments)
     while (without := re.sub(r"<[^<>]*>", " ", arguments)) != arguments:
         arguments = without
     return tuple(argument.split()[-1].lstrip("&*") for argument in arguments.split(",") if argument.split())
