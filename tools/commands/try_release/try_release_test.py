@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from tools.commands.try_release.__main__ import explain, lost_headers, main
-from tools.commands.try_release.checks import Finding, differing_schemas, other_versions
+from tools.commands.try_release.checks import Finding, broken_schemas, differing_schemas, other_versions
 
 
 def test_a_schema_of_another_number_of_arguments_is_named_with_the_kernel_s() -> None:
@@ -22,6 +22,10 @@ def test_a_schema_of_another_number_of_arguments_is_named_with_the_kernel_s() ->
     (finding,) = differing_schemas(schemas, kernels)
     assert (finding.kind, finding.symbol) == ("schema", "cortex_m::pad.out")
     assert "(input, pads, out)" in finding.reason
+
+
+def test_the_kernels_have_the_arguments_of_the_workspace_s_release() -> None:
+    assert list(broken_schemas()) == []
 
 
 def test_a_finding_is_read_as_it_was_written() -> None:
