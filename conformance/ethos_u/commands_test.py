@@ -19,7 +19,9 @@ from tools.artifacts.npu_report.npu_report import read_npu_report
 from tools.artifacts.program import load
 
 _CHECKER = Path(os.environ["CHECKER"])
-_PROGRAMS = [Path(path) for path in os.environ["PROGRAM"].split()]
+_PROGRAMS = [Path(path) for path in os.environ["PROGRAM"].split() if path.endswith(".pte")]
+# Without one, tests of each would be skipped.
+assert _PROGRAMS, f"PROGRAM names no .pte: {os.environ['PROGRAM']!r}"
 # The bytes of memory that is the NPU's own, by the memory mode.
 _CACHES = {"dedicated_sram": 384 << 10}
 # Damaged streams for each program, and which: --test_env=DAMAGED=5000 --test_env=SEED=7.
@@ -29,12 +31,12 @@ _DAMAGED, _SEED = int(os.environ.get("DAMAGED", "150")), int(os.environ.get("SEE
 def _programs() -> Iterator[tuple[str, Payload, int]]:
     """Configurations of NPUs, payloads for them, and the bytes of memory that is the NPU's own."""
     for path in _PROGRAMS:
-        if path.suffix == ".pte":
-            file = load(path)
-            (plan,) = file.program.execution_plan
-            report = read_npu_report(path.with_suffix(".npu.json"))
-            for delegate in plan.delegates:
-                yield report.accelerator, parse(file.delegate(delegate.processed)), _CACHES.get(report.memory_mode, 0)
+        file = load(path)
+        (plan,) = file.program.execution_plan
+        report = read_npu_report(path.with_suffix(".npu.json"))
+        assert plan.delegates, f"{path} has nothing for an NPU"
+        for delegate in plan.delegates:
+            yield report.accelerator, parse(file.delegate(delegate.processed)), _CACHES.get(report.memory_mode, 0)
 
 
 @pytest.fixture(autouse=True)
