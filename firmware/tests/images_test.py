@@ -8,12 +8,14 @@ import pytest
 from tools.artifacts.board.board import Board, read_board
 from tools.artifacts.program.program import load
 from tools.artifacts.size_report.size_report import read_size_report
+from tools.pipeline.report.stack import stack_bound
 from tools.verify.environment.hosted import EmulationError
 from tools.verify.environment.qemu import Qemu
 
 QEMU = Path(os.environ["QEMU"])
 FILES = [Path(name) for name in os.environ["IMAGES"].split()]
 (PROGRAM,) = [Path(name) for name in os.environ["PROGRAM"].split() if name.endswith(".pte")]
+MODELS = [image for image in FILES if image.suffix == ".elf" and ("several_" in image.name or "_test_" in image.name)]
 BOARDS = {path.parent.name: read_board(path) for path in FILES if path.name == "board.json"}
 
 
@@ -77,6 +79,23 @@ def test_a_stack_overflow_is_found(board: str) -> None:
         # The Cortex-M4 has none, and QEMU lets it write where its board has no memory: what it reads back makes it
         # fault sooner or later, or the stack is seen to be full.
         assert error.name in ("Fault", "StackOverflow")
+
+
+@pytest.mark.parametrize("image", MODELS, ids=lambda path: path.name)
+def test_the_stack_is_at_most_what_the_build_says(image: Path) -> None:
+    (definition,) = [definition for name, definition in BOARDS.items() if name in image.name]
+    stack = stack_bound(image)
+    assert stack is not None and not stack.problem
+    report = Qemu(definition, QEMU).run(image).report
+    assert report.stack_size == stack.size
+    # Messages of errors that don't occur take half a kilobyte.
+    assert report.stack_used <= stack.bound <= 2 * report.stack_used + 600
+    assert stack.text() in image.with_suffix(".report.txt").read_text(encoding="utf-8")
+
+
+def test_recursion_has_no_bound(board: str) -> None:
+    stack = stack_bound(_image("stack_overflow", board)[0])
+    assert stack is not None and "descend" in stack.problem and stack.bound == 0
 
 
 def test_the_small_string_functions_are_right(board: str) -> None:

@@ -2,12 +2,12 @@
 of its components.
 
 All are one action, so that an edit of a kernel compiles, links, and runs this. An image that exceeds its board's limits
-only gets a report, and the message lists the largest parts.
+only gets a report, and the message lists the largest parts. So does one that may need more than the board's stack.
 """
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tools.artifacts.board.board import Region, read_board
@@ -20,6 +20,7 @@ from tools.pipeline.image_files.sbom import components, sbom_json
 from tools.pipeline.report.image import SourceFiles, measure, read_map
 from tools.pipeline.report.npu import npu_bytes
 from tools.pipeline.report.report import full_text, over_limits, summary
+from tools.pipeline.report.stack import StackBound, readable, stack_bound
 from tools.quiet.console import UserError
 from tools.quiet.tool import run_tool
 
@@ -42,6 +43,18 @@ def flash_content(image: ElfImage, flash: Region) -> bytes:
     return bytes(content)
 
 
+def over_stack(report: SizeReport, stack: StackBound) -> Iterator[str]:
+    """Yields a message for a stack that may be too small: both sizes, and the functions that take most of it."""
+    if stack.bound > stack.size:
+        most = sorted(stack.chain, key=lambda level: level.size, reverse=True)[:4]
+        yield (
+            f"{report.image} may use {stack.bound:,} bytes of stack on {report.board}, which has {stack.size:,}. "
+            f'Give the board stack_size = "{stack.bound}" or more. Most of it is used by: '
+            + ", ".join(f"{readable(level.name)} {level.size:,}" for level in most)
+            + "."
+        )
+
+
 def _run(arguments: argparse.Namespace) -> int:
     board = read_board(arguments.board)
     constants = sum(map(constant_bytes, arguments.program)) if arguments.program else None
@@ -50,9 +63,11 @@ def _run(arguments: argparse.Namespace) -> int:
     flash, ram, arena = measure(arguments.elf, pieces, sources, board, constants, npu, arguments.part)
     program = ", ".join(path.stem for path in arguments.program) or None
     report = SizeReport(arguments.elf.stem, program, board.name, board.core, flash, ram, arena)
-    arguments.report_txt.write_text(full_text(report, arguments.engine), encoding="utf-8")
+    stack = stack_bound(arguments.elf)
+    text = full_text(report, arguments.engine) + (f"\n{stack.text()}" if stack else "")
+    arguments.report_txt.write_text(text, encoding="utf-8")
     arguments.report_json.write_text(size_report_json(report), encoding="utf-8")
-    if problems := list(over_limits(report)):
+    if problems := [*over_limits(report), *(over_stack(report, stack) if stack else ())]:
         for problem in problems:
             print(f"image_files: error: {problem}", file=sys.stderr)
         return 1

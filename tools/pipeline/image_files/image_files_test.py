@@ -13,9 +13,10 @@ from tools.artifacts.board.board import Region
 from tools.artifacts.elf_image.elf_image import ElfImage
 from tools.artifacts.size_report.size_report import SizeReport, read_size_report
 from tools.artifacts.uf2.uf2 import check_uf2
-from tools.pipeline.image_files.image_files import flash_content
+from tools.pipeline.image_files.image_files import flash_content, over_stack
 from tools.pipeline.image_files.sbom import components
 from tools.pipeline.report.image import Piece
+from tools.pipeline.report.stack import Level, StackBound
 from tools.quiet.console import UserError
 
 _FILES = [Path(path) for path in os.environ["IMAGES"].split()]
@@ -111,6 +112,15 @@ def test_components_of_a_workspace_and_of_the_toolchain_are_told_apart(tmp_path:
         ("driver+", "", ("uart.c",)),
         ("net.pte", "", ()),
     ]
+
+
+def test_a_stack_that_may_be_too_small_is_named_with_both_sizes_and_what_takes_most() -> None:
+    chain = (Level("main", 128), Level("_ZN2ab12_GLOBAL__N_16Filter3runEPKal", 4000), Level("memcpy", 8))
+    (message,) = over_stack(_report("mps2_an386"), StackBound(4096, chain))
+    assert "may use 4,136 bytes of stack on mps2_an386, which has 4,096" in message
+    assert 'stack_size = "4136"' in message and "ab::Filter::run 4,000, main 128, memcpy 8." in message
+    assert not list(over_stack(_report("mps2_an386"), StackBound(4136, chain)))
+    assert not list(over_stack(_report("mps2_an386"), StackBound(4096, problem="f may be called while it runs")))
 
 
 def test_uf2_is_there_for_a_board_with_such_a_boot_loader() -> None:
