@@ -15,9 +15,11 @@ A file that describes several models has `entries() -> dict[str, object]` instea
 
 import contextlib
 import copy
+import functools
 import importlib.util
 import inspect
 import os
+import pickle
 import random
 import re
 import sys
@@ -39,6 +41,34 @@ from tools.quiet.console import UserError
 
 # An action only sees its declared inputs in the workspace.
 _IN_DATA = "Is {file!r} in `data` of the target?"
+
+
+_Result = TypeVar("_Result")
+
+
+def _of_data(load: Callable[..., _Result]) -> Callable[..., _Result]:
+    """Returns torch.export.load() without what it would run: a .pt2 is data, and its pickles could hold any code."""
+
+    @functools.wraps(load)
+    def load_data(*arguments: Any, **keywords: Any) -> _Result:
+        before = os.environ.get(_WEIGHTS_ONLY, "0")
+        os.environ[_WEIGHTS_ONLY] = "1"
+        try:
+            return load(*arguments, **keywords)
+        except pickle.UnpicklingError as error:
+            what = arguments[0] if arguments else "the program"
+            raise ValueError(
+                f"{what} has objects beside tensors and numbers, and to load them could run any code. Export "
+                "the module again, with tensors and numbers as example inputs"
+            ) from error
+        finally:
+            os.environ[_WEIGHTS_ONLY] = before
+
+    return load_data
+
+
+_WEIGHTS_ONLY = "TORCH_FORCE_WEIGHTS_ONLY_LOAD"
+torch.export.load = _of_data(torch.export.load)
 
 
 class ModelFile:
@@ -275,9 +305,6 @@ class ModelFile:
 
 def _is_sequence(result: object) -> bool:
     return isinstance(result, Iterable) and not isinstance(result, torch.Tensor)
-
-
-_Result = TypeVar("_Result")
 
 
 def _where_its_files_are(path: Path, run: Callable[[], _Result]) -> _Result:

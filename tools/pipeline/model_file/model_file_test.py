@@ -1,6 +1,9 @@
 """Files that describe several models."""
 
 import copy
+import io
+import os
+import zipfile
 from pathlib import Path
 
 import numpy
@@ -115,3 +118,27 @@ def test_folders_of_a_workspace_may_be_called_as_installed_packages_are(tmp_path
         (tmp_path / name).write_text(source)
     monkeypatch.chdir(tmp_path)
     assert ModelFile(Path("model.py")).model().in_features == 3
+
+
+class _RunsCode:
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def __reduce__(self):
+        return os.mkdir, (str(self._folder),)
+
+
+@pytest.mark.parametrize("part", ["sample_inputs/", "weights/"])
+def test_an_exported_program_runs_no_code(tmp_path: Path, part: str) -> None:
+    torch.export.save(torch.export.export(torch.nn.Linear(4, 2), (torch.ones(1, 4),)), tmp_path / "good.pt2")
+    evil = io.BytesIO()
+    torch.save((_RunsCode(tmp_path / "ran"),), evil)
+    with zipfile.ZipFile(tmp_path / "good.pt2") as good, zipfile.ZipFile(tmp_path / "evil.pt2", "w") as bad:
+        for name in good.namelist():
+            data = good.read(name).replace(b'"use_pickle": false', b'"use_pickle": true')
+            bad.writestr(name, evil.getvalue() if part in name and not name.endswith(".json") else data)
+    text = f"import torch\ndef model(): return torch.export.load({str(tmp_path / 'NAME.pt2')!r}).module()\n"
+    assert model_file(tmp_path, text.replace("NAME", "good")).model()(torch.ones(1, 4)).shape == (1, 2)
+    with pytest.raises(UserError, match=r"several.py:2: model\(\) failed: .*evil.pt2 has objects beside tensors"):
+        model_file(tmp_path, text.replace("NAME", "evil")).model()
+    assert not (tmp_path / "ran").exists()
