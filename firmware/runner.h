@@ -23,7 +23,7 @@ struct ResultHeader {
   /// executorch::runtime::Error, and the Step in which it happened.
   uint32_t error;
   uint32_t step;
-  /// Values that follow: none if there was an error.
+  /// Values that follow: after an error none, or those that a failed execution has left.
   uint32_t output_count;
   /// The same as in HostReport.
   uint32_t load_ticks;

@@ -57,7 +57,7 @@ class CaseResult:
         `Timeout`, ...
       step: the runner's step then: load, input, execute or output.
       messages: the log, and the meaning of the error.
-      outputs: empty if there was an error.
+      outputs: after an error empty, or what a failed execution on an emulated board has left.
       load, execute: instructions; None where they are not counted, on this machine.
       method, planned, temp: bytes of the arenas.
     """
