@@ -310,6 +310,17 @@ def _filled(x: Tensor, shape: Sequence[int], value: float, dtype: torch.dtype | 
     return torch.full(list(shape), value, dtype=x.dtype if dtype is None else dtype)
 
 
+
+def _log_softmax(x: Tensor, dim: int, dtype: torch.dtype | None = None) -> Tensor:
+    """Takes the logarithm of the sum alone. ExecuTorch takes that of softmax, which loses all of less than 1/256."""
+    x = x if dtype is None else x.to(dtype)
+    # Without dimensions there is nothing to sum.
+    if not x.dim():
+        return torch.zeros_like(x)
+    rest = x - x.amax(dim, keepdim=True)
+    return rest - rest.exp().sum(dim, keepdim=True).log()
+
+
 # Maps operators that ExecuTorch's quantizers don't support to equivalent functions of those that they do.
 _COMPOSED: dict[Any, Callable[..., Any]] = {
     _aten.addcmul.default: lambda x, first, second, *, value=1: x + (first if value == 1 else first * value) * second,
@@ -330,6 +341,7 @@ _COMPOSED: dict[Any, Callable[..., Any]] = {
     _aten.lerp.Scalar: lambda x, end, weight: x + (end - x) * weight,
     _aten.lerp.Tensor: lambda x, end, weight: x + (end - x) * weight,
     _aten.log_sigmoid.default: lambda x: -_softplus(-x),
+    _aten.log_softmax.int: _log_softmax,
     _aten.lstm.input: _lstm,
     _aten.lstm_cell.default: _lstm_cell,
     _aten.mT.default: lambda x: x.transpose(-2, -1),

@@ -145,6 +145,12 @@ def _worst(result: Result) -> float:
     return min(map(result.decibels, range(len(result.manifest["outputs"]))))
 
 
+@pytest.mark.parametrize("form", ["return nn.functional.log_softmax(x * 4, -1)", "return nn.LogSoftmax(0)(4 * x[0, 0])"])
+def test_log_softmax_keeps_numbers_whose_softmax_is_less_than_an_integer(tmp_path: Path, form: str) -> None:
+    """As the logarithm of an int8 softmax, it has 3 dB."""
+    _check_whole(_export(tmp_path, model_source(form, "(torch.randn(1, 3, 10),)")), decibels=35)
+
+
 def test_a_pooling_of_one_window_has_any_stride(tmp_path: Path) -> None:
     """The stride, here the kernel's size, exceeds the NPU's; the image may extend beyond the window."""
     init = "self.conv = nn.Conv2d(4, 4, 1)\nself.pools = nn.ModuleList(map(nn.AvgPool2d, (12, (11, 12), 9)))"
