@@ -5,17 +5,14 @@ from collections.abc import Sequence
 import torch
 from executorch.exir.schema import DelegateCall, ExecutionPlan, KernelCall
 
+from tools.pipeline.export.capture.reference import differs
 from tools.pipeline.export.plan.plan_passes import is_random
 from tools.pipeline.export.upstream.loaded_program import LoadedProgram, without_kernel
 
 # The limit for a run in multiply-accumulates: ExecuTorch's kernels on the host are plain loops.
 _MOST_WORK = 30_000_000
-# The largest share of an output's energy that may be noise: kernels sum in another order, but memory errors are larger.
-_MOST_NOISE = 1e-3
 # A relative change of the inputs within rounding: an output that it changes as much as the error can't be checked.
 _ROUNDING = 1e-6
-# The share of integers that may differ: an index of the maximum of almost equal numbers.
-_MOST_OTHERS = 0.1
 
 
 def check_run(
@@ -42,19 +39,9 @@ def check_run(
         # ExecuTorch's kernels refuse some cases that the device's support, such as volume convolutions.
         return
     for index, (result, value) in enumerate(zip(results, expected, strict=True)):
-        if result.shape != value.shape or _differs(result, value):
+        if differs([result], [value]):
             changed = (tensor * (1 + _ROUNDING) if tensor.is_floating_point() else tensor for tensor in inputs)
-            assert result.shape == value.shape and _differs(LoadedProgram(program).run(*changed)[index], result), (
+            assert result.shape == value.shape and differs([LoadedProgram(program).run(*changed)[index]], [result]), (
                 f"output {index} of the program is not what the module returns for its first golden inputs"
             )
 
-
-def _differs(result: torch.Tensor, expected: torch.Tensor) -> bool:
-    if not expected.numel():
-        return False
-    if not expected.is_floating_point():
-        return float((result != expected).double().mean()) > _MOST_OTHERS and expected.numel() > 1
-    is_number = torch.isfinite(expected)
-    value = expected.double()[is_number]
-    noise = (result.double()[is_number] - value).square().sum()
-    return not bool(noise <= _MOST_NOISE * value.square().sum() + torch.finfo(expected.dtype).eps)

@@ -11,6 +11,7 @@ import torch
 from torch.fx import GraphModule, Interpreter, Node
 
 from tools.pipeline.export.backends.cortex_m.int4 import is_int4
+from tools.pipeline.export.capture.reference import run_module
 from tools.pipeline.export.ir.operators import DEQUANTIZATIONS, QUANTIZE
 from tools.pipeline.export.plan.manifest import origin
 from tools.pipeline.export.quantize import activation_tables
@@ -30,7 +31,7 @@ def output_snr(quantized: Quantized) -> float:
     assert quantized.floating is not None
     by_output = _powers_by_output(
         *(
-            [_numbers(results) for results in run_all(module, quantized.measured, quantized.start)]
+            [_numbers(results) for results in run_module(module, quantized.measured, quantized.start)]
             for module in (quantized.floating, quantized.module)
         )
     )
@@ -48,21 +49,6 @@ def is_stream(quantized: Quantized) -> bool:
     nodes = [] if quantized.floating is None else quantized.floating.graph.nodes
     given = (source(node.args[1]) for node in nodes if node.target in RECURRENT)
     return bool(quantized.start) or any(isinstance(node, Node) and node.op == "placeholder" for node in given)
-
-
-def run_all(module: GraphModule, samples: Iterable[Sample], start: Sample = ()) -> list[list[Any]]:
-    """Runs a module on samples and returns its results without the state that it carries from one sample to the next.
-
-    Args:
-      start: the state, which the first inputs read and the first outputs update.
-    """
-    returned = []
-    with computing():
-        for sample in samples:
-            results = torch.utils._pytree.tree_leaves(Interpreter(module).run(*start, *sample))
-            start = tuple(value.clone() for value in results[: len(start)])
-            returned.append(results[len(start) :])
-    return returned
 
 
 def _numbers(results: Iterable[Any]) -> list[torch.Tensor]:
@@ -120,7 +106,7 @@ def accuracy_demand(share: float, samples: Sequence[Sample], labels: torch.Tenso
     """Demands that a share of samples is classified correctly."""
 
     def measure(quantized: Quantized) -> float:
-        return share_right(run_all(quantized.module, samples, quantized.start), labels)
+        return share_right(run_module(quantized.module, samples, quantized.start), labels)
 
     def shown(measured: float) -> str:
         return f"{measured:.4g} of {len(samples)} evaluation samples right"

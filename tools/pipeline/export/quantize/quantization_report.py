@@ -5,9 +5,9 @@ import torch
 from tools.artifacts.quantization_report.quantization_report import QuantizationReport
 from tools.pipeline.export.backends.request import LoweringRequest
 from tools.pipeline.export.capture.diagnosis import some_of
+from tools.pipeline.export.capture.reference import run_module
 from tools.pipeline.export.plan.manifest import Parameters
 from tools.pipeline.export.quantize import report
-from tools.pipeline.export.quantize.accuracy import run_all
 from tools.pipeline.export.quantize.quantize import Quantized
 from tools.pipeline.export.quantize.source import Source
 
@@ -37,7 +37,7 @@ def quantization_report(
         expected, actual, of_outputs = asked.eager.outputs, outputs, parameters
         if asked.eager.labels is None:
             expected, actual = (
-                run_all(module, quantized.measured, quantized.start)
+                run_module(module, quantized.measured, quantized.start)
                 for module in (quantized.floating, quantized.module)
             )
             of_outputs = [None for _ in parameters]

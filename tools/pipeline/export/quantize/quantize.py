@@ -131,7 +131,7 @@ class Quantized:
       rejections: the reasons why the quantizer skipped nodes, by their names.
       cheaper: locations that stay in floating point because they take fewer instructions there, as origin() returns
         them.
-      floating: the module in floating point; None if the model's author quantized it, or for an NPU or VGF.
+      floating: the module in floating point; None if the model's author quantized it.
       instructions: the estimated instructions of an inference, and those without int8; None if operators were not
         selected by cost.
       equalized: locations between convolutions whose channels were equalized.
@@ -267,7 +267,7 @@ def quantize(
     prepare_observers(prepared, ranges)
     observed, kept, constant = calibrate(prepared, samples, path, state)
     share_ranges(prepared)
-    floating = _without_observers(prepared)
+    floating = without_observers(prepared)
     converted = convert_pt2e(prepared)
     round_weights(converted)
     _drop_second_quantization(converted)
@@ -286,7 +286,6 @@ def quantize(
         raise NoInt8Form(in_int8, next(iter(in_int8.values())))
     rejections = _rejections(quantizer) | {node.name: reason for node, reason in lost.items()}
     equalized_places = tuple(dict.fromkeys(origin(node, path) for node in equalized))
-    measured = samples[:_MOST_STEPS] if start else [samples[index] for index in _spread(len(samples))]
     return Quantized(
         converted,
         observed,
@@ -297,9 +296,14 @@ def quantize(
         instructions,
         equalized_places,
         constant,
-        measured=measured,
+        measured=measured_of(samples, state),
         start=start,
     )
+
+
+def measured_of(samples: list[Sample], state: State) -> list[Sample]:
+    """Returns the calibration samples on which outputs are compared."""
+    return samples[:_MOST_STEPS] if state.buffers else [samples[index] for index in _spread(len(samples))]
 
 
 def _spread(count: int) -> list[int]:
@@ -447,7 +451,7 @@ def _lost_softmaxes(converted: GraphModule, observed: list[dict[str, torch.Tenso
     return found
 
 
-def _without_observers(prepared: GraphModule) -> GraphModule:
+def without_observers(prepared: GraphModule) -> GraphModule:
     """Returns the original module of a module with observers, with the same names of nodes and the same weights."""
     graph = copy.deepcopy(prepared.graph)
     for node in list(graph.nodes):

@@ -1,6 +1,7 @@
 """Captures a model that is to be quantized."""
 
 import copy
+import dataclasses
 import difflib
 import functools
 from collections.abc import Callable
@@ -13,11 +14,13 @@ from tools.pipeline.export.backends.cortex_m.int4 import WeightDtypes
 from tools.pipeline.export.backends.request import LoweringRequest
 from tools.pipeline.export.capture import golden
 from tools.pipeline.export.capture.capture import capture, capture_model, without_branches
+from tools.pipeline.export.capture.diagnosis import random_operators
+from tools.pipeline.export.capture.reference import SAMPLES, check_reference
 from tools.pipeline.export.capture.state import State, state_to_inputs
 from tools.pipeline.export.pipelines import CORTEX_M
 from tools.pipeline.export.quantize import quantize
 from tools.pipeline.export.quantize.quantize import Quantized
-from tools.quiet.console import UserError
+from tools.quiet.console import SilentConsole, UserError
 
 # A weight_dtype: int4 where min_snr allows it, and int8 elsewhere.
 AUTO = "auto"
@@ -28,6 +31,7 @@ class Source:
     """A model that is to be quantized.
 
     Attributes:
+      asked: the request that it is for.
       captured: with its state as its first inputs and outputs, and images channels-last.
       state: what the model keeps.
       inputs: example inputs, with images channels-last.
@@ -35,6 +39,7 @@ class Source:
       weights: which layers get int4 weights.
     """
 
+    asked: LoweringRequest
     captured: ExportedProgram
     state: State
     inputs: golden.Sample
@@ -76,28 +81,50 @@ def capture_source(asked: LoweringRequest) -> Source:
     if quantize.is_quantized(captured):
         console.say(f"export: note: {file.path}: model() is quantized already; it is lowered as it is.")
         module = asked.eager.module.to(memory_format=torch.channels_last)
-        return Source(capture(module, inputs), State({}), inputs, None, WeightDtypes())
+        return Source(asked, capture(module, inputs), State({}), inputs, None, WeightDtypes())
     calibration = quantize.calibration_samples(file, inputs, console)
     captured, state = state_to_inputs(captured)
     options = asked.options
     dtype = "int4" if options.weight_dtype == AUTO else options.weight_dtype
     weights = WeightDtypes(dtype, dict(options.weight_dtypes), options.group_size)
-    return Source(quantize.lay_out_channels_last(captured), state, inputs, calibration, weights)
+    return Source(asked, quantize.lay_out_channels_last(captured), state, inputs, calibration, weights)
 
 
-def prepare(source: Source, quantize_captured: Callable[[ExportedProgram, list[golden.Sample]], Quantized]) -> Prepared:
+# Quantizes a captured program, which it may change, calibrated on samples.
+Quantizer = Callable[[ExportedProgram, list[golden.Sample]], Quantized]
+
+
+def prepare(source: Source, quantize_captured: Quantizer) -> Prepared:
     """Quantizes a model that its author has not quantized.
 
-    Args:
-      quantize_captured: quantizes a captured program, which it may change, calibrated on samples.
+    Raises WrongReference if it is another one in floating point, an error of the export.
     """
-
     if source.calibration is None:
         quantized = quantize.Quantized(source.captured.module(check_guards=False), [], [], {})
         return Prepared(quantized, copy.deepcopy(source.captured))
     quantized = quantize_captured(copy.deepcopy(source.captured), source.calibration)
+    _check_floating(source, quantized, quantize_captured)
     inputs = (*quantize.channels_last(source.state.start()), *source.inputs)
     return Prepared(quantized, capture(quantized.module, inputs))
+
+
+def _check_floating(source: Source, quantized: Quantized, quantize_captured: Quantizer) -> None:
+    """Checks that the module in floating point, to which quantization and its accuracy are held, is the user's."""
+    asked, calibration = source.asked, source.calibration
+    if quantized.floating is None or calibration is None or random_operators(source.captured, asked.file.path):
+        return
+
+    def make_again() -> None:
+        silent = dataclasses.replace(asked, console=SilentConsole())
+        # What passes made of it before is made again, too.
+        vars(source).pop("folded", None)
+        quantize_captured(capture_source(silent).captured, calibration)
+
+    eager = dataclasses.replace(
+        asked.eager, samples=[quantize.channels_last(sample) for sample in asked.eager.samples[:SAMPLES]]
+    )
+    start = quantize.channels_last(source.state.start())
+    check_reference(quantized.floating, eager, start, "the model that is quantized", make_again)
 
 
 def check_layers(asked: LoweringRequest, is_quantized: bool) -> None:

@@ -27,7 +27,7 @@ def write_numbers(program: ExportedProgram) -> None:
     """Turns such numbers into constants, in place."""
     graph = program.graph
     for node in list(graph.nodes):
-        if not _has_number(node) or not all(map(_is_number, node.all_input_nodes)):
+        if not _has_number(node) or not all(map(_has_no_dimensions, node.all_input_nodes)):
             continue
         args = [_constant(program, node, each) if isinstance(each, (int, float)) else each for each in node.args]
         if node.target in ARITHMETIC_WITH_ROUNDING:
@@ -43,12 +43,13 @@ def write_numbers(program: ExportedProgram) -> None:
 
 def is_of_numbers(node: Node) -> bool:
     """Whether an operator computes a floating-point number from tensors without dimensions only."""
-    return _is_number(node) and all(map(_is_number, node.all_input_nodes))
+    values = [node, *node.all_input_nodes]
+    return all(_has_no_dimensions(each) and each.meta["val"].is_floating_point() for each in values)
 
 
-def _is_number(node: Node) -> bool:
+def _has_no_dimensions(node: Node) -> bool:
     value = node.meta.get("val")
-    return isinstance(value, torch.Tensor) and value.dim() == 0 and value.is_floating_point()
+    return isinstance(value, torch.Tensor) and value.dim() == 0
 
 
 def _has_number(node: Node) -> bool:
@@ -60,4 +61,5 @@ def _has_number(node: Node) -> bool:
 
 def _constant(program: ExportedProgram, node: Node, number: float) -> Node:
     name = f"{node.name}_number_{len(program.graph_signature.input_specs)}"
-    return add_constant(program, name, torch.tensor(number, dtype=node.all_input_nodes[0].meta["val"].dtype))
+    operand = torch.empty((), dtype=node.all_input_nodes[0].meta["val"].dtype)
+    return add_constant(program, name, torch.tensor(number, dtype=torch.result_type(operand, number)))

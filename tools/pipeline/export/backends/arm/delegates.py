@@ -47,7 +47,15 @@ from tools.pipeline.export.plan.manifest import origin
 from tools.pipeline.export.plan.serialize import CONSTANT_ALIGNMENT
 from tools.pipeline.export.quantize.boundary import BorderOperators
 from tools.pipeline.export.quantize.observers import prepare_pt2e
-from tools.pipeline.export.quantize.quantize import NotFinite, Quantized, Sample, calibrate
+from tools.pipeline.export.quantize.quantize import (
+    NotFinite,
+    Quantized,
+    Sample,
+    calibrate,
+    channels_last,
+    measured_of,
+    without_observers,
+)
 from tools.pipeline.export.quantize.ranges import Methods, prepare_observers
 from tools.pipeline.export.rewrite.numbers import write_numbers
 from tools.pipeline.export.upstream.replaced import replaced
@@ -127,6 +135,7 @@ def quantize(
 
     Raises UserError for values that calibration can't handle, by layer, and for floating point other than float32.
     """
+    samples = list(samples)
     write_activations(program)
     write_numbers(program)
     varies = varying(program)
@@ -144,9 +153,14 @@ def quantize(
         observed, kept, constant = calibrate(prepared, samples, path, state)
     except NotFinite as error:
         raise UserError(f"{path}: {error}; use the portable backend.") from error
+    floating = without_observers(prepared)
     quantized = convert_pt2e(prepared)
     part_activations(quantized)
-    return Quantized(quantized, observed, kept, {}, constant=constant)
+    start = channels_last(state.start())
+    measured = measured_of(samples, state)
+    return Quantized(
+        quantized, observed, kept, {}, floating=floating, constant=constant, measured=measured, start=start
+    )
 
 
 def _integers_divided_exactly() -> contextlib.AbstractContextManager[None]:

@@ -13,6 +13,7 @@ from tools.pipeline.export.backends.cortex_m import lower
 from tools.pipeline.export.backends.portable import lower_method
 from tools.pipeline.export.backends.request import LoweredModel, LoweringRequest
 from tools.pipeline.export.capture.diagnosis import check_out_variants, in_floating_point, places_behind
+from tools.pipeline.export.capture.reference import WrongReference
 from tools.pipeline.export.capture.state import State, inputs_to_state
 from tools.pipeline.export.options import Options
 from tools.pipeline.export.plan.emission import EmittedProgram, emit, optimized
@@ -114,7 +115,7 @@ def _to_int8(
         inputs_to_state(edge, State(lower.BORDER.keep_states(edge, source.state.buffers)), source.inputs)
         quantize.check_integers(edge, path)
         lower.run(edge, [source.inputs])
-    except (UserError, quantize.NoInt8Form):
+    except (UserError, quantize.NoInt8Form, WrongReference):
         raise
     except Exception as error:
         # ExecuTorch's passes raise various errors for operators that they don't support.
