@@ -30,6 +30,7 @@ _COMMANDS = (
     "verify",
 )
 _MODULES = [f"tools.commands.{command}" for command in _COMMANDS] + [
+    "tools.commands.explore.build",
     "boardsim",
     "docs.rules_page",
     "docs.site.serve",

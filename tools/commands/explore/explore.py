@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from tools.commands.explore.build_events import NOT_FOR_BOARD, Built, path_of, read_build_events
-from tools.commands.explore.progress import Progress
+from tools.commands.explore.progress import Progress, find_bazel
 from tools.commands.new_model.new_model import Model, check_models, program_name
 from tools.pipeline.page.page import Image, page_data, read_image, write_page
 from tools.quiet.console import UserError, user_path
@@ -106,15 +106,6 @@ def write_package(folder: Path, models: Sequence[Model], text: str) -> None:
     build.write_text(mark + text, encoding="utf-8")
 
 
-def find_bazel(workspace: Path) -> str:
-    for program in (os.environ.get("BAZELW_PROGRAM", ""), str(workspace / "bazelw"), "bazelisk", "bazel"):
-        if found := shutil.which(program):
-            return found
-    raise UserError(
-        "there is no Bazel: neither bazelw in the workspace nor bazelisk or bazel on PATH; name it with --bazel"
-    )
-
-
 def _build(bazel: str, workspace: Path, packages: Sequence[str], images: int) -> dict[str, Built]:
     """Builds all of the packages, with so many images; returns what became of each target by its label."""
     with tempfile.TemporaryDirectory() as temporary:
@@ -125,7 +116,11 @@ def _build(bazel: str, workspace: Path, packages: Sequence[str], images: int) ->
             # Not in a terminal of its own, Bazel prints its state in lines.
             with subprocess.Popen(command, cwd=workspace, stderr=subprocess.PIPE, text=True, errors="replace") as build:
                 assert build.stderr is not None
-                Progress(workspace, events, images).show(build.stderr, workspace / "explore/bazel.log")
+                log = workspace / "explore/bazel.log"
+                with log.open("w", encoding="utf-8") as file:
+                    # The table has what failed, in a line each.
+                    Progress(workspace, events, images).show(build.stderr, file.write)
+                print(f"Bazel's messages: {log}", file=sys.stderr, flush=True)
         else:
             subprocess.run(command, cwd=workspace, check=False)
         if not events.is_file():

@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from tools.commands.explore import build
 from tools.commands.explore.build_events import Built, read_build_events
-from tools.commands.explore.explore import build_file, find_bazel, main, target_name, write_package
-from tools.commands.explore.progress import Progress
+from tools.commands.explore.explore import build_file, main, target_name, write_package
+from tools.commands.explore.progress import Progress, find_bazel
 from tools.commands.new_model.new_model import Model, check_models
 from tools.quiet.console import UserError
 
@@ -16,7 +17,7 @@ def test_package(tmp_path: Path) -> None:
     path.write_text("x = 1\n")
     (tmp_path / "data").mkdir()
     (tmp_path / 'data/a"b.txt').write_text("y")
-    model = Model(path, "net_2", trains=True, beside=(tmp_path / 'data/a"b.txt',))
+    model = Model(path, "net_2", trains=True, calibrates=False, beside=(tmp_path / 'data/a"b.txt',))
     text = build_file([model], ["int8", "int4"], ["pico", "//my:board"], "@torch_fusion")
     assert 'load("@torch_fusion//rules:defs.bzl", "model_page", "quantization", "torch_program")' in text
     assert '    quantization = quantization(weight_dtype = "int4"),\n' in text
@@ -134,11 +135,27 @@ def test_progress(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatc
     state = progress.state(f"[100 / 1,000] {exporting}\n") or ""
     assert state.endswith(f": pass 1 of 10 (cortex_m, quantized): fold, about 9 s left; {exporting}")
     monkeypatch.setenv("COLUMNS", "60")
-    log = tmp_path / "log"
-    progress.show(["ERROR: no space\n", "[490 / 1,000] Linking c\n"], log)
+    messages: list[str] = []
+    progress.show(["[490 / 1,000] Linking c\n", "ERROR: no space\n"], messages.append)
     drawn = "1 of 4 images, 490 of 1,000 actions, about 78 s left: Linki"
-    assert capsys.readouterr().err == f"\r\x1b[K{drawn}\r\x1b[KBazel's messages: {log}\n"
-    assert log.read_text() == "ERROR: no space\n"
+    assert capsys.readouterr().err == f"\r\x1b[K{drawn}\r\x1b[K\r\x1b[K"
+    assert messages == ["ERROR: no space\n"]
+
+
+def test_progress_of_a_build_without_images(tmp_path: Path) -> None:
+    progress = Progress(tmp_path)
+    assert progress.state("[10 / 20] Linking a\n") == "10 of 20 actions: Linking a"
+    assert progress.state("[11 / 20] Linking a\n") == "11 of 20 actions: Linking a"
+
+
+def test_build_is_bazels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+    bazel = tmp_path / "bazelw"
+    bazel.write_text('#!/bin/sh\necho "$PWD: $@"; exit 3\n')
+    bazel.chmod(0o755)
+    monkeypatch.delenv("BAZELW_PROGRAM", raising=False)
+    monkeypatch.setenv("BUILD_WORKSPACE_DIRECTORY", str(tmp_path))
+    assert build.main(["//:net", "--config=x"]) == 3
+    assert capfd.readouterr().out == f"{tmp_path}: build //:net --config=x\n"
 
 
 def test_the_bazel_that_started_it_builds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,6 @@
 """Shows in one line of a terminal how far a build of Bazel's is, and how long it will about take."""
 
+import os
 import re
 import shutil
 import sys
@@ -7,7 +8,7 @@ import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from tools.quiet.console import printable
+from tools.quiet.console import UserError, printable
 
 _ACTIONS = re.compile(r"\[([\d,]+) / ([\d,]+)\] (.*)")
 # What Bazel says again and again.
@@ -20,24 +21,35 @@ _SECONDS = re.compile(r"; (\d+)s\b")
 _IMAGE = re.compile(rb'^\{"id":\{"targetCompleted":\{"label":"[^"]*_on_', re.MULTILINE)
 
 
+def find_bazel(workspace: Path) -> str:
+    for program in (os.environ.get("BAZELW_PROGRAM", ""), str(workspace / "bazelw"), "bazelisk", "bazel"):
+        if found := shutil.which(program):
+            return found
+    raise UserError(
+        "there is no Bazel: neither bazelw in the workspace nor bazelisk or bazel on PATH; name it with --bazel"
+    )
+
+
 class Progress:
     """Tells states of a build from messages.
 
     Args:
         workspace: where Bazel builds.
-        events: the file of events that Bazel writes.
+        events: the file of events that Bazel writes, if images are counted.
         images: how many are built.
         clock: seconds that pass.
     """
 
-    def __init__(self, workspace: Path, events: Path, images: int, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, workspace: Path, events: Path = Path(), images: int = 0, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._workspace, self._events, self._images, self._clock = workspace, events, images, clock
         self._first: tuple[float, int] | None = None
         self._read = self._built = 0
 
     def _count(self) -> int:
         """Returns how many images are built, by the lines that Bazel has written since the last time."""
-        if self._events.exists():
+        if self._images and self._events.exists():
             with self._events.open("rb") as file:
                 file.seek(self._read)
                 text = file.read()
@@ -56,14 +68,15 @@ class Progress:
         begin, first = self._first = self._first or (now, done)
         left = ""
         built = self._count()
-        if done > first:
+        if self._images and done > first:
             # By the actions it is too little, since Bazel counts those that it has come to; by the images too much,
             # since the first ones build what others share. The geometric mean was right to a third on 17 boards, from
             # the fourth image on.
             rest = (total - done) / (done - first)
             seconds = (now - begin) * ((rest * (self._images - built) / built) ** 0.5 if built else rest)
             left = f", {'about' if built else 'more than'} {_duration(seconds)} left"
-        return f"{built} of {self._images} images, {done:,} of {total:,} actions{left}: {self._step(found[3])}"
+        images = f"{built} of {self._images} images, " if self._images else ""
+        return f"{images}{done:,} of {total:,} actions{left}: {self._step(found[3])}"
 
     def _step(self, action: str) -> str:
         """Returns what Bazel says of an action, before it the last line of its log if it is an export."""
@@ -74,17 +87,17 @@ class Progress:
         lines = newest.read_text(encoding="utf-8", errors="replace").splitlines() if newest else []
         return f"{_with_time_left(printable(lines[-1]), action)}; {action}" if lines else action
 
-    def show(self, lines: Iterable[str], log: Path) -> None:
-        """Draws the state as it changes, and writes messages into a log: the table has what failed, in a line each."""
-        with log.open("w", encoding="utf-8") as file:
-            for line in lines:
-                state = self.state(line)
-                if state is None:
-                    file.write(line)
-                else:
-                    width = shutil.get_terminal_size().columns - 1
-                    print(f"\r\x1b[K{state[:width]}", end="", file=sys.stderr, flush=True)
-        print(f"\r\x1b[KBazel's messages: {log}", file=sys.stderr, flush=True)
+    def show(self, lines: Iterable[str], put: Callable[[str], object]) -> None:
+        """Draws the state as it changes, and hands on messages."""
+        for line in lines:
+            state = self.state(line)
+            if state is None:
+                print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+                put(line)
+            else:
+                width = shutil.get_terminal_size().columns - 1
+                print(f"\r\x1b[K{state[:width]}", end="", file=sys.stderr, flush=True)
+        print("\r\x1b[K", end="", file=sys.stderr, flush=True)
 
 
 def _duration(seconds: float) -> str:
