@@ -48,9 +48,8 @@ _program_hashes_update = rule(
 def program_hashes(name, programs, recorded):
     """Compares programs with recorded hashes, so that every machine builds the same bytes until someone changes them on purpose.
 
-    Creates the test `<name>_test` and `update_<name>`, which records the current programs:
-
-        ./bazelw run //models:update_program_hashes
+    Creates the test `<name>_test` and `update_<name>`, which records the current programs, as
+    `./bazelw run //models:update_program_hashes` does.
 
     Args:
       name: name of the targets.

@@ -83,13 +83,17 @@ class Checkout:
         finally:
             path.write_bytes(content)
 
-    def outputs(self, targets: list[str]) -> dict[str, str]:
-        """Returns the sha256 of every output of the targets, by its path from the output directory."""
+    def files(self, targets: list[str]) -> dict[str, Path]:
+        """Returns the outputs of the targets that are built, by their paths from the output directory."""
         expression = " + ".join(targets)
         files = self._bazel(["cquery", "--noshow_progress", "--output=files", *self._flags, "--", expression], "cquery")
         root = self._bazel(["info", "--noshow_progress", "execution_root"], "info").strip()
         found = {name: Path(root, name) for name in files.splitlines() if name.startswith("bazel-out/")}
-        return {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in found.items() if path.is_file()}
+        return {name: path for name, path in found.items() if path.is_file()}
+
+    def outputs(self, targets: list[str]) -> dict[str, str]:
+        """Returns the sha256 of every output of the targets, by its path from the output directory."""
+        return {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in self.files(targets).items()}
 
     def query(self, expression: str) -> list[str]:
         """Returns the labels of a query."""

@@ -1,6 +1,6 @@
 """Finds names in documents that the tree does not have: files, folders, labels, headings that links point to, options
 of its commands, ends of runnable targets such as `.flash`, and attributes of rules in Starlark; and blocks of Python
-and Starlark with errors of syntax.
+and Starlark with errors of syntax; and comments that mark commands, as commands.py has them, which are not there.
 
 A name counts if its first folder is one of the repository's: `kernels/util` and `//models/sine` do; `model.pte`, and
 `//:blink` of a reader's workspace don't. `*` and `<name>` stand for anything. A name with a part that begins with `my_`
@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 
+from tests.documents.commands import commands
 from tools.quiet.console import UserError
 from tools.quiet.tool import run_tool
 
@@ -169,6 +170,9 @@ def _run(arguments: argparse.Namespace) -> int:
     sources = (_read(arguments.root / file) for file in arguments.files if file.endswith(".py"))
     tree = Tree.of(arguments.files, _read(arguments.targets).split(), sources)
     texts = {file: _read(arguments.root / file) for file in arguments.files if file.endswith(".md")}
+    for document, text in texts.items():
+        # A comment that marks a command which is not there fails.
+        list(commands(document, text))
     found = [f"{document}: {name}" for document in texts for name in missing(document, texts, tree)]
     for line in found:
         print(line)

@@ -68,6 +68,11 @@ def test_what_is_there_is_not(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert capsys.readouterr().out == ""
 
 
+def test_a_mark_of_a_command_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(tmp_path, "<!-- commands: long: //x -->\n\n    ./bazelw run //tools:flash\n") == 1
+    assert "README.md: a comment marks the command '//x'" in capsys.readouterr().err
+
+
 def test_a_file_that_cannot_be_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     targets = tmp_path / "targets"
     assert main(["--root", str(tmp_path), "--targets", str(targets), "README.md"]) == 1

@@ -1,0 +1,244 @@
+"""Runs the commands of README.md and docs/*.md, in a copy of this checkout that is deleted in the end.
+
+A block with a command of Bazel is one of commands. A comment in front of it says what its commands need, for all of the
+block or for those that contain a text: `<!-- commands: board: flash, monitor; long -->`.
+
+board: a board, in whose place the command gets --simulate. interrupted: it may run until Ctrl-C, which it gets after
+a while. long, network, and machine, for a program that a machine may lack: run with --with alone. yours: of the
+reader's own targets, never run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from tests.checkout.checkout import Checkout, shared_repositories
+from tools.quiet.console import UserError
+from tools.quiet.tool import run_tool
+
+_BLOCK = re.compile(r"(?:<!-- commands: ([^>]*?) -->\n\n?)?((?:^ {4}[^\n]*\n)+)", re.MULTILINE)
+_FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+_BAZEL = re.compile(r"^ *(?:[A-Z_]+=\S+ )*((?:\.|\.\.\.|PATH_TO)/bazelw|bazel) ", re.MULTILINE)
+_ASKED = ("long", "machine", "network")
+_KINDS = {"board", "interrupted", "yours", *_ASKED}
+_SECONDS_TO_INTERRUPT = 40
+_INTERRUPTED = {0, 130, -signal.SIGINT}
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command of a document.
+
+    Attributes:
+        place: document and line.
+        text: the command, without its comment.
+        needs: what its block's comment says of it.
+    """
+
+    place: str
+    text: str
+    needs: frozenset[str]
+
+    def shell(self, bazelw: Path) -> str:
+        """Returns what a shell runs."""
+        text = re.sub(r"(?<![\w/.])(?:\.|\.\.\.|PATH_TO)/bazelw(?= )|^bazel(?= )", str(bazelw), self.text)
+        if "board" in self.needs and "--simulate" not in text:
+            text += " --simulate" if " -- " in text else " -- --simulate"
+        return text
+
+
+def commands(document: str, text: str) -> Iterator[Command]:
+    """Yields the commands of a document.
+
+    Raises:
+        UserError: a mark has another word, or a text that no command of its block has.
+    """
+    text = _FENCED.sub(lambda block: "\n" * block[0].count("\n"), text)
+    for block in _BLOCK.finditer(text):
+        if not block[1] and not _BAZEL.search(block[2]):
+            continue
+        marks = dict(_marks(document, block[1] or ""))
+        first = text.count("\n", 0, block.start(2)) + 1
+        found = []
+        for line in block[2].replace("\\\n", "\0").split("\n"):
+            command = re.sub(r"\s+# .*", "", re.sub(r"\0 *", "", line)).strip()
+            if command:
+                needs = frozenset(kind for kind, of in marks.items() if not of or any(part in command for part in of))
+                found.append(Command(f"{document}:{first}", command, needs))
+            first += 1 + line.count("\0")
+        for part in (part for of in marks.values() for part in of):
+            if not any(part in command.text for command in found):
+                raise UserError(f"{document}: a comment marks the command {part!r}, which its block does not have")
+        yield from found
+
+
+def _marks(document: str, mark: str) -> Iterator[tuple[str, list[str]]]:
+    for entry in filter(None, mark.split(";")):
+        kind, _, parts = entry.strip().partition(":")
+        if kind not in _KINDS:
+            raise UserError(f"{document}: {kind!r} marks a command; it can be {', '.join(sorted(_KINDS))}")
+        yield kind, [part.strip() for part in parts.split(",") if part.strip()]
+
+
+@dataclass(frozen=True)
+class Shell:
+    """Where the commands of a document run: they share a working directory, which `cd` changes.
+
+    Attributes:
+        root: the checkout.
+        environment: for all commands.
+    """
+
+    root: Path
+    environment: Mapping[str, str]
+
+    def run(self, command: str, folder: Path, interrupt: bool) -> tuple[int, str, Path]:
+        """Returns exit status, output, and the working directory afterwards."""
+        with tempfile.TemporaryDirectory() as temporary:
+            log, last = Path(temporary, "log"), Path(temporary, "folder")
+            script = f"{command}\nstatus=$?; pwd >{last}; exit $status"
+            with log.open("wb") as output:
+                process = subprocess.Popen(
+                    ["bash", "-c", script],
+                    cwd=folder,
+                    env=dict(self.environment),
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                )
+                try:
+                    status = process.wait(_SECONDS_TO_INTERRUPT if interrupt else None)
+                except subprocess.TimeoutExpired:
+                    # As a terminal does: the shell and what it started.
+                    os.killpg(process.pid, signal.SIGINT)
+                    status = process.wait()
+                    status = 0 if status in _INTERRUPTED else status
+            text = log.read_text(encoding="utf-8", errors="replace")
+            return status, text, Path(last.read_text().strip()) if last.exists() else folder
+
+
+def run_all(found: Sequence[Command], shell: Shell, asked: set[str], say: Callable[[str], None] = print) -> int:
+    """Runs commands; returns how many failed."""
+    failed = 0
+    folders: dict[str, Path] = {}
+    for command in found:
+        left = command.needs & ({"yours", *_ASKED} - asked)
+        if left:
+            say(f"left    {command.place}: {command.text} ({', '.join(sorted(left))})")
+            continue
+        document = command.place.partition(":")[0]
+        start = time.monotonic()
+        text = command.shell(shell.root / "bazelw")
+        status, output, folder = shell.run(text, folders.get(document, shell.root), "interrupted" in command.needs)
+        folders[document] = folder
+        say(f"{'FAILED' if status else 'passed'}  {command.place}: {command.text} ({time.monotonic() - start:.1f} s)")
+        if status:
+            failed += 1
+            say("".join(f"    {line}\n" for line in output.splitlines()[-25:]))
+    return failed
+
+
+# The reader's files that commands name, each with what stands for it in the tree.
+_READERS_FILES = {
+    "data.npz": "models/sine/sine.golden.npz",
+    "digits.npz": "models/digits/digits.golden.npz",
+    "image.elf": "firmware/nucleo_wb55rg.elf",
+    "model.pte": "models/sine/sine.pte",
+    "my.pte": "models/sine/sine.pte",
+    "my_model.py": "examples/own_model/blink.py",
+    "../nets/blink.py": "examples/own_model/blink.py",
+    "path/to/net.py": "examples/own_model/blink.py",
+    "release.bin": "firmware/nucleo_wb55rg.bin",
+    "x.npy": "",
+    "x.npz": "models/sine/sine.golden.npz",
+}
+_TARGETS = ["//firmware:nucleo_wb55rg", "//models/digits", "//models/sine"]
+
+
+def put_files(folder: Path, built: Sequence[Path]) -> None:
+    """Puts the reader's files where commands look for them: sources of the folder, a checkout, and what is built."""
+    for name, path in _READERS_FILES.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        if not path:
+            np.save(folder / name, np.ones((1, 1), np.float32))
+            continue
+        sources = [file for file in (folder / path, *built) if str(file).endswith(path) and file.exists()]
+        if sources:
+            shutil.copyfile(sources[0], folder / name)
+
+
+def _copy_of(checkout: Path, folder: Path) -> Path:
+    """Copies a checkout's files as they are, and lets it use what was fetched for the checkout."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=checkout,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if listed.returncode != 0:
+        raise UserError(f"{checkout}: {listed.stderr.strip()}")
+    for name in filter(None, listed.stdout.split("\0")):
+        if (checkout / name).exists():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(checkout / name, folder / name)
+    flags = shared_repositories(Checkout(checkout))
+    (folder / "user.bazelrc").write_text("".join(f"common {flag}\n" for flag in flags), encoding="utf-8")
+    return folder
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    root = arguments.workspace
+    documents = arguments.documents or sorted(
+        str(path.relative_to(root)) for path in (root / "README.md", *(root / "docs").glob("*.md"))
+    )
+    try:
+        texts = {document: (root / document).read_text(encoding="utf-8") for document in documents}
+    except OSError as error:
+        raise UserError(f"{error.filename} can't be read: {error.strerror}") from error
+    found = [command for document, text in texts.items() for command in commands(document, text)]
+    if arguments.list:
+        for command in found:
+            print(
+                f"{command.place}: {command.text}" + (f" ({', '.join(sorted(command.needs))})" if command.needs else "")
+            )
+        return 0
+    with tempfile.TemporaryDirectory(prefix="commands_of_documents_") as folder:
+        checkout = _copy_of(root, Path(folder, "torch_fusion"))
+        Checkout(checkout).build("build", _TARGETS, [])
+        put_files(checkout, list(Checkout(checkout).files(_TARGETS).values()))
+        names = ("BUILD_WORKSPACE_DIRECTORY", "BUILD_WORKING_DIRECTORY", "PYTHONPATH", "RUNFILES_DIR")
+        environment = {name: value for name, value in os.environ.items() if name not in names}
+        try:
+            return 1 if run_all(found, Shell(checkout, environment), set(arguments.asked)) else 0
+        finally:
+            Checkout(checkout).shutdown()
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        prog="commands", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--workspace",
+        type=Path,
+        default=Path(os.environ.get("BUILD_WORKSPACE_DIRECTORY", ".")),
+        help="the checkout (default: this one)",
+    )
+    parser.add_argument("--list", action="store_true", help="print the commands, and run none")
+    parser.add_argument("--with", dest="asked", action="append", default=[], choices=_ASKED, help="run these, too")
+    parser.add_argument("documents", nargs="*", help="by their paths from the checkout's root (default: all)")
+    return run_tool("commands", _run, parser.parse_args(argv))
