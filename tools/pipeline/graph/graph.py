@@ -2,7 +2,7 @@
 
 import argparse
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -72,9 +72,11 @@ def make_graph(
             for index in variable
             if name.startswith(_WITH_SCRATCH) and tensors[index].dtype == "uint8" and index not in writes
         ]
-        reads = [index for index in every if index not in scratch and (index not in writes or index in written)]
-        if is_kernel and not _reads_itself(arguments, writes):
-            reads = [index for index in reads if index not in writes]
+        reads = [
+            index
+            for index in every
+            if index not in scratch and (index not in writes or _reads_result(arguments, index))
+        ]
         written.update(writes)
         of_manifest = manifest.calls[row] if row is not None else None
         steps.append(
@@ -100,9 +102,9 @@ def make_graph(
     )
 
 
-def _reads_itself(arguments: Sequence[Sequence[int]], writes: Iterable[int]) -> bool:
+def _reads_result(arguments: Sequence[Sequence[int]], index: int) -> bool:
     """Whether a call's result is among its operands, too: besides as what it writes to and as what it returns."""
-    return any(sum(index in found for found in arguments) > 2 for index in writes)
+    return sum(index in found for found in arguments) > 2
 
 
 def _indices(plan: Any, value: int) -> list[int]:

@@ -84,6 +84,9 @@ def test_operands_results_scratch_and_constants() -> None:
         # One that writes to its own operand reads it, too.
         Step("aten::add_", "layer2 (Linear)", 32, 2, (5, 0), (5,)),
     )
+    # So does one whose operand is a view, which nothing wrote under this name.
+    in_place = make_graph(_file((2, [3, 1, 3, 3])), "forward", _manifest(1))
+    assert (in_place.steps[0].reads, in_place.steps[0].writes) == ((3, 1), (3,))
     assert graph.planned == 80
     assert graph.tensors[1] == Value("int8", (8,), 8, data=1, stored=16, parameter="fc.weight")
     assert graph.tensors[5] == Value("float32", (1, 8), 32, offset=40)

@@ -57,11 +57,12 @@ def _is_variable(graph: Graph, index: int) -> bool:
 
 def _source(graph: Graph, index: int, written: list[int]) -> int:
     tensor = graph.tensors[index]
-    if index in written or tensor.offset is None:
+    if tensor.offset is None:
         return index
     for other in reversed(written):
         start = graph.tensors[other].offset
-        if start is not None and start <= tensor.offset < start + graph.tensors[other].nbytes:
+        # What was written under this name may be gone: a view has the name of another tensor in the same memory, too.
+        if other == index or start is not None and start <= tensor.offset < start + graph.tensors[other].nbytes:
             return other
     return index
 

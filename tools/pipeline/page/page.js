@@ -475,7 +475,7 @@ function drawTable() {
   const body = rows.map((step) => {
     const cells = columns.map(([key, , text]) => {
       const isNumber = NUMBERS.includes(key);
-      const cell = element("td", { class: isNumber ? "number" : key === "title" ? "name" : "" }, step[key] === null ? "" : text(step));
+      const cell = element("td", { "data-key": key, class: isNumber ? "number" : key === "title" ? "name" : "" }, step[key] === null ? "" : text(step));
       if (["ms", "measured", "cycles", "instructions", "macs", "weights"].includes(key) && step[key]) {
         cell.append(element("i", { class: "share", style: `width:${(100 * step[key]) / largest[key]}%` }));
       }
@@ -588,7 +588,7 @@ function drawCards() {
     return made;
   };
   const cards = Object.entries(state.image.memories).map(([name, memory]) =>
-    card(name, bytes(memory.used), `of ${bytes(memory.limit)}, ${percent(memory.used / memory.limit)}`, memory.used / memory.limit));
+    card(name === "flash" ? "Flash" : name, bytes(memory.used), `of ${bytes(memory.limit)}, ${percent(memory.used / memory.limit)}`, memory.used / memory.limit));
   const ms = timeOf(state.image);
   if (ms !== null) {
     const cycles = sum(state.image.rows.map(([, count]) => count));

@@ -108,6 +108,14 @@ def test_memory_written_twice_and_kept() -> None:
     ]
 
 
+def test_a_view_may_have_the_name_of_what_was_there_before() -> None:
+    tensors = {index: Value("int8", (8,), 8, offset=offset) for index, offset in enumerate((0, 8, 16, 8))}
+    calls = (((0,), (1,)), ((1,), (2,)), ((2,), (3,)), ((1,), (0,)))
+    steps = tuple(Step("aten::add", "", 0, row, *call) for row, call in enumerate(calls))
+    graph = Graph("net", "portable", 24, (0,), (0,), tensors, steps)
+    assert sources_of(graph) == [[(-1, 0)], [(0, 1)], [(1, 2)], [(2, 3)]]
+
+
 def test_steps_have_places_weights_and_ratios() -> None:
     layers = (
         Layer("conv (Conv2d) at net.py:5", "aten::conv2d", "fused"),
