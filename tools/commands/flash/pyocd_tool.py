@@ -86,8 +86,7 @@ def choose_probe(probes: Sequence[DebugProbe], wanted: str | None, *, uf2: bool 
         UserError: there is no such probe, or more than one.
     """
     if not probes:
-        without = "; or hold BOOTSEL while you plug the board in, and run again once its drive is mounted"
-        raise UserError(explain_missing_probe() + (without if uf2 else ""))
+        raise UserError(explain_missing_probe(uf2=uf2))
     names = ", ".join(f"{probe.unique_id} ({probe.description})" for probe in probes)
     matching = [probe for probe in probes if wanted is None or probe.unique_id.lower().startswith(wanted.lower())]
     if not matching:

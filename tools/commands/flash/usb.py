@@ -12,12 +12,15 @@ _VENDORS = {
 }
 
 
-def explain_missing_probe(devices: Path = Path("/sys/bus/usb/devices"), nodes: Path = Path("/dev/bus/usb")) -> str:
+def explain_missing_probe(
+    devices: Path = Path("/sys/bus/usb/devices"), nodes: Path = Path("/dev/bus/usb"), uf2: bool = False
+) -> str:
     """Returns the reason for which no probe was found, in one line with the next step.
 
     Args:
         devices: where the kernel lists USB devices.
         nodes: where their device files are.
+        uf2: whether the board needs no probe, since its boot loader takes UF2 files.
     """
     for device in sorted(devices.glob("*")):
         try:
@@ -33,6 +36,11 @@ def explain_missing_probe(devices: Path = Path("/sys/bus/usb/devices"), nodes: P
                 f"no permission to use the {name} at {node}: write the line '{rule}' to /etc/udev/rules.d/{file}, run "
                 "`sudo udevadm control --reload && sudo udevadm trigger`, and plug it in again"
             )
+    if uf2:
+        return (
+            "no UF2 drive and no debug probe found: hold BOOTSEL while you plug the board in, and run again once its "
+            "drive is mounted; or connect a debug probe; or use --simulate, which needs neither"
+        )
     return (
         "no debug probe found: connect the board's debug USB port (on a Nucleo, the one named USB ST-LINK), or use "
         "--simulate, which needs none"

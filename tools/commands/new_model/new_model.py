@@ -50,6 +50,7 @@ class Model:
         path: the file.
         name: the program's.
         trains: whether it has train().
+        calibrates: whether it has calibration_inputs().
         beside: the files in its folder, or below it, that it imports and reads.
         entry: its key in entries(), if the file describes several models.
     """
@@ -57,6 +58,7 @@ class Model:
     path: Path
     name: str
     trains: bool
+    calibrates: bool
     beside: tuple[Path, ...]
     entry: str = ""
 
@@ -124,7 +126,8 @@ def _checked_model(file: "ModelFile", name: str, entry: str, read: Sequence[str]
         file.calibration_inputs()
     if file.has("evaluation_set"):
         file.evaluation_set()
-    return Model(file.path, name, file.has("train"), _beside(file.path, [*read, *_named(file.path)]), entry)
+    beside = _beside(file.path, [*read, *_named(file.path)])
+    return Model(file.path, name, file.has("train"), file.has("calibration_inputs"), beside, entry)
 
 
 def _named(path: Path) -> list[str]:
@@ -349,9 +352,7 @@ def _ask(arguments: argparse.Namespace) -> None:
     print("A model file, or what PyTorch saved (.pt2, .pt, .pth, .ckpt, .safetensors)")
     arguments.model = user_path(input("File: ").strip())
     if arguments.model.is_file() and arguments.model.suffix not in (".py", ".pt2"):
-        arguments.module = (
-            input("Class of the module, as package.Class (empty if the file has it): ").strip() or None
-        )
+        arguments.module = input("Class of the module, as package.Class (empty if the file has it): ").strip() or None
         arguments.shape = input("Shape of each input, such as 1,3,96,96: ").split()
     elif not arguments.model.is_file():
         # What it is, and what to write, is said at once.
@@ -388,9 +389,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         bazelw = shlex.quote(f"{arguments.checkout}/bazelw")
         copied = "" if model.path.stem == model.name else f", in which {model.path.name} is {model.name}.py"
         written = "" if path == arguments.model else f"{path} is a model file for {arguments.model.name}.\n"
+        ranges = (
+            f"Give {model.name}.py calibration_inputs(), of data like the device's: int8 is calibrated with them "
+            "(docs/quantize.md)\n"
+        )
         console.say(
             f"{written}{output} is a workspace for {model.name}{copied}:\n"
             f"  cd {shlex.quote(str(output))}\n"
+            f"{ranges if arguments.int8 and not model.calibrates else ''}"
             f"Against PyTorch, on simulated boards:\n  {bazelw} test //...\n"
             f"Onto a connected board:\n  {bazelw} run //:{arguments.boards[0]}.flash"
         )

@@ -311,10 +311,11 @@ def test_what_is_no_model_file_says_what_it_is_and_what_to_write(tmp_path, capfd
         ("program.pt2", []),
     ],
 )
-def test_a_model_file_is_written_around_what_was_saved(tmp_path: Path, name: str, arguments: list[str]) -> None:
+def test_a_model_file_is_written_around_what_was_saved(tmp_path, capfd, name, arguments) -> None:
     _save_all(tmp_path)
     path = tmp_path / name
     assert main([str(path), "--output", str(tmp_path / "new"), "--int8", *arguments]) == 0
+    assert f"Give {path.stem}.py calibration_inputs()" in "".join(capfd.readouterr())
     assert 'backend = "cortex_m",' in (tmp_path / "new" / "BUILD.bazel").read_text(encoding="utf-8")
     # A second one does not replace it.
     text = path.with_suffix(".py").read_text(encoding="utf-8")
