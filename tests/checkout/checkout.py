@@ -20,6 +20,11 @@ class CheckoutError(UserError):
     """A command of Bazel failed; the message has the end of what it said."""
 
 
+def environment() -> dict[str, str]:
+    """Returns the user's environment: with what `bazel run` and the launcher add, repositories are fetched again."""
+    return {name: value for name, value in os.environ.items() if name.startswith(_ENVIRONMENT)}
+
+
 @dataclass(frozen=True)
 class Build:
     """The result of a build.
@@ -124,9 +129,7 @@ class Checkout:
 
     def _bazel(self, arguments: list[str], what: str) -> str:
         command = [str(self.root / "bazelw"), *self._startup, *arguments]
-        # Variables that `bazel run` and the launcher put into the environment would make repositories be fetched again.
-        environment = {name: value for name, value in os.environ.items() if name.startswith(_ENVIRONMENT)}
-        result = subprocess.run(command, cwd=self.root, env=environment, capture_output=True, text=True, check=False)
+        result = subprocess.run(command, cwd=self.root, env=environment(), capture_output=True, text=True, check=False)
         if result.returncode != 0:
             raise CheckoutError(f"{what} failed in {self.root}:\n{result.stderr[-6000:]}")
         return result.stdout

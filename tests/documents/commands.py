@@ -24,7 +24,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tests.checkout.checkout import Checkout, shared_repositories
+from tests.checkout.checkout import Checkout, environment, shared_repositories
 from tools.quiet.console import UserError
 from tools.quiet.tool import run_tool
 
@@ -148,6 +148,10 @@ def run_all(found: Sequence[Command], shell: Shell, asked: set[str], say: Callab
         if status:
             failed += 1
             say("".join(f"    {line}\n" for line in output.splitlines()[-25:]))
+    for folder in {*folders.values()} - {shell.root}:
+        # A server of a workspace that a command has made.
+        if (folder / "MODULE.bazel").exists():
+            shell.run(f"{shell.root}/bazelw shutdown", folder, False)
     return failed
 
 
@@ -218,12 +222,10 @@ def _run(arguments: argparse.Namespace) -> int:
         return 0
     with tempfile.TemporaryDirectory(prefix="commands_of_documents_") as folder:
         checkout = _copy_of(root, Path(folder, "torch_fusion"))
-        Checkout(checkout).build("build", _TARGETS, [])
-        put_files(checkout, list(Checkout(checkout).files(_TARGETS).values()))
-        names = ("BUILD_WORKSPACE_DIRECTORY", "BUILD_WORKING_DIRECTORY", "PYTHONPATH", "RUNFILES_DIR")
-        environment = {name: value for name, value in os.environ.items() if name not in names}
         try:
-            return 1 if run_all(found, Shell(checkout, environment), set(arguments.asked)) else 0
+            Checkout(checkout).build("build", _TARGETS, [])
+            put_files(checkout, list(Checkout(checkout).files(_TARGETS).values()))
+            return 1 if run_all(found, Shell(checkout, environment()), set(arguments.asked)) else 0
         finally:
             Checkout(checkout).shutdown()
 
