@@ -39,6 +39,18 @@ def test_a_model_that_equalization_changes_is_an_internal_error(tmp_path: Path, 
     )
 
 
+def test_inputs_beyond_those_of_calibration_may_meet_the_limit_of_an_equalized_channel(tmp_path: Path) -> None:
+    source = model_source(
+        "return self.read(nn.functional.relu6(self.write(x))).relu()",
+        "(8 * torch.rand(1, 3, 10, 10),)",
+        "self.write, self.read = nn.Conv2d(3, 16, 3, bias=False), nn.Conv2d(16, 8, 3)\n"
+        "self.write.weight.data *= 3 * torch.logspace(-2, 0, 16).reshape(-1, 1, 1, 1)\n"
+        "self.read.weight.data /= torch.logspace(-2, 0, 16).reshape(1, -1, 1, 1)",
+    )
+    source += "\n\ndef calibration_inputs():\n    return [(torch.rand(1, 3, 10, 10) / 2,)]\n"
+    assert export_source(tmp_path, source, options=_INT8).program
+
+
 def test_the_error_names_the_pass(tmp_path: Path, monkeypatch) -> None:
     def wrong(program):
         (node,) = program.graph.find_nodes(op="call_function", target=torch.ops.aten.log.default)
