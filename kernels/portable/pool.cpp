@@ -133,6 +133,26 @@ void max_pool_2x2(
   }
 }
 
+void avg_pool_2x2(
+    const float* in,
+    int32_t in_step,
+    float* out,
+    int32_t out_step,
+    const Window& height,
+    const Window& width) {
+  const int32_t line = width.in * in_step;
+  for (int32_t y = height.out; y > 0; --y, in += 2 * line) {
+    const float* upper = in;
+    const float* lower = in + line;
+    for (int32_t x = width.out; x > 0; --x) {
+      *out = (upper[0] + upper[in_step] + lower[0] + lower[in_step]) * 0.25f;
+      upper += 2 * in_step;
+      lower += 2 * in_step;
+      out += out_step;
+    }
+  }
+}
+
 void avg_pool_contiguous(
     const float* in,
     float* out,

@@ -187,6 +187,15 @@ inline T quotient(T sum, int32_t count) {
   return sum / static_cast<T>(count);
 }
 
+/// avg_pool() of a plane of float32 where is_2x2(), by the distances of neighbouring pixels.
+void avg_pool_2x2(
+    const float* in,
+    int32_t in_step,
+    float* out,
+    int32_t out_step,
+    const Window& height,
+    const Window& width);
+
 /// avg_pool() of contiguous float32.
 void avg_pool_contiguous(
     const float* in,
@@ -222,6 +231,16 @@ void avg_pool(
   if constexpr (std::is_same_v<T, float> && std::is_same_v<Planes, ContiguousPlanes>) {
     avg_pool_contiguous(in, out, planes, height, width, count_padding, divisor);
     return;
+  }
+  if constexpr (std::is_same_v<T, float> && std::is_same_v<Planes, StridedPlanes>) {
+    if (is_2x2(height, width) && (divisor == 0 || divisor == 4)) {
+      for (int32_t plane = 0; plane < planes; ++plane) {
+        const float* source = from.begin(in, in, plane);
+        float* target = to.begin(out, out, plane);
+        avg_pool_2x2(source, from.step(), target, to.step(), height, width);
+      }
+      return;
+    }
   }
   const T* source = in;
   T* target = out;

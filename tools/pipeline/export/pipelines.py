@@ -189,6 +189,7 @@ CORTEX_M_PACKED = Pipeline(
     (
         Pass("backends.cortex_m.pack:prepare", needs=_EDGE),
         Pass("backends.cortex_m.transposed:transpose_in_memory", needs=_EDGE),
+        Pass("backends.cortex_m.lower:write_numbers_without_dims", needs=_EDGE),
         Pass("backends.cortex_m.lower:drop_unused_constants"),
         Pass("backends.cortex_m.lower:drop_scratch"),
     ),

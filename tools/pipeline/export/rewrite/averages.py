@@ -55,7 +55,9 @@ def convolve_averages(node: Node) -> Node | None:
     results, channels = convolution["weight"].meta["val"].shape[:2]
     more = math.prod(kernel) - 1
     if (
-        convolution["groups"] > 1
+        # In floating point, before it is quantized, an input is averaged with fewer instructions.
+        (pooling.args[0].op == "placeholder" and kernel == strides == [2, 2])
+        or convolution["groups"] > 1
         or given["ceil_mode"]
         or given["divisor_override"]
         or (any(padding) and not given["count_include_pad"])

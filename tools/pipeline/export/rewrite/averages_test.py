@@ -15,7 +15,7 @@ _WIDE = nn.Conv2d(4, 3, 1)
 
 # Layers, and the operators that are left of them, in order.
 _CASES: dict[str, tuple[list[nn.Module], list[str]]] = {
-    "transition": ([_WIDE, nn.AvgPool2d(2)], ["conv2d"]),
+    "transition": ([nn.ReLU(), _WIDE, nn.AvgPool2d(2)], ["relu", "conv2d"]),
     "transition to many channels": ([nn.Conv2d(4, 40, 1), nn.AvgPool2d(2)], ["avg_pool2d", "conv2d"]),
     "in groups": ([nn.Conv2d(4, 8, 1, groups=2), nn.AvgPool2d((2, 1))], ["avg_pool2d", "conv2d"]),
     "to few channels": ([nn.Conv2d(4, 1, 1), nn.AvgPool2d(2)], ["conv2d", "avg_pool2d"]),
@@ -27,6 +27,7 @@ _CASES: dict[str, tuple[list[nn.Module], list[str]]] = {
     "inception": ([nn.AvgPool2d(3, 1, 1), _WIDE], ["conv2d"]),
     "inception without bias": ([nn.AvgPool2d((1, 3), 2), nn.Conv2d(4, 2, 1, bias=False)], ["conv2d"]),
     "inception to many channels": ([nn.AvgPool2d(3, 1, 1), nn.Conv2d(4, 9, 1)], ["avg_pool2d", "conv2d"]),
+    "transition of the input": ([_WIDE, nn.AvgPool2d(2)], ["avg_pool2d", "conv2d"]),
     "strided": ([nn.AvgPool2d(2), nn.Conv2d(4, 3, 1, 2)], ["avg_pool2d", "conv2d"]),
 }
 

@@ -232,10 +232,18 @@ def _operands(step: Node) -> tuple[Node, Any] | tuple[None, None]:
             continue
         if one.meta["val"].shape != shape or not one.meta["val"].is_floating_point():
             continue
+        if shape[1] < WORD and _is_product(one):
+            continue
         is_first = one is step.args[0]
         if (_is_number(other) or _is_by_channel(other, shape)) and (is_first or step.target != _aten.div.Tensor):
             return one, other
     return None, None
+
+
+def _is_product(node: Node) -> bool:
+    """Whether a node is a product of matrices, such as the scores of attention, which is no channels-last image."""
+    source = node.args[0] if node.target in RESHAPES else node
+    return source.target in (_aten.bmm.default, _aten.matmul.default)
 
 
 def _is_number(operand: Any) -> bool:
@@ -624,7 +632,12 @@ def _take_part(node: Node) -> None:
     else:
         operator, image = node.target, node.args[0]
         arguments = [[node.meta["val"].shape[dim] for dim in PIXELS]]
+    is_of_channels = operator == _aten.slice.Tensor and arguments[0] == PIXELS.index(1)
     with node.graph.inserting_before(node):
+        if is_of_channels and all(_is_flat(user, image) for user in node.users):
+            node.replace_all_uses_with(emit(node, operator, _flattened(node, image), 1, *arguments[1:]))
+            node.graph.erase_node(node)
+            return
         pixels = emit(node, _aten.permute.default, image, PIXELS)
         part = emit(node, operator, pixels, *arguments)
         # Makes sequences, [batch, channels, steps], images of height 1, [batch, channels, 1, steps].
@@ -637,6 +650,20 @@ def _take_part(node: Node) -> None:
         result = emit(node, _aten.clone.default, result, memory_format=torch.channels_last)
     node.replace_all_uses_with(result)
     node.graph.erase_node(node)
+
+
+def _is_flat(reader: Node, image: Node) -> bool:
+    """Whether a reader of a part of an image views it with its pixels as the last dimension."""
+    return reader.target in RESHAPES and reader.meta["val"].shape[-1] == image.meta["val"].shape[2:].numel()
+
+
+def _flattened(node: Node, image: Node) -> Node:
+    """Returns the view of an image as [batch, channels, pixels] for a part, which others may take parts of, too."""
+    shape = [*image.meta["val"].shape[:2], -1]
+    for user in image.users:
+        if user.target == _aten.reshape.default and user.args[1] == shape and user < node:
+            return user
+    return emit(node, _aten.reshape.default, image, shape)
 
 
 def _is_view(node: Node) -> bool:

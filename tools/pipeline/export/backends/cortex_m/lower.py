@@ -24,9 +24,10 @@ import tools.pipeline.export.backends.cortex_m.softmax  # noqa: F401
 from tools.artifacts.core.core import has_dsp, has_vectors
 from tools.pipeline.export.backends.cortex_m.dialect import PASSES
 from tools.pipeline.export.backends.cortex_m.pack import arrangement_of, has_window
+from tools.pipeline.export.ir.constants import Constants, add_constant
 from tools.pipeline.export.ir.dim_orders import PIXELS, copy_to_order
 from tools.pipeline.export.ir.operators import DEQUANTIZATIONS, DEQUANTIZE, DEQUANTIZE_CHANNELS, QUANTIZE
-from tools.pipeline.export.ir.rewriting import emit, named_arguments, replace_node
+from tools.pipeline.export.ir.rewriting import emit, for_each, is_elementwise, named_arguments, replace_node
 from tools.pipeline.export.ir.signature import user_inputs
 from tools.pipeline.export.pipelines import CORTEX_M_EDGE, CORTEX_M_PACKED, CORTEX_M_QUANTIZED
 from tools.pipeline.export.plan.manifest import MACS, origin
@@ -66,6 +67,7 @@ _COPIES_TO_ORDER = (
     exir_ops.edge.dim_order_ops._clone_dim_order.default,
     exir_ops.edge.dim_order_ops._to_dim_order_copy.default,
 )
+_AVERAGE = exir_ops.edge.cortex_m.quantized_avg_pool2d.default
 _EXTREMES = (exir_ops.edge.aten.amax.default, exir_ops.edge.aten.amin.default)
 # A concatenation of at most these elements is done in floating point, which takes a few bytes more.
 _FEW_ELEMENTS = 64
@@ -288,6 +290,27 @@ def check_packed(program: ExportedProgram, sample: tuple[torch.Tensor, ...], exp
             raise RuntimeError(f"output {index} is another one with packed layers")
 
 
+def write_numbers_without_dims(program: ExportedProgram) -> None:
+    """Drops the dimensions of constants of one element beside tensors of several in floating point, in place.
+
+    The quantizer gives a number as many dimensions as the tensor beside it, and kernels have a loop for those without.
+    """
+    constants, written = Constants(program), {}
+    for node in program.graph.nodes:
+        value = node.meta.get("val")
+        if not is_elementwise(getattr(node.target, "_op", None)) or not value.is_floating_point() or value.numel() < 2:
+            continue
+        for operand in node.all_input_nodes:
+            number = constants.value(operand) if operand.op == "placeholder" else None
+            if number is None or number.numel() != 1 or number.dim() == 0:
+                continue
+            if all(other is operand or other.meta["val"].dim() < value.dim() for other in node.all_input_nodes):
+                continue
+            if operand not in written:
+                written[operand] = add_constant(program, f"{operand.name}_number", number.reshape(()).clone())
+            node.replace_input_with(operand, written[operand])
+
+
 def drop_unused_constants(program: ExportedProgram) -> ExportedProgram:
     """Drops parameters, buffers and constants that layers no longer read, because the passes replaced weights."""
     kept = []
@@ -435,12 +458,15 @@ def read_unquantized(program: ExportedProgram) -> None:
 
 
 def quantize_later(program: ExportedProgram) -> None:
-    """Moves quantization behind maxima and minima, and behind concatenations of a few elements, in place.
+    """Moves quantization behind maxima and minima, averages, and concatenations of a few elements, in place.
 
-    The integers are the same: quantization keeps the order of numbers. It is one call, of fewer elements.
+    The integers are the same but those of averages, which are rounded once instead of twice: quantization keeps the
+    order of numbers. It is one call, of fewer elements.
     """
     graph = program.graph
     for node in list(graph.nodes):
+        if node.target == _AVERAGE:
+            _average_first(program, node)
         if node.target in _EXTREMES:
             operands = [node.args[0]]
             is_worth_it = all(user.target in _EXTREMES for user in operands[0].users)
@@ -464,6 +490,20 @@ def quantize_later(program: ExportedProgram) -> None:
             replace_node(program, node, emit(node, _QUANTIZE, result, *parameters))
     graph.eliminate_dead_code()
     program.graph_module.recompile()
+
+
+def _average_first(program: ExportedProgram, pooling: Node) -> None:
+    """Averages the operand of a quantization in windows of 2x2 if nothing else reads its integers, in place."""
+    given, quantized = named_arguments(pooling), pooling.args[0]
+    windows = [for_each(given["kernel_size"]), for_each(given["stride"]), for_each(given["padding"])]
+    if quantized.target != _QUANTIZE or len(quantized.users) > 1:
+        return
+    if windows != [[2, 2], [2, 2], [0, 0]] or given.get("ceil_mode"):
+        return
+    image, *parameters = quantized.args
+    with program.graph.inserting_before(pooling):
+        means = emit(pooling, exir_ops.edge.aten.avg_pool2d.default, image, *windows)
+        replace_node(program, pooling, emit(pooling, _QUANTIZE, means, *parameters))
 
 
 def run(program: ExportedProgram, samples: list[tuple[torch.Tensor, ...]]) -> list[list[torch.Tensor]]:

@@ -527,6 +527,21 @@ return h
         25,
         options=_PACKED,
     ),
+    "attention over the channels of an averaged input": _Network(
+        "q, k, v = (part.view(1, 2, 4, -1) for part in self.qkv(nn.functional.avg_pool2d(x, 2)).chunk(3, 1))\n"
+        "return ((q @ k.mT) * self.t).softmax(-1) @ v",
+        _IMAGE,
+        "self.qkv, self.t = nn.Conv2d(3, 24, 1), nn.Parameter(torch.rand(2, 1, 1))",
+        {
+            "aten::avg_pool2d": 1,
+            "aten::slice_copy": 0,
+            "cortex_m::quantized_mul": 1,
+            "torch_fusion::convolution": 1,
+            "torch_fusion::transposed": 2,
+        },
+        25,
+        options=_PACKED,
+    ),
     "a function behind a layer in the line of a spectrum": _Network(
         "return nn.functional.gelu(self.linear(x + torch.fft.irfft(torch.fft.rfft(x))))",
         "torch.randn(2, 8)",
@@ -1130,6 +1145,13 @@ def test_few_results_of_linear_layers_are_looked_up_and_dequantized_in_the_same_
     }
     for name in ("output_0", "output_1"):
         assert numpy.array_equal(separate.golden[name], together.golden[name])
+
+
+def test_numbers_beside_tensors_in_floating_point_have_no_dimensions(tmp_path: Path) -> None:
+    init = "self.linear = nn.Linear(8, 4)\nself.register_buffer('mean', torch.zeros(1, 8))"
+    forward = "self.mean.mul_(0.9).add_(0.1 * x)\nreturn self.linear(x - self.mean)"
+    result = exported(tmp_path, forward, "(torch.randn(1, 8),)", init, packed=True)
+    assert [[*number.sizes] for _, number, *_ in result.calls("aten::mul")] == [[], []]
 
 
 @pytest.mark.parametrize("core", ["cortex-m4", "cortex-m55"])
