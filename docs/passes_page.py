@@ -19,6 +19,8 @@ page from the table [{_ROOM}/pipelines.py](../{_ROOM}/pipelines.py) and the pass
 
 To see what a pass made of your model, for a report of a bug:
 
+<!-- commands: yours -->
+
     bazel build //:net --@torch_fusion//rules:dump_after=fold_batch_norm
 
 ## Properties
