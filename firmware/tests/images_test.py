@@ -90,6 +90,7 @@ def test_the_stack_is_at_most_what_the_build_says(image: Path) -> None:
     assert report.stack_size == stack.size
     # Messages of errors that don't occur take half a kilobyte.
     assert report.stack_used <= stack.bound <= 2 * report.stack_used + 600
+    assert 0 < stack.sure_bytes <= stack.bound
     assert stack.text() in image.with_suffix(".report.txt").read_text(encoding="utf-8")
 
 

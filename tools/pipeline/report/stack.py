@@ -55,17 +55,25 @@ class StackBound:
     Attributes:
       size: the bytes that there are for it.
       chain: the deepest chain of calls; empty if there is no bound.
-      problem: why there is none.
+      sure: the deepest one of calls by name, and of kernels by the runtime: a call through another pointer may be one
+        that never happens.
+      problem: why there is no bound.
     """
 
     size: int
     chain: tuple[Level, ...] = ()
+    sure: tuple[Level, ...] = ()
     problem: str = ""
 
     @property
     def bound(self) -> int:
         """The bytes that it takes at most."""
         return _total(self.chain)
+
+    @property
+    def sure_bytes(self) -> int:
+        """The bytes that calls take for sure."""
+        return _total(self.sure)
 
     def text(self) -> str:
         """Returns the bound as a line, and one per function of the chain that takes any."""
@@ -143,12 +151,15 @@ class _Image:
         for function in self._functions.values():
             if function.is_dynamic:
                 return StackBound(end - start, problem=f"{function.name} takes a number of bytes that it computes")
-        edges = self._edges()
         direct = _components(self._functions, {at: function.calls for at, function in self._functions.items()})
         for component in direct:
             if len(component) > 1 or component[0] in self._functions[component[0]].calls:
                 names = sorted(self._functions[at].name for at in component)
                 return StackBound(end - start, problem=f"{' and '.join(names)} may be called while it runs")
+        return StackBound(end - start, self._deepest(self._edges()), self._deepest(self._sure_edges()))
+
+    def _deepest(self, edges: dict[int, set[int]]) -> tuple[Level, ...]:
+        """Returns the deepest chain of calls."""
         deepest: dict[int, tuple[Level, ...]] = {}
         # A component comes after all that it calls.
         for component in _components(self._functions, edges):
@@ -163,7 +174,7 @@ class _Image:
         handler = max((deepest[at] for at in others), key=_total, default=())
         if handler:
             handler = (Level("exception", _EXCEPTION), *handler)
-        return StackBound(end - start, deepest[self._reset] + handler)
+        return deepest[self._reset] + handler
 
     @property
     def _reset(self) -> int:
@@ -285,21 +296,31 @@ class _Image:
                     function.frame = described
                     function.is_dynamic = False
 
+    def _in_tables(self, kind: str) -> set[int]:
+        """Returns the functions in the tables of a kind."""
+        tables = [(start, size) for start, size, name in self._objects if _TABLES[kind].match(name)]
+        return {function for start, size in tables for function in self._taken_by(self._content(start, size))}
+
+    def _sure_edges(self) -> dict[int, set[int]]:
+        """Returns what each function calls by name, and the runtime through its table of operators."""
+        edges = {at: set(function.calls) for at, function in self._functions.items()}
+        for at, function in self._functions.items():
+            if function.name == _START:
+                edges[at] |= {main for main, each in self._functions.items() if each.name == "main"}
+            elif function.by_pointer and _CALLS_OPERATORS.match(function.name):
+                edges[at] |= self._in_tables("operators")
+        return edges
+
     def _edges(self) -> dict[int, set[int]]:
         """Returns what each function may call."""
-        tables: dict[str, set[int]] = {kind: set() for kind in _TABLES}
-        for start, size, name in self._objects:
-            for kind, pattern in _TABLES.items():
-                if pattern.match(name):
-                    tables[kind] |= self._taken_by(self._content(start, size))
-        operators = tables["operators"]
+        operators = self._in_tables("operators")
         # Nothing but start-up code calls these, though an integer may look like the address of one.
         never = operators | {at for at, function in self._functions.items() if _NEVER.fullmatch(function.name)}
         own = {at: self._taken(function.words) - never for at, function in self._functions.items()}
         given: dict[int, set[int]] = {at: set() for at in self._functions}
-        given[self._reset] |= tables["virtual"]
+        given[self._reset] |= self._in_tables("virtual")
         for at in operators:
-            given[at] |= tables["allocators"]
+            given[at] |= self._in_tables("allocators")
         edges = {at: set(function.calls) for at, function in self._functions.items()}
         platform = {at for at, function in self._functions.items() if _PLATFORM.match(function.name)}
         pointers = []
