@@ -1,7 +1,8 @@
 """Runs the commands of README.md and docs/*.md, in a copy of this checkout that is deleted in the end.
 
 A block with a command of Bazel is one of commands. A comment in front of it says what its commands need, for all of the
-block or for those that contain a text: `<!-- commands: board: flash, monitor; long -->`.
+block or for those that contain a text: `<!-- commands: board: flash, monitor; long -->`. A fenced block behind
+`<!-- build file -->` goes to the end of BUILD.bazel in the folder that the commands before it have changed to.
 
 board: a board, in whose place the command gets --simulate. interrupted: it may run until Ctrl-C, which it gets after
 a while. long, network, and machine, for a program that a machine may lack: run with --with alone. yours: of the
@@ -11,6 +12,7 @@ reader's own targets, never run.
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import re
 import shutil
@@ -28,12 +30,16 @@ from tests.checkout.checkout import Checkout, environment, shared_repositories
 from tools.quiet.console import UserError
 from tools.quiet.tool import run_tool
 
-_BLOCK = re.compile(r"(?:<!-- commands: ([^>]*?) -->\n\n?)?((?:^ {4}[^\n]*\n)+)", re.MULTILINE)
-_FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+_BLOCK = re.compile(
+    r"(?:<!-- commands: ([^>]*?) -->\n\n?)?((?:^ {4}[^\n]*\n)+)|<!-- build file -->\n\n```starlark\n(.*?)^```",
+    re.MULTILINE | re.DOTALL,
+)
+_FENCED = re.compile(r"^(<!-- build file -->\n\n)?```.*?^```", re.MULTILINE | re.DOTALL)
 _BAZEL = re.compile(r"^ *(?:[A-Z_]+=\S+ )*((?:\.|\.\.\.|PATH_TO)/bazelw|bazel) ", re.MULTILINE)
 _ASKED = ("long", "machine", "network")
 _KINDS = {"board", "interrupted", "yours", *_ASKED}
-_SECONDS_TO_INTERRUPT = 40
+_BUILD_FILE = "build file"
+_SECONDS_TO_INTERRUPT = 20
 _INTERRUPTED = {0, 130, -signal.SIGINT}
 
 
@@ -55,7 +61,7 @@ class Command:
         """Returns what a shell runs."""
         text = re.sub(r"(?<![\w/.])(?:\.|\.\.\.|PATH_TO)/bazelw(?= )|^bazel(?= )", str(bazelw), self.text)
         if "board" in self.needs and "--simulate" not in text:
-            text += " --simulate" if " -- " in text else " -- --simulate"
+            text = text.replace(" -- ", " -- --simulate ", 1) if " -- " in text else f"{text} -- --simulate"
         return text
 
 
@@ -65,8 +71,13 @@ def commands(document: str, text: str) -> Iterator[Command]:
     Raises:
         UserError: a mark has another word, or a text that no command of its block has.
     """
-    text = _FENCED.sub(lambda block: "\n" * block[0].count("\n"), text)
+    text = _FENCED.sub(lambda block: block[0] if block[1] else "\n" * block[0].count("\n"), text)
     for block in _BLOCK.finditer(text):
+        if block[3]:
+            yield Command(
+                f"{document}:{text.count(chr(10), 0, block.start(3)) + 1}", block[3], frozenset({_BUILD_FILE})
+            )
+            continue
         if not block[1] and not _BAZEL.search(block[2]):
             continue
         marks = dict(_marks(document, block[1] or ""))
@@ -130,19 +141,36 @@ class Shell:
             return status, text, Path(last.read_text().strip()) if last.exists() else folder
 
 
+def append_rules(file: Path, block: str, rules: Path) -> None:
+    """Appends targets to a BUILD file, and loads the rules that they are of, which it does not load yet."""
+    text = file.read_text(encoding="utf-8")
+    known = set(re.findall(r"_\w+ = \"(\w+)\"", rules.read_text(encoding="utf-8")))
+    used = sorted(known & set(re.findall(r"\b(\w+)\(", block)))
+    names = [name for name in used if f'"{name}"' not in text]
+    load = f'load("@torch_fusion//rules:defs.bzl", {", ".join(map(json.dumps, names))})\n' if names else ""
+    file.write_text(f"{load}{text}\n{block}", encoding="utf-8")
+
+
 def run_all(found: Sequence[Command], shell: Shell, asked: set[str], say: Callable[[str], None] = print) -> int:
     """Runs commands; returns how many failed."""
     failed = 0
     folders: dict[str, Path] = {}
     for command in found:
+        document = command.place.partition(":")[0]
+        here = folders.get(document, shell.root)
+        if _BUILD_FILE in command.needs:
+            append_rules(here / "BUILD.bazel", command.text, shell.root / "rules/defs.bzl")
+            continue
         left = command.needs & ({"yours", *_ASKED} - asked)
         if left:
             say(f"left    {command.place}: {command.text} ({', '.join(sorted(left))})")
             continue
-        document = command.place.partition(":")[0]
         start = time.monotonic()
         text = command.shell(shell.root / "bazelw")
-        status, output, folder = shell.run(text, folders.get(document, shell.root), "interrupted" in command.needs)
+        if "interrupted" in command.needs and " run " in text:
+            # Its time begins when it is built.
+            shell.run(re.sub(r" -- .*", "", text.replace(" run ", " build ", 1)), here, False)
+        status, output, folder = shell.run(text, here, "interrupted" in command.needs)
         folders[document] = folder
         say(f"{'FAILED' if status else 'passed'}  {command.place}: {command.text} ({time.monotonic() - start:.1f} s)")
         if status:
@@ -216,9 +244,8 @@ def _run(arguments: argparse.Namespace) -> int:
     found = [command for document, text in texts.items() for command in commands(document, text)]
     if arguments.list:
         for command in found:
-            print(
-                f"{command.place}: {command.text}" + (f" ({', '.join(sorted(command.needs))})" if command.needs else "")
-            )
+            if _BUILD_FILE not in command.needs:
+                print(f"{command.place}: {command.text}" + "".join(f" ({need})" for need in sorted(command.needs)))
         return 0
     with tempfile.TemporaryDirectory(prefix="commands_of_documents_") as folder:
         checkout = _copy_of(root, Path(folder, "torch_fusion"))

@@ -33,7 +33,7 @@ _BAZELW = """#!/bin/sh
 echo "$PWD $*" >>"$LOG"
 case "$*" in
   *fail*) echo "no such target"; exit 1 ;;
-  *live*) trap 'exit 130' INT; while :; do sleep 0.1; done ;;
+  run*live*) trap 'exit 130' INT; while :; do sleep 0.1; done ;;
 esac
 """
 
@@ -65,10 +65,23 @@ def test_they_run_where_the_one_before_has_gone(shell: Shell) -> None:
     root = shell.root
     assert (root / "log").read_text().splitlines() == [
         f"{root} run //x:flash -- --simulate",
-        f"{root} run //x:live -- --fast --simulate",
+        f"{root} build //x:live",
+        f"{root} run //x:live -- --simulate --fast",
         f"{root}/sub fail",
         f"{root}/sub build //:net",
     ]
+
+
+def test_a_block_of_a_build_file(shell: Shell) -> None:
+    rules = shell.root / "rules/defs.bzl"
+    rules.parent.mkdir()
+    rules.write_text('load(":image.bzl", _image = "image")\nload(":page.bzl", _page = "page", _part = "part")\n')
+    (shell.root / "sub/BUILD.bazel").write_text('load("//x:defs.bzl", "image")\n')
+    block = '[page(name = "a"), image(name = "b")]\n'
+    text = f"    cd sub\n    bazel build //:net\n\n<!-- build file -->\n\n```starlark\n{block}```\n"
+    assert run_all(list(commands("a.md", text)), shell, set(), lambda _: None) == 0
+    loads = 'load("@torch_fusion//rules:defs.bzl", "page")\nload("//x:defs.bzl", "image")\n'
+    assert (shell.root / "sub/BUILD.bazel").read_text() == f"{loads}\n{block}"
 
 
 @pytest.mark.parametrize(
