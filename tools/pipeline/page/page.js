@@ -510,11 +510,11 @@ function drawImages() {
   const columns = ["Model", "Board", "Core", "MHz", "Flash", "RAM", "Instructions", "ms, estimated"];
   const rows = data.images.map((image, index) => {
     const ms = timeOf(image);
-    const used = (name) => `${bytes(image.memories[name].used)} of ${bytes(image.memories[name].limit)}`;
+    const used = (name) => [bytes(image.memories[name].used), element("span", {}, ` of ${bytes(image.memories[name].limit)}`)];
     const texts = [data.programs[image.program].name, image.board, image.core, String(image.clock_hz / 1e6), used("flash"), used("RAM"),
       image.rows.length ? number(sum(image.rows.map(([count]) => count))) : "", ms === null ? "" : ms.toFixed(2)];
     return element("tr", { "data-image": index, tabindex: "0", "aria-selected": String(image === state.image) },
-      ...texts.map((text, place) => element("td", { class: place > 2 ? "number" : "" }, text)));
+      ...texts.map((text, place) => element("td", { class: place > 2 ? "number" : "" }, ...[text].flat())));
   });
   byId("images").replaceChildren(
     element("thead", {}, element("tr", {}, ...columns.map((text, place) => element("th", { scope: "col", class: place > 2 ? "number" : "" }, text)))),
