@@ -126,7 +126,7 @@ def test_progress(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatc
         file.write(line[40:])
     state = "1 of 4 images, 100 of 1,000 actions, about 3 min left: Linking b"
     assert progress.state("[100 / 1,000] Linking b\n") == state
-    for core, text in (("m4", "pass 1 of 9\n"), ("m7", "torch\npass 1 of 10 (cortex_m, quantized): fold\n")):
+    for core, text in (("m4", "pass 1 of 9\n"), ("m7", "pass 1 of 10 (cortex_m, quantized): fold\ntorch\n")):
         export_log = tmp_path / f"bazel-out/{core}/bin/explore/net/net_int8.export.log"
         export_log.parent.mkdir(parents=True)
         export_log.write_text(text)

@@ -17,6 +17,7 @@ _EXPORT = re.compile(r"Exporting //(\S*):(\S+) for ")
 # Where pipelines begin and end, by shares of the time of an export to int8, as measured on five networks.
 _SHARES = {"quantized": (0.5, 0.72), "edge": (0.72, 0.9), "packed": (0.9, 1.0)}
 _PASS = re.compile(rf"pass (\d+) of (\d+) \(cortex_m, ({'|'.join(_SHARES)})\)")
+_STEP = re.compile(r"^(?:pass|layers?) .*", re.MULTILINE)
 _SECONDS = re.compile(r"; (\d+)s\b")
 _IMAGE = re.compile(rb'^\{"id":\{"targetCompleted":\{"label":"[^"]*_on_', re.MULTILINE)
 
@@ -84,7 +85,9 @@ class Progress:
         logs = self._workspace.glob(f"bazel-out/*/bin/{found[1]}/{found[2]}.export.log") if found else ()
         # Of an export to another core it is older.
         newest = max(logs, key=lambda log: log.stat().st_mtime, default=None)
-        lines = newest.read_text(encoding="utf-8", errors="replace").splitlines() if newest else []
+        text = newest.read_text(encoding="utf-8", errors="replace") if newest else ""
+        # torch writes there, too.
+        lines = _STEP.findall(text)
         return f"{_with_time_left(printable(lines[-1]), action)}; {action}" if lines else action
 
     def show(self, lines: Iterable[str], put: Callable[[str], object]) -> None:
