@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import shutil
 import subprocess
 import tempfile
 import time
@@ -11,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from tools.quiet.console import UserError
 
@@ -127,12 +128,23 @@ class Checkout:
         """Ends the Bazel server."""
         self._bazel(["shutdown"], "shutdown")
 
+    def start(self, command: str, targets: list[str], log: TextIO) -> subprocess.Popen[str]:
+        """Starts a command of Bazel that writes into a file."""
+        arguments = [command, "--noshow_progress", *self._flags, "--", *targets]
+        return subprocess.Popen(
+            self._command(arguments), cwd=self.root, env=environment(), stdout=log, stderr=log, text=True
+        )
+
     def _bazel(self, arguments: list[str], what: str) -> str:
-        command = [str(self.root / "bazelw"), *self._startup, *arguments]
-        result = subprocess.run(command, cwd=self.root, env=environment(), capture_output=True, text=True, check=False)
+        result = subprocess.run(
+            self._command(arguments), cwd=self.root, env=environment(), capture_output=True, text=True, check=False
+        )
         if result.returncode != 0:
             raise CheckoutError(f"{what} failed in {self.root}:\n{result.stderr[-6000:]}")
         return result.stdout
+
+    def _command(self, arguments: list[str]) -> list[str]:
+        return [str(self.root / "bazelw"), *self._startup, *arguments]
 
 
 # Beginnings of names.
@@ -196,3 +208,26 @@ def fetched(workspace: Checkout) -> list[Path]:
 def shared_repositories(workspace: Checkout) -> list[str]:
     """Flags with which another output base uses what was fetched for the workspace."""
     return [f"--override_repository={path.name}={path}" for path in fetched(workspace)]
+
+
+def copy_checkout(source: Path, target: Path) -> None:
+    """Copies the files of a checkout that git knows or would, or all of a folder without git."""
+    for file in _files(source):
+        (target / file).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(source / file, target / file)
+
+
+def remove(folder: Path) -> None:
+    """Removes a folder, if there is one, with the directories in it that Bazel makes unwritable."""
+    for name, _, _ in os.walk(folder):
+        Path(name).chmod(0o755)
+    shutil.rmtree(folder, ignore_errors=not folder.exists())
+
+
+def _files(root: Path) -> list[Path]:
+    # Bazel's are behind links.
+    if not (root / ".git").exists():
+        return [Path(name, file).relative_to(root) for name, _, files in os.walk(root) for file in files]
+    listed = ["git", "-C", str(root), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    names = subprocess.run(listed, capture_output=True, text=True, check=True).stdout.split("\0")
+    return [Path(name) for name in names if name and (root / name).is_file()]

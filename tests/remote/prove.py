@@ -17,8 +17,6 @@ import contextlib
 import importlib.util
 import json
 import os
-import shutil
-import subprocess
 import tempfile
 import threading
 import time
@@ -26,7 +24,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.checkout.checkout import Build, Checkout, fetched, shared_repositories
+from tests.checkout.checkout import Build, Checkout, copy_checkout, fetched, remove, shared_repositories
 from tests.remote.servers import Farm, FarmError, Programs
 from tools.quiet.console import UserError
 from tools.quiet.tool import run_tool
@@ -96,7 +94,7 @@ class Proof:
             for index in range(workers):
                 farm.start_worker(f"worker{index + 1}", self._capacity, board if index + 1 == workers else "")
             yield farm
-        _remove(folder)
+        remove(folder)
 
     def build_remotely(self, farm: Farm, what: str, targets: list[str], expected: dict[str, str]) -> Build:
         """Builds in a new copy of the checkout on the farm and compares all outputs with `expected`."""
@@ -125,11 +123,8 @@ class Proof:
 
     def _copy(self, name: str) -> Checkout:
         """Returns a copy of the workspace's files, at a path of its own."""
-        source = self._workspace.root
         target = self._directory / name
-        for file in _files(source):
-            (target / file).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(source / file, target / file)
+        copy_checkout(self._workspace.root, target)
         return Checkout(target, self._directory / f"{name}.out", shared_repositories(self._workspace))
 
 
@@ -212,24 +207,6 @@ def _say_staged(journals: list[Path]) -> None:
         _say(f"{kind:24} {len(entries):7} {means['files']:13,.0f} {means['bytes']:13,.0f} {means['seconds']:8.1f}")
 
 
-def _files(root: Path) -> list[Path]:
-    """Returns the files of a checkout that git knows or would, or all of a folder without git: Bazel's are behind
-    links.
-    """
-    if not (root / ".git").exists():
-        return [Path(name, file).relative_to(root) for name, _, files in os.walk(root) for file in files]
-    listed = ["git", "-C", str(root), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-    names = subprocess.run(listed, capture_output=True, text=True, check=True).stdout.split("\0")
-    return [Path(name) for name in names if name and (root / name).is_file()]
-
-
-def _remove(folder: Path) -> None:
-    # Bazel makes directories that can't be written.
-    for name, _, _ in os.walk(folder):
-        Path(name).chmod(0o755)
-    shutil.rmtree(folder)
-
-
 def _list(actions: dict[str, int]) -> str:
     return ", ".join(f"{count} {name}" for name, count in sorted(actions.items())) or "no actions"
 
@@ -275,7 +252,7 @@ def _run(options: argparse.Namespace, workspace: Checkout) -> None:
             prove_workers(proof, _IMAGE, of_models(tests, options.models))
     except UserError as error:
         raise UserError(f"{error}\n(the servers' logs and the checkouts are in {folder})") from error
-    _remove(folder)
+    remove(folder)
     _say("proved")
 
 
