@@ -57,6 +57,7 @@ def _torch_package_impl(ctx):
     arguments.add_all(ctx.files._sources + ctx.files._headers, before_each = "--shared")
     arguments.add_all(device, before_each = "--npu-device")
     arguments.add("--executorch", ctx.attr._headers.label.workspace_root + "/include")
+    arguments.add("--executorch-version", ctx.file._executorch_version)
     arguments.add_all("--licence", ["LICENSE", ctx.file._licence])
     arguments.add_all("--licence", ["LICENSE.executorch", ctx.file._executorch_licence])
     arguments.add_all(["%s-%s" % archive for archive in archives], before_each = "--archive")
@@ -64,7 +65,7 @@ def _torch_package_impl(ctx):
     ctx.actions.run(
         executable = ctx.executable._package,
         arguments = [arguments],
-        inputs = ctx.files._sources + ctx.files._headers + [ctx.file._licence, ctx.file._executorch_licence] + device +
+        inputs = ctx.files._sources + ctx.files._headers + [ctx.file._executorch_version, ctx.file._licence, ctx.file._executorch_licence] + device +
                  operator_files + [operator.description for operator in operators] + [file for model in models for file in [model.program, model.manifest, model.golden]],
         outputs = [sources],
         mnemonic = "TorchPackage",
@@ -165,6 +166,7 @@ ignored with `core` or `board`. By default it is one core of each kind, or for `
         "_sources": attr.label(default = "//rules:package_sources", allow_files = True),
         "_headers": attr.label(default = "@executorch//:header_files", allow_files = True),
         "_licence": attr.label(default = "//:LICENSE", allow_single_file = True),
+        "_executorch_version": attr.label(default = "@executorch//:version.txt", allow_single_file = True),
         "_executorch_licence": attr.label(default = "@executorch//:LICENSE", allow_single_file = True),
     },
     cfg = board_or_core_transition,

@@ -6,6 +6,7 @@ models' headers, an example, licence texts, and the files of the build system. `
 """
 
 import argparse
+import hashlib
 import re
 import zipfile
 from collections.abc import Mapping, Sequence
@@ -17,6 +18,7 @@ from tools.artifacts.core.core import POINTER_SIZES
 from tools.artifacts.manifest.manifest import read_manifest
 from tools.artifacts.program.program import load
 from tools.pipeline.compile.compile import compile_method
+from tools.pipeline.image_files.sbom import Component, spdx_json
 from tools.pipeline.link.interface import find_method, interface_of, read_examples
 from tools.pipeline.package.archive import Toolchain, archive, sizes
 from tools.pipeline.package.archive_check import archive_header
@@ -103,6 +105,7 @@ def pack(
     archives: Sequence[str] = (),
     npu_device: Path | None = None,
     shared: Sequence[Path] = (),
+    executorch: str = "",
 ) -> dict[str, str]:
     """Returns the files of a package: path -> text.
 
@@ -118,6 +121,7 @@ def pack(
         archives: the cores and float ABIs of its archives, such as `cortex_m4-softfp`; empty: it has sources.
         npu_device: the source with the address of the NPU that computes models; None: there is none.
         shared: all files of `roots` that packages use: packages of one application must be made from the same ones.
+        executorch: the version of ExecuTorch.
 
     Raises:
         UserError: a model can't be compiled for the core, two have the same name, or the build system refuses the
@@ -189,7 +193,26 @@ def pack(
     if archives and kind.archive is None:
         able = sorted(other for other, entry in LAYOUTS.items() if entry.archive is not None)
         raise UserError(f'package {name}: layout "{layout}" has no archives; {able} have, and all have sources')
-    return {**files, **kind.files(package), "README.md": _readme(package, layout)}
+    files |= {**kind.files(package), "README.md": _readme(package, layout)}
+    files[f"{name}.spdx.json"] = _components(package, files, models, executorch)
+    return files
+
+
+def _components(package: Package, files: Mapping[str, str], models: Sequence[Model], executorch: str) -> str:
+    """Returns NAME.spdx.json, which lists what a package consists of, as that of an image does."""
+    digest = hashlib.sha256(repr(sorted(files.items())).encode()).hexdigest()
+    headers = sorted(path.rpartition("/")[2] for path, text in files.items() if _FOREIGN in text)
+    found = [
+        Component("executorch", "BSD-3-Clause", version=executorch, comment="In the package: " + ", ".join(headers)),
+        Component("torch_fusion", "Apache-2.0"),
+    ]
+    users = sorted(path.rpartition("/")[2] for path in files if is_users(path))
+    if users:
+        found.append(Component("operators", "NOASSERTION", comment="In the package: " + ", ".join(users)))
+    for program in sorted({model.program for model in models}):
+        data = program.read_bytes()
+        found.append(Component(program.name, "NOASSERTION", sha256=hashlib.sha256(data).hexdigest()))
+    return spdx_json(Component(package.name, "NOASSERTION", version=package.version), digest, found, "CONTAINS")
 
 
 def _package_header(name: str, version: str, content: str) -> str:
@@ -331,6 +354,7 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     )
     sources.add_argument("--npu-device", type=Path, help="the source that says where the NPU is")
     sources.add_argument("--executorch", type=Path, required=True, help="the folder of ExecuTorch's headers")
+    sources.add_argument("--executorch-version", type=Path, required=True, help="file with the version of executorch")
     sources.add_argument(
         "--licence", nargs=2, action="append", default=[], metavar=("PATH", "FILE"), help="a licence text; repeatable"
     )
@@ -389,6 +413,7 @@ def _write_sources(arguments: argparse.Namespace) -> None:
         arguments.archive,
         arguments.npu_device,
         arguments.shared,
+        arguments.executorch_version.read_text(encoding="utf-8").strip(),
     )
     _write_files(arguments.output, {path: text.encode() for path, text in files.items()})
 

@@ -1,6 +1,7 @@
 """Tests the contents of packages and refused ones; //tests/compiled compiles one."""
 
 import configparser
+import hashlib
 import json
 import os
 import re
@@ -156,6 +157,27 @@ def test_sources_of_operators_are_in_packages_and_their_build_files(tmp_path: Pa
     assert files["src/operators/ops/sine.cpp"].startswith('#include "torch_fusion_settings.h"\n')
 
 
+def test_the_list_of_components_names_what_a_package_consists_of(tmp_path: Path) -> None:
+    operators = Operators(files=_operator(tmp_path / "user"))
+    given = (MODEL, "1.4.1"), (MODEL, "1.4.1"), (MODEL, "1.5.1")
+    texts = [
+        pack("demo", "host", "make", [model], _tree(tmp_path), {}, operators, executorch=version)["demo.spdx.json"]
+        for model, version in given
+    ]
+    assert texts[0] == texts[1] != texts[2]
+    whole, *parts = json.loads(texts[0])["packages"]
+    assert (whole["name"], whole["versionInfo"]) == ("demo", "1.0.0")
+    assert {part["name"]: part["licenseConcluded"] for part in parts} == {
+        "executorch": "BSD-3-Clause",
+        "torch_fusion": "Apache-2.0",
+        "operators": "NOASSERTION",
+        "sine.pte": "NOASSERTION",
+    }
+    assert parts[0]["versionInfo"] == "1.4.1"
+    digest = hashlib.sha256(MODEL.program.read_bytes()).hexdigest()
+    assert parts[-1]["checksums"] == [{"algorithm": "SHA256", "checksumValue": digest}]
+
+
 def test_two_files_of_operators_in_one_place_are_refused(tmp_path: Path) -> None:
     (tmp_path / "leak.cc").touch()
     (tmp_path / "leak.cpp").touch()
@@ -180,10 +202,13 @@ def test_a_target_of_cmake_is_no_name_of_a_package(layout: str, tmp_path: Path) 
 def test_the_zip_has_the_same_bytes_each_time(tmp_path: Path) -> None:
     roots = _tree(tmp_path / "tree")
     (tmp_path / "headers").mkdir()
+    version = tmp_path / "version.txt"
+    version.write_text("1.4.1\n", encoding="utf-8")
     for run in ("first", "second"):
         arguments = ["sources", "--name", "demo", "--core", "host", "--layout", "make"]
         arguments += ["--model", str(MODEL.program), "forward", "sine", str(MODEL.manifest), str(MODEL.golden)]
         arguments += ["--sources", str(next(iter(roots))), "--executorch", str(tmp_path / "headers")]
+        arguments += ["--executorch-version", str(version)]
         assert main([*arguments, "--output", str(tmp_path / run / "sources")]) == 0
         arguments = ["folder", "--name", "demo", "--layout", "make", "--sources", str(tmp_path / run / "sources")]
         arguments += ["--output", str(tmp_path / run / "demo"), "--zip", str(tmp_path / f"{run}.zip")]
