@@ -6,7 +6,7 @@ load(":py_tool.bzl", "py_tool", "py_tool_test")
 # The rooms of tools/ whose package groups are in tools/BUILD.bazel.
 _ROOMS = ["artifacts", "commands", "pipeline", "verify"]
 
-def py_tool_package(name, args = [], data = [], deps = [], module = "", test_data = [], test_deps = [], test_env = {}, test_size = "small", tool = False, visibility = None):
+def py_tool_package(name, data = [], deps = [], env = {}, module = "", test_data = [], test_deps = [], test_env = {}, test_size = "small", tool = False, visibility = None):
     """Declares the targets of a folder of Python files.
 
     Creates the `py_library` `lib` of all files besides tests, the `py_tool` `<name>` of a `tool`, of a `module`
@@ -14,9 +14,9 @@ def py_tool_package(name, args = [], data = [], deps = [], module = "", test_dat
 
     Args:
       name: the folder's name.
-      args: arguments that the tool is started with, before the user's.
       data: files that the library reads at run time.
       deps: dependencies of the library.
+      env: environment variables of the tool under `bazel run`.
       module: the module that the tool runs, if it isn't the one with the folder's name.
       test_data: files that the tests read, besides those that test_env names.
       test_deps: dependencies of tests besides the library.
@@ -37,7 +37,7 @@ def py_tool_package(name, args = [], data = [], deps = [], module = "", test_dat
         deps = deps,
     )
     if tool or module or native.glob(["__main__.py"], allow_empty = True):
-        py_tool(name = name, args = args, module = module, visibility = visibility, deps = [":lib"])
+        py_tool(name = name, env = env, module = module, visibility = visibility, deps = [":lib"])
     py_tool_test(
         name = name + "_test",
         size = test_size,

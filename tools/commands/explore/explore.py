@@ -165,7 +165,10 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
         metavar="MODEL",
         help="model files: model() and example_inputs(), or entries() for several; see docs/models.md",
     )
-    parser.add_argument("--boards", type=_names("boards"), help="names of boards, or labels, with commas")
+    known: str | list[str] = os.environ.get("KNOWN_BOARDS") or []
+    parser.add_argument(
+        "--boards", type=_names("boards"), default=known, help="names of boards, or labels, with commas (default: all)"
+    )
     parser.add_argument(
         "--variants",
         type=_names("variants", list(_VARIANTS)),
@@ -175,9 +178,7 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--budget", type=str, default="", help="limits, such as flash=256K,ram=64K,ms=20,accuracy=0.95")
     parser.add_argument("--output", type=user_path, help="the page to write (default: FILE.html where you are)")
     parser.add_argument("--bazel", help="the Bazel to build with (default: the workspace's bazelw, or that on PATH)")
-    parser.add_argument("--known", type=_names("boards"), default=[], help=argparse.SUPPRESS)
-    parser.add_argument("--library", type=Path, action="append", default=[], help=argparse.SUPPRESS)
-    parser.add_argument("--licence", type=Path, action="append", default=[], help=argparse.SUPPRESS)
+    parser.add_argument("--known", type=_names("boards"), default=known, help=argparse.SUPPRESS)
     return parser.parse_args(argv)
 
 
@@ -225,7 +226,10 @@ def _run(arguments: argparse.Namespace) -> int:
     if not images:
         return 1
     output = arguments.output or user_path(f"{program_name(arguments.models[0], ())}.html")
-    write_page(output, data, arguments.library, arguments.licence)
+    libraries, licences = (
+        [Path(path) for path in os.environ.get(name, "").split()] for name in ("PAGE_LIBRARIES", "PAGE_LICENCES")
+    )
+    write_page(output, data, libraries, licences)
     print(f"page: {output}")
     return 0
 

@@ -313,7 +313,8 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
         metavar="[DTYPE:]SIZES",
         help="an input of a pickled module or of weights, such as 1,3,32,32; once for each input",
     )
-    parser.add_argument("--known", type=_boards, default=list(_BOARDS), help=argparse.SUPPRESS)
+    known = os.environ.get("KNOWN_BOARDS", ",".join(_BOARDS))
+    parser.add_argument("--known", type=_boards, default=known, help=argparse.SUPPRESS)
     parser.add_argument(
         "--boards",
         type=_boards,
