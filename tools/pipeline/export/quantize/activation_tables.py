@@ -372,11 +372,17 @@ def _find_state(graph: Graph, count: int, moved: Collection[Node] = ()) -> list[
     return list(found)
 
 
-def leave_state(graph: Graph, count: int) -> None:
-    """Marks the nodes that compute the first outputs of a graph as annotated, and leaves them in floating point."""
-    for node in _find_state(graph, count):
+def leave_state(graph: Graph, count: int) -> list[Node]:
+    """Leaves the nodes in floating point that compute the first outputs of a graph, and returns them."""
+    return leave_nodes(_find_state(graph, count))
+
+
+def leave_nodes(nodes: list[Node]) -> list[Node]:
+    """Marks nodes as annotated, so that they stay in floating point, and returns them."""
+    for node in nodes:
         _mark_node_as_quantized(node, {}, None, False)
         node.meta[PatternMatcher.Q_PATTERN_MATCHED_KEY] = True
+    return nodes
 
 
 def _find_signals(graph: Graph, in_float: set[Node]) -> list[Node]:
@@ -706,6 +712,27 @@ def leave_steps(graph: Graph, steps: Collection[Node]) -> None:
                 _mark_node_as_quantized(node, {}, None, False)
         elif any(map(is_exact, node.users)):
             _leave_input(node)
+
+
+def leave_outputs(graph: Graph, states: int, has_float_border: bool) -> None:
+    """Leaves results of operators in floating point as they are. Quantizers for Arm quantize all outputs of a graph, so
+    that a state would be rounded to int8 from call to call.
+
+    Args:
+      states: the number of outputs, from the first one on, that are state.
+      has_float_border: whether the other outputs are in floating point, too.
+    """
+    output = graph.output_node()
+    annotation, results = output.meta.get(Q_ANNOTATION_KEY), output.args[0]
+    if annotation is None:
+        return
+    for index, result in enumerate(results):
+        source = result
+        while isinstance(source, Node) and _is_view(source) and Q_ANNOTATION_KEY not in source.meta:
+            (source, *_) = source.all_input_nodes
+        is_float = isinstance(source, Node) and source.op == "call_function" and not _is_quantized(source)
+        if is_float and (has_float_border or (index < states and result not in results[states:])):
+            annotation.input_qspec_map.pop(result, None)
 
 
 def _leave_input(node: Node) -> None:

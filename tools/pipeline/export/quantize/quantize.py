@@ -258,7 +258,7 @@ def quantize(
     decider = None if choose is None else decide
     quantizer = RangeQuantizers(states, stays, decider, has_own_layers, has_float_border)
     module, samples = program.module(check_guards=False), list(samples)
-    behind = _behind_layers(module)
+    behind = behind_layers(module)
     start = channels_last(state.start())
     equalized = equalize(module, ((*start, *sample) for sample in samples))
     with known_results_of(program):
@@ -312,7 +312,7 @@ def _spread(count: int) -> list[int]:
     return [index * count // few for index in range(few)]
 
 
-def _behind_layers(module: GraphModule) -> set[str]:
+def behind_layers(module: GraphModule) -> set[str]:
     """Returns the names of the layers with parameters that depend on a spectrum, and of all operators that depend on
     these, but for those that other spectra depend on.
     """

@@ -135,37 +135,60 @@ def _demands(source: Source, eager: Eager, path: Path, options: Options) -> list
     return demands
 
 
+def without_places(
+    source: Source, samples: list[golden.Sample], path: Path, options: Options
+) -> Callable[[frozenset[str]], Quantized]:
+    """Returns a function that quantizes a model for the core except for given locations."""
+    quantize_captured = quantizer_of(source, path, options)
+
+    def requantized(places: frozenset[str]) -> Quantized:
+        return where_possible(lambda more: quantize_captured(samples, more), places, source, path)[0]
+
+    return requantized
+
+
+# What helps an int8 program whose outputs have too much noise, besides better calibration: by backend, where its inputs
+# and outputs are integers, and where no layers that stay in floating point help.
+_LAYERS_STAY = 'io = "float32", with which the build leaves such layers in floating point, '
+_HELPS = {
+    "cortex_m": (_LAYERS_STAY, ", or the portable backend"),
+    "ethos_u": (_LAYERS_STAY, ', or io = "int16"'),
+    "vgf": ('io = "float32", with which nothing is quantized, ', ""),
+}
+
+
 def worst_in_float(
-    source: Source, eager: Eager, quantized: Quantized, in_float: frozenset[str], path: Path, options: Options
+    source: Source,
+    eager: Eager,
+    quantized: Quantized,
+    requantized: Callable[[frozenset[str]], Quantized],
+    in_float: frozenset[str],
+    path: Path,
+    options: Options,
 ) -> tuple[frozenset[str], list[str]]:
     """The places that stay in floating point for the model to be accurate, and what there is to say about them.
 
     Args:
+      requantized: quantizes the model except for given locations.
       in_float: those that stay there anyway.
     """
 
-    demands, samples = _demands(source, eager, path, options), source.calibration
-    if samples is None:
+    demands = _demands(source, eager, path, options)
+    if source.calibration is None:
         return in_float, []
     useful = snr_demand(_USEFUL_SNR_OF_STREAM if is_stream(quantized) else _USEFUL_SNR)
+    for_integers, for_floats = _HELPS[options.backend]
+    most = "Most of the noise is made at"
+    calibration = "calibration_inputs() as the device will see them"
+    training = "training on with int8 (docs/quantize.md)"
     if options.io != "float32":
         reached = useful.measure(quantized)
         if reached >= useful.least:
             return in_float, []
         return in_float, [
-            f"the outputs have {useful.shown(reached)} against floating point, less than {useful.least} dB. Most of "
-            f'the noise is made at {blamed(costs_of_places(quantized, path))}. What helps: io = "float32", with which '
-            "the build leaves such layers in floating point, calibration_inputs() as the device will see them, or "
-            "training on with int8 (docs/quantize.md)."
+            f"the outputs have {useful.shown(reached)} against floating point, less than {useful.least} dB. {most} "
+            f"{blamed(costs_of_places(quantized, path))}. What helps: {for_integers}{calibration}, or {training}."
         ]
-    quantize_captured = quantizer_of(source, path, options)
-
-    def without_lowering(places: frozenset[str]) -> Quantized:
-        return quantize_captured(samples, places)
-
-    def requantized(places: frozenset[str]) -> Quantized:
-        return where_possible(without_lowering, places, source, path)[0]
-
     texts = []
     for demand in [*([] if options.min_snr else [useful]), *demands]:
         try:
@@ -175,9 +198,8 @@ def worst_in_float(
                 raise
             texts.append(
                 f"the outputs have {error.measured} against floating point, less than {useful.least} dB, and no layers "
-                f"that stay in floating point bring that. Most of the noise is made at {error.blamed}. What helps: "
-                "calibration_inputs() as the device will see them, training on with int8 (docs/quantize.md), or the "
-                "portable backend."
+                f"that stay in floating point bring that. {most} {error.blamed}. What helps: {calibration}, {training}"
+                f"{for_floats}."
             )
             continue
         if found is not None:

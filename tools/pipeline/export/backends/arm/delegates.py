@@ -3,6 +3,7 @@
 import contextlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -45,12 +46,14 @@ from tools.pipeline.export.ir.signature import varying
 from tools.pipeline.export.plan.emission import EmittedProgram, mark_states
 from tools.pipeline.export.plan.manifest import origin
 from tools.pipeline.export.plan.serialize import CONSTANT_ALIGNMENT
+from tools.pipeline.export.quantize.activation_tables import leave_nodes
 from tools.pipeline.export.quantize.boundary import BorderOperators
 from tools.pipeline.export.quantize.observers import prepare_pt2e
 from tools.pipeline.export.quantize.quantize import (
     NotFinite,
     Quantized,
     Sample,
+    behind_layers,
     calibrate,
     channels_last,
     measured_of,
@@ -265,6 +268,31 @@ def emit(manager: EdgeProgramManager) -> EmittedProgram:
     keeps_state = bool(edge.graph_signature.buffers_to_mutate)
     emitted = manager.to_executorch(config)
     return EmittedProgram(emitted.executorch_program, [], bytes(emitted.buffer), keeps_state)
+
+
+@dataclass(frozen=True)
+class InFloat:
+    """What stays in floating point of a model that is quantized.
+
+    Attributes:
+      path: the model file.
+      front: locations that compute spectra, as front_end() returns them, but for operators behind the first layers.
+      places: further locations, as origin() returns them.
+    """
+
+    path: Path
+    front: frozenset[str] = frozenset()
+    places: frozenset[str] = frozenset()
+
+    def leave(self, model: GraphModule) -> list[Node]:
+        """Marks the nodes of a captured model so that quantizers leave them, and returns them."""
+        behind = behind_layers(model)
+        left = []
+        for node in model.graph.nodes:
+            place = origin(node, self.path) if node.op == "call_function" else None
+            if place in self.places or (place in self.front and node.name not in behind):
+                left.append(node)
+        return leave_nodes(left)
 
 
 def border_operators(bits: int) -> BorderOperators:

@@ -21,7 +21,13 @@ from tools.pipeline.export.plan.manifest import Quantization
 from tools.pipeline.export.quantize import costs, quantize, report
 from tools.pipeline.export.quantize.quantization_report import quantization_report
 from tools.pipeline.export.quantize.quantize import Quantized
-from tools.pipeline.export.quantize.search import quantizer_of, where_possible, worst_in_float, worst_in_int8
+from tools.pipeline.export.quantize.search import (
+    quantizer_of,
+    where_possible,
+    without_places,
+    worst_in_float,
+    worst_in_int8,
+)
 from tools.pipeline.export.quantize.source import AUTO, Source, capture_source, check_layers, prepare
 from tools.quiet.console import UserError
 
@@ -58,7 +64,8 @@ def lower_model(asked: LoweringRequest) -> LoweredModel:
     if without_int8 is not None:
         return without_int8
     before = in_float
-    in_float, texts = worst_in_float(source, asked.eager, quantized, in_float, path, options)
+    requantized = without_places(source, source.calibration or [], path, options)
+    in_float, texts = worst_in_float(source, asked.eager, quantized, requantized, in_float, path, options)
     for text in texts:
         console.say(f"export: note: {path}: {text}")
     if in_float != before:

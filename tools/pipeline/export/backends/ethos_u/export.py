@@ -1,5 +1,9 @@
 """Exports a model for an Ethos-U and the core beside it."""
 
+import copy
+import functools
+from dataclasses import replace
+
 from torch.export import ExportedProgram
 
 from tools.artifacts.npu_report.npu_report import npu_report_json
@@ -19,7 +23,9 @@ from tools.pipeline.export.plan.manifest import Quantization, origin
 from tools.pipeline.export.quantize import quantize
 from tools.pipeline.export.quantize.quantization_report import quantization_report
 from tools.pipeline.export.quantize.quantize import Quantized
+from tools.pipeline.export.quantize.search import worst_in_float
 from tools.pipeline.export.quantize.source import capture_source, prepare
+from tools.pipeline.export.rewrite.spectra.spectra import front_end
 from tools.pipeline.export.upstream.retracing import known_results
 from tools.quiet.console import UserError
 
@@ -35,10 +41,16 @@ def lower_model(asked: LoweringRequest) -> LoweredModel:
     bits = 16 if options.io == "int16" else 8
     source = capture_source(asked)
 
-    def quantized(captured: ExportedProgram, given: list[golden.Sample]) -> Quantized:
+    front = front_end(source.captured, path)
+
+    def quantized(
+        captured: ExportedProgram, given: list[golden.Sample], places: frozenset[str] = frozenset()
+    ) -> Quantized:
+        """Quantizes the program except for given locations."""
         folded = ETHOS_U.run(captured)
         whole = layers_of_many_steps(folded) if bits == 8 else []
-        for node, steps in recurrent_steps(folded):
+        # They are said once.
+        for node, steps in () if places else recurrent_steps(folded):
             of_steps = f"{steps} step{'s'[: steps != 1]}"
             text = f"is unrolled into {of_steps} for the NPU; ExecuTorch takes seconds of processor time for each"
             if node in whole:
@@ -47,9 +59,20 @@ def lower_model(asked: LoweringRequest) -> LoweredModel:
                     "whole; written as a loop over nn.LSTMCell or nn.GRUCell it would be unrolled"
                 )
             console.say(f"export: note: {path}: {origin(node, path)} {text}.")
-        return lower.quantize(folded, given, npu, bits, path, source.state, options.io == "float32")
+        in_float = delegates.InFloat(path, front, places)
+        return lower.quantize(folded, given, npu, bits, path, source.state, options.io == "float32", in_float)
+
+    def requantized(places: frozenset[str]) -> Quantized:
+        return quantized(copy.deepcopy(source.captured), source.calibration or [], places)
 
     prepared = prepare(source, quantized)
+    places, texts = worst_in_float(
+        source, asked.eager, prepared.quantized, requantized, frozenset(), path, options
+    )
+    for text in texts:
+        console.say(f"export: note: {path}: {text}")
+    if places:
+        prepared = prepare(source, functools.partial(quantized, places=places))
     given = [quantize.channels_last(sample) for sample in asked.eager.samples]
     start = quantize.channels_last(source.state.start())
     started = [(*start, *sample) for sample in given]
@@ -70,7 +93,11 @@ def lower_model(asked: LoweringRequest) -> LoweredModel:
         order_for_kernels(edge, takes_any_order_as_emitted)
         check_out_variants(edge, path)
         in_float = quantize.unquantized(edge, path)
-        on_core = npu_report.on_core(lowered.rejected, in_float)
+        rejected = [
+            (operator, place, "it stays in floating point for accuracy" if place in places else reason)
+            for operator, place, reason in lowered.rejected
+        ]
+        on_core = npu_report.on_core(rejected, in_float)
         estimate = npu_report.make_report(asked.name, lowered.compiled, on_core, npu)
         npu_report.check_memory(estimate, npu)
         notes += [f"stays on the core: {entry}" for entry in on_core]
@@ -87,7 +114,9 @@ def lower_model(asked: LoweringRequest) -> LoweredModel:
             samples,
             outputs,
             Quantization(options.io, border.inputs, border.outputs),
-            quantization_report(asked, source, prepared.quantized, in_float, outputs, border.outputs),
+            quantization_report(
+                asked, source, replace(prepared.quantized, accurate=places), in_float, outputs, border.outputs
+            ),
             (npu_report.format_report(estimate), npu_report_json(estimate)),
         )
         return made, notes

@@ -53,6 +53,8 @@ from tools.pipeline.export.quantize.activation_tables import (
     comparisons_of_inputs,
     find_functions,
     is_annotated,
+    leave_nodes,
+    leave_outputs,
     leave_state,
     leave_steps,
     steps_of_inputs,
@@ -88,7 +90,9 @@ class _Quantizer(EthosUQuantizer):
     With 8-bit activations, unsupported functions and functions of several operators become tables.
     """
 
-    def __init__(self, npu: Npu, bits: int, states: int, has_float_border: bool) -> None:
+    def __init__(
+        self, npu: Npu, bits: int, states: int, has_float_border: bool, in_float: delegates.InFloat
+    ) -> None:
         super().__init__(vela.compile_spec(npu))
         config = get_symmetric_quantization_config() if bits == 8 else get_symmetric_a16w8_quantization_config()
         self.set_global(config)
@@ -96,6 +100,7 @@ class _Quantizer(EthosUQuantizer):
         self._operand, self._result = config.get_input_act_qspec(), config.get_output_act_qspec()
         self._bits = bits
         self._states = states
+        self._in_float = in_float
         self._has_float_border = has_float_border
         self._is_u55 = npu.accelerator.startswith("ethos-u55")
 
@@ -111,18 +116,20 @@ class _Quantizer(EthosUQuantizer):
         return transformed
 
     def annotate(self, model: GraphModule) -> GraphModule:
-        leave_state(model.graph, self._states)
-        if self._bits != 8:
-            return with_ranges(super().annotate(model))
+        left = [*leave_state(model.graph, self._states), *self._in_float.leave(model)]
+        annotated = self._annotate_8_bits(model, left) if self._bits == 8 else super().annotate(model)
+        leave_outputs(annotated.graph, self._states, self._has_float_border)
+        return with_ranges(annotated)
+
+    def _annotate_8_bits(self, model: GraphModule, left: list[Node]) -> GraphModule:
+        """Annotates a model; operators of `left` stay in floating point."""
         self._annotate_recurrent(model.graph)
         # Functions of several operators must be annotated before ExecuTorch annotates their operators one by one.
         found = find_functions(model.graph)
         steps = steps_of_inputs(found) if self._has_float_border else []
         # An Ethos-U55 leaves comparisons to the core anyway.
         steps += comparisons_of_inputs(model.graph) if self._has_float_border and self._is_u55 else []
-        for node in steps:
-            _mark_node_as_quantized(node, {}, None, False)
-            node.meta[PatternMatcher.Q_PATTERN_MATCHED_KEY] = True
+        leave_nodes(steps)
         functions = [each for each in found if len(each.nodes) > 1 and not is_annotated(each)]
         nodes = {node for each in functions for node in each.nodes}
         annotate_functions(functions, (), self._operand, self._result, chosen=nodes)
@@ -133,8 +140,8 @@ class _Quantizer(EthosUQuantizer):
         inputs = {node for node in annotated.graph.nodes if node.op == "placeholder"}
         annotate_functions(functions, inputs, self._operand, self._result)
         if self._has_float_border:
-            leave_steps(annotated.graph, steps)
-        return with_ranges(annotated)
+            leave_steps(annotated.graph, [*steps, *left])
+        return annotated
 
     def _annotate_recurrent(self, graph: Graph) -> None:
         """Annotates the core's recurrent layers with int8 inputs and outputs; their states stay in floating point."""
@@ -186,6 +193,7 @@ def quantize(
     path: Path,
     state: State,
     has_float_border: bool,
+    in_float: delegates.InFloat | None = None,
 ) -> Quantized:
     """Returns the program after ExecuTorch's Ethos-U quantizer, calibrated on the samples.
 
@@ -194,10 +202,11 @@ def quantize(
       path: the model file, for messages.
       state: the state, which the program's first inputs read and its first outputs update, from one sample to the next.
       has_float_border: whether the program takes and returns floating point.
+      in_float: what stays in floating point.
 
     Raises UserError as `delegates.quantize` does.
     """
-    quantizer = _Quantizer(npu, bits, len(state.buffers), has_float_border)
+    quantizer = _Quantizer(npu, bits, len(state.buffers), has_float_border, in_float or delegates.InFloat(path))
     if bits == 8:
         keep_recurrent_layers(program, layers_of_many_steps(program))
     samples = list(samples)

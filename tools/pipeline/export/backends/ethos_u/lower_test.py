@@ -151,6 +151,61 @@ def test_log_softmax_keeps_numbers_whose_softmax_is_less_than_an_integer(tmp_pat
     _check_whole(_export(tmp_path, model_source(form, "(torch.randn(1, 3, 10),)")), decibels=35)
 
 
+_WIDE = model_source(
+    "y = torch.log((x * self.sizes).square().mean(1, keepdim=True) + 1e-8) + 9\nreturn self.conv(y)",
+    _IMAGE,
+    "self.conv, self.sizes = nn.Conv2d(1, 4, 3), nn.Buffer(torch.logspace(-3, 0, 12))",
+)
+
+
+def test_layers_that_cost_most_accuracy_stay_on_the_core_in_floating_point(tmp_path: Path) -> None:
+    result = _export(tmp_path, _WIDE, "float32")
+    (note,) = (text for text in result.said if "layers stay in floating point that cost most accuracy" in text)
+    assert _worst(result) > 15 and _delegates(result) > 0, note
+    assert any("log" in text and "it stays in floating point for accuracy" in text for text in result.said)
+    assert result.report is not None
+    reasons = {each["operator"]: each.get("reason") for each in result.report["layers"]}
+    assert reasons["aten::log"] == "it stays so for accuracy" and reasons["aten::conv2d"] is None
+
+
+def test_layers_that_cost_most_accuracy_are_named_where_the_border_is_of_integers(tmp_path: Path) -> None:
+    result = _export(tmp_path, _WIDE)
+    (note,) = (text for text in result.said if "less than 15 dB. Most of the noise is made at" in text)
+    assert "my_model.py:1" in note and 'io = "float32", with which the build leaves such layers' in note
+
+
+_STREAMED = """
+
+
+def calibration_inputs():
+    random = torch.Generator().manual_seed(2)
+    return [(torch.randn(1, 8, generator=random),) for _ in range(40)]
+"""
+
+
+@pytest.mark.parametrize("io", ["float32", "int8"])
+def test_a_state_is_not_rounded_to_integers_from_call_to_call(tmp_path: Path, io: str) -> None:
+    source = model_source(
+        "self.level.mul_(0.98).add_(x, alpha=0.02)\nreturn self.head(self.level)",
+        "(torch.randn(1, 8),)",
+        'self.register_buffer("level", torch.zeros(1, 8))\nself.head = nn.Linear(8, 4)',
+    )
+    result = _export(tmp_path, source + _STREAMED, io)
+    (note,) = (text for text in result.said if "over a stream of 40 calls" in text)
+    assert float(re.search(r"calls: (\S+) dB", note)[1]) > 30, note
+
+
+def test_features_of_spectra_stay_on_the_core_in_floating_point(tmp_path: Path) -> None:
+    source = model_source(
+        "y = torch.log(torch.fft.rfft(x * self.window).abs().square() + 1e-6)\nreturn self.conv(y)",
+        "(torch.randn(1, 3, 32),)",
+        'self.register_buffer("window", torch.hann_window(32))\nself.conv = nn.Conv1d(3, 4, 3)',
+    )
+    result = _export(tmp_path, source, "float32")
+    assert _worst(result) > 30 and _delegates(result) > 0
+    assert not any("accuracy" in text or "bring it closer" in text for text in result.said)
+
+
 def test_a_pooling_of_one_window_has_any_stride(tmp_path: Path) -> None:
     """The stride, here the kernel's size, exceeds the NPU's; the image may extend beyond the window."""
     init = "self.conv = nn.Conv2d(4, 4, 1)\nself.pools = nn.ModuleList(map(nn.AvgPool2d, (12, (11, 12), 9)))"

@@ -10,7 +10,9 @@ from tools.pipeline.export.pipelines import VGF, VGF_FLOAT
 from tools.pipeline.export.plan.manifest import Quantization
 from tools.pipeline.export.quantize import quantize
 from tools.pipeline.export.quantize.quantization_report import quantization_report
+from tools.pipeline.export.quantize.search import worst_in_float
 from tools.pipeline.export.quantize.source import capture_source, prepare
+from tools.pipeline.export.rewrite.spectra.spectra import front_end
 from tools.pipeline.export.upstream.loaded_program import without_kernel
 from tools.pipeline.export.upstream.retracing import known_results
 from tools.quiet.console import UserError
@@ -32,7 +34,13 @@ def lower_model(asked: LoweringRequest) -> LoweredModel:
         lowered = lower.delegate(functional, options.io, path)
     else:
         check_no_state(source.state.buffers, path, options.backend)
-        prepared = prepare(source, lambda captured, samples: lower.quantize(VGF.run(captured), samples, path))
+        in_float = delegates.InFloat(path, front_end(source.captured, path))
+        prepared = prepare(source, lambda captured, samples: lower.quantize(VGF.run(captured), samples, path, in_float))
+        _, texts = worst_in_float(
+            source, asked.eager, prepared.quantized, lambda _: prepared.quantized, frozenset(), path, options
+        )
+        for text in texts:
+            console.say(f"export: note: {path}: {text}")
         # This must precede delegation, which would put quantization inside of delegates.
         border = delegates.CAPTURED_BORDER.border(prepared.captured)
         for text in delegates.CAPTURED_BORDER.remove(prepared.captured, path):

@@ -94,16 +94,26 @@ class _ConverterError(Exception):
 class _Quantizer(VgfQuantizer):
     """ExecuTorch's quantizer, with the core's method of choosing ranges."""
 
+    def __init__(self, in_float: delegates.InFloat) -> None:
+        super().__init__(VgfCompileSpec(_PROFILES["int8"]))
+        self._in_float = in_float
+
     def annotate(self, model: GraphModule) -> GraphModule:
+        self._in_float.leave(model)
         return with_ranges(super().annotate(model))
 
 
-def quantize(program: ExportedProgram, samples: Iterable[Sample], path: Path) -> Quantized:
+def quantize(
+    program: ExportedProgram, samples: Iterable[Sample], path: Path, in_float: delegates.InFloat | None = None
+) -> Quantized:
     """Returns the program after ExecuTorch's quantizer for VGF, calibrated on the samples.
+
+    Args:
+      in_float: what stays in floating point.
 
     Raises UserError as `delegates.quantize` does.
     """
-    quantizer = _Quantizer(VgfCompileSpec(_PROFILES["int8"]))
+    quantizer = _Quantizer(in_float or delegates.InFloat(path))
     quantizer.set_global(get_symmetric_quantization_config())
     samples = list(samples)
     write_masks(program, samples, State({}), 8, path)

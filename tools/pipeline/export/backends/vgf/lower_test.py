@@ -124,6 +124,14 @@ def test_portable_kernels_get_images_in_the_default_order(tmp_path: Path) -> Non
     assert 1 <= copies <= 2
 
 
+def test_the_layers_are_named_that_make_an_int8_program_useless(tmp_path: Path) -> None:
+    forward = "return self.conv(torch.log((x * self.sizes).square().mean(1, keepdim=True) + 1e-8) + 9)"
+    init = "self.conv, self.sizes = nn.Conv2d(1, 4, 3), nn.Buffer(torch.logspace(-3, 0, 12))"
+    result = _export(tmp_path, forward, init=init)
+    (note,) = (text for text in result.said if "less than 15 dB. Most of the noise is made at" in text)
+    assert "my_model.py:1" in note and 'io = "float32", with which nothing is quantized, calibration' in note
+
+
 def test_a_causal_mask_is_a_constant(tmp_path: Path) -> None:
     forward = "return nn.functional.scaled_dot_product_attention(x, x, self.layer(x), is_causal=True)"
     result = _export(tmp_path, forward, "(torch.randn(1, 2, 6, 8),)", "self.layer = nn.Linear(8, 8)", "float32")
