@@ -135,6 +135,10 @@ class Checkout:
             self._command(arguments), cwd=self.root, env=environment(), stdout=log, stderr=log, text=True
         )
 
+    def expunge(self) -> None:
+        """Ends the Bazel server, and deletes what it has built."""
+        self._bazel(["clean", "--expunge"], "clean")
+
     def _bazel(self, arguments: list[str], what: str) -> str:
         result = subprocess.run(
             self._command(arguments), cwd=self.root, env=environment(), capture_output=True, text=True, check=False

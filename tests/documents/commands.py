@@ -177,9 +177,9 @@ def run_all(found: Sequence[Command], shell: Shell, asked: set[str], say: Callab
             failed += 1
             say("".join(f"    {line}\n" for line in output.splitlines()[-25:]))
     for folder in {*folders.values()} - {shell.root}:
-        # A server of a workspace that a command has made.
+        # A workspace that a command has made.
         if (folder / "MODULE.bazel").exists():
-            shell.run(f"{shell.root}/bazelw shutdown", folder, False)
+            shell.run(f"{shell.root}/bazelw clean --expunge", folder, False)
     return failed
 
 
@@ -254,7 +254,7 @@ def _run(arguments: argparse.Namespace) -> int:
             put_files(checkout, list(Checkout(checkout).files(_TARGETS).values()))
             return 1 if run_all(found, Shell(checkout, environment()), set(arguments.asked)) else 0
         finally:
-            Checkout(checkout).shutdown()
+            Checkout(checkout).expunge()
 
 
 def main(argv: Sequence[str] | None = None) -> int:
