@@ -12,6 +12,7 @@ from torch.fx import Graph, GraphModule
 
 from tools.pipeline.export.capture.diagnosis import (
     check_captured,
+    check_memory,
     explain_capture,
     random_operators,
     slow_dtypes,
@@ -49,6 +50,7 @@ def capture_model(file: ModelFile, eager: Eager, console: Console | None) -> Exp
         captured = capture(eager.module, eager.inputs, file.dynamic_shapes())
     except Exception as error:
         raise explain_capture(file, error) from error
+    check_memory(captured, file.path)
     captured = remove_complex_numbers(captured, file.path)
     check_captured(captured, file.path)
     if console is not None:

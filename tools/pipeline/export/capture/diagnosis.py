@@ -11,6 +11,7 @@ import torch
 from executorch.exir.dialects.edge._ops import EdgeOpOverload
 from executorch.exir.schema import Program
 from executorch.extension.pybindings.portable_lib import _get_operator_names
+from torch._ops import OpOverload
 from torch.export import ExportedProgram
 from torch.fx import Node
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, free_unbacked_symbols
@@ -124,6 +125,40 @@ def check_captured(program: ExportedProgram, path: Path) -> None:
                     f"{path}: dynamic_shapes() gives a size no upper bound, which the device's memory needs; "
                     'write torch.export.Dim("name", max=...).'
                 )
+
+
+def check_memory(program: ExportedProgram, path: Path) -> None:
+    """Raises UserError for buffers that are parts of each other's memory if the model changes one: a program keeps each
+    by itself.
+    """
+    held, owners = {**program.state_dict, **program.constants}, dict[Node, str]()
+    names = program.graph_signature.inputs_to_buffers
+    changed: set[str] = set()
+    for node in program.graph.nodes:
+        source = node.args[0] if node.args else None
+        if node.op == "placeholder" and node.name in names:
+            owners[node] = names[node.name]
+        elif isinstance(source, Node) and source in owners and isinstance(node.target, OpOverload):
+            # A view of a buffer, or what was written to one.
+            if any(each.alias_info is not None for each in node.target._schema.returns):
+                owners[node] = owners[source]
+            if node.target._schema.is_mutable:
+                changed.add(owners[source])
+    for one in sorted(changed):
+        for other in names.values():
+            if other != one and _overlap(held[one], held[other]):
+                raise UserError(
+                    f"{path}: the buffers {one!r} and {other!r} share memory, and the model changes {one!r}, which a "
+                    f"program can't hold: keep the larger of them, and take the other from it in forward()."
+                )
+
+
+def _overlap(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether two tensors have elements in the same memory."""
+    if one.untyped_storage().data_ptr() != other.untyped_storage().data_ptr() or not one.numel() or not other.numel():
+        return False
+    begins, ends = zip(*((each.data_ptr(), each.data_ptr() + each.nbytes) for each in (one, other)), strict=True)
+    return bool(max(begins) < min(ends))
 
 
 def check_examples(inputs: Sequence[torch.Tensor], program: Program, path: Path) -> None:

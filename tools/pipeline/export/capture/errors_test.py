@@ -413,6 +413,19 @@ def test_a_state_that_is_returned_has_the_value_of_each_sample(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("backend", ["portable", "cortex_m"])
+def test_buffers_that_share_memory(tmp_path: Path, backend: str) -> None:
+    """PyTorch fails with an AssertionError about its own parts; buffers side by side, or unchanged, are fine."""
+    options = Options("cortex-m4", backend)
+    init = "rows = torch.zeros(4, 3)\nself.register_buffer('rows', rows)\nself.register_buffer('row', rows[PART])"
+    forward = "self.rows.add_(x)\nreturn self.row * 2, self.rows.sum(0)"
+    source = model_source(forward, "(torch.randn(4, 3),)", init)
+    with pytest.raises(UserError, match="the buffers 'rows' and 'row' share memory, and the model changes 'rows'"):
+        export_source(tmp_path, source.replace("PART", "0"), options=options)
+    source = source.replace("self.rows.add_(x)", "x = x + self.rows").replace("PART", "0")
+    export_source(tmp_path, source, options=options)
+
+
+@pytest.mark.parametrize("backend", ["portable", "cortex_m"])
 def test_names_that_a_graph_has_itself(tmp_path: Path, backend: str) -> None:
     init = (
         "self.code = nn.Parameter(torch.randn(4, 3))\nself.graph = nn.Linear(3, 3)\n"
