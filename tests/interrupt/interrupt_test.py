@@ -57,7 +57,7 @@ sys.addaudithook(interrupt)
 """
 
 # The command's own package, what tells its errors, and what argparse imports for the help when all else is there.
-_MOMENTS = ("{package}", "tools.quiet.console", "textwrap")
+_MOMENTS = ("{package}", "tools.quiet.console", "shutil")
 
 
 @pytest.mark.parametrize("moment", _MOMENTS)

@@ -17,8 +17,7 @@ import os
 import runpy
 import signal
 import sys
-from importlib.abc import InspectLoader
-from importlib.machinery import ModuleSpec
+from importlib.machinery import ModuleSpec, SourceFileLoader
 from types import CodeType, FrameType
 from typing import NoReturn
 
@@ -95,7 +94,7 @@ def _run(module: str) -> str | int | None:
 
 def _is_started_by_main(spec: ModuleSpec) -> bool:
     """Tells without importing a module whether it defines main() and nothing for `__name__ == "__main__"`."""
-    code = spec.loader.get_code(spec.name) if isinstance(spec.loader, InspectLoader) else None
+    code = spec.loader.get_code(spec.name) if isinstance(spec.loader, SourceFileLoader) else None
     if code is None or "__main__" in code.co_consts:
         return False
     return any(isinstance(item, CodeType) and item.co_name == "main" for item in code.co_consts)
