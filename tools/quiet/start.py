@@ -1,8 +1,8 @@
 """Starts a Python program for `py_tool`'s launcher: `start.py NAME MODULE ARGUMENTS...`.
 
-It imports the module and calls its main(): what the program pickles is found by the module's name then. A module without
-main(), or that asks for `__name__ == "__main__"` itself, runs as with `python -m MODULE`. Of a package, the module is its
-`__main__`, or else the one with the package's name.
+It imports the module and calls its main(): what the program pickles is found by the module's name then. A module
+without main(), or that asks for `__name__ == "__main__"` itself, runs as with `python -m MODULE`. Of a package, the
+module is its `__main__`, or else the one with the package's name.
 
 Ctrl-C at any moment, also while the program's modules are imported, ends it with one line and status 130. Output that
 nobody reads, or that a full disk doesn't take, ends it as tools/quiet/tool.py does, wherever it is printed.
