@@ -69,6 +69,7 @@ CAPTURE = Pipeline(
         Pass("capture.own_memory:copy_operands_returned"),
         Pass("capture.capture:fill_memory"),
         Pass("rewrite.circular_padding:join_ends"),
+        Pass("rewrite.no_ops:drop_empty_operands"),
         Pass("capture.tensor_indices:keep_tensor_indices"),
         Pass("rewrite.branches:lift_constants"),
         Pass("rewrite.branches:write_loops"),

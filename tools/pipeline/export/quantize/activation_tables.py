@@ -39,6 +39,7 @@ from tools.pipeline.export.backends.cortex_m.prelu import is_prelu
 from tools.pipeline.export.backends.cortex_m.softmax import Scores, scores_of
 from tools.pipeline.export.ir.operators import CLAMPS, SOFTMAX
 from tools.pipeline.export.ir.rewriting import has_steps, is_elementwise
+from tools.pipeline.export.rewrite.no_ops import has_no_elements
 from tools.pipeline.export.rewrite.own_operators import RECURRENT
 from tools.pipeline.export.rewrite.spectra.spectra import SPECTRA
 from tools.pipeline.export.upstream.replaced import replaced
@@ -204,9 +205,12 @@ def _has_computed_weights(node: Node) -> bool:
     return is_layer and not _is_parameter(node.args[1])
 
 
-def _is_of_other_format(node: Node) -> bool:
+def _has_no_range(node: Node) -> bool:
+    """Whether a tensor is of another format than float32, or has no elements: what shares its scale would lose its."""
     value = node.meta.get("val")
-    return isinstance(value, torch.Tensor) and value.is_floating_point() and value.dtype != torch.float32
+    if not isinstance(value, torch.Tensor) or not value.is_floating_point():
+        return False
+    return value.dtype != torch.float32 or has_no_elements(node)
 
 
 def find_masked_scores(module: GraphModule) -> list[Node]:
@@ -304,7 +308,7 @@ def _has_no_kernel(node: Node) -> bool:
     exceed the image or whose indices are read, and paddings of more than four dimensions or with a number below any
     image's.
     """
-    if node.op == "call_function" and any(map(_is_of_other_format, (node, *node.all_input_nodes))):
+    if node.op == "call_function" and any(map(_has_no_range, (node, *node.all_input_nodes))):
         return True
     # Passes would take such a layer for an int8 layer if its weights were quantized.
     if _has_computed_weights(node) or any(_has_computed_weights(user) and user.args[1] is node for user in node.users):

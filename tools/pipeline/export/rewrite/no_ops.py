@@ -35,6 +35,28 @@ def drop_no_ops(program: ExportedProgram) -> None:
     program.graph.eliminate_dead_code()
 
 
+def drop_empty_operands(program: ExportedProgram) -> None:
+    """Drops tensors without elements from concatenations, in place, such as a slice that a stream shifts out whole.
+
+    They have no range to quantize, and would share their scale with the others.
+    """
+    for node in program.graph.find_nodes(op="call_function", target=torch.ops.aten.cat.default):
+        kept = [operand for operand in node.args[0] if not has_no_elements(operand)]
+        # One may be there for its dtype.
+        has_dtype = node.meta["val"].dtype in {operand.meta["val"].dtype for operand in kept}
+        if not has_dtype or len(kept) == len(node.args[0]):
+            continue
+        node.args = (kept, *node.args[1:])
+        if len(kept) == 1:
+            node.target, node.args, node.kwargs = torch.ops.aten.clone.default, (kept[0],), {}
+
+
+def has_no_elements(node: Node) -> bool:
+    """Whether a node's result is a tensor without elements, whatever sizes are dynamic."""
+    value = node.meta.get("val")
+    return isinstance(value, torch.Tensor) and any(isinstance(size, int) and size == 0 for size in value.shape)
+
+
 def _filled(program: ExportedProgram, node: Node) -> Node | None:
     """Returns the constant result of an operator that only reads its operand's shape, or None for other nodes."""
     number = FILLS.get(node.target)

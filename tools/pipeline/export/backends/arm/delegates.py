@@ -60,6 +60,7 @@ from tools.pipeline.export.quantize.quantize import (
     without_observers,
 )
 from tools.pipeline.export.quantize.ranges import Methods, prepare_observers
+from tools.pipeline.export.rewrite.no_ops import has_no_elements
 from tools.pipeline.export.rewrite.numbers import write_numbers
 from tools.pipeline.export.upstream.replaced import replaced
 from tools.pipeline.export.upstream.retracing import decomposed_once
@@ -290,7 +291,8 @@ class InFloat:
         left = []
         for node in model.graph.nodes:
             place = origin(node, self.path) if node.op == "call_function" else None
-            if place in self.places or (place in self.front and node.name not in behind):
+            is_front = place in self.front and node.name not in behind
+            if place in self.places or is_front or (place is not None and has_no_elements(node)):
                 left.append(node)
         return leave_nodes(left)
 

@@ -608,14 +608,12 @@ def _copied(node: Node, image: Node) -> Node:
 
 def _is_part(node: Node) -> bool:
     """Whether a node is a slice or a repetition of a channels-last image, or one of the parts that it is split into."""
-    if node.target == getitem:
-        node = node.args[0]
-        if node.target not in SPLITS:
-            return False
-    elif node.target not in (_aten.slice.Tensor, _aten.expand.default):
+    source = node.args[0] if node.target == getitem else node
+    if source.target not in (SPLITS if source is not node else (_aten.slice.Tensor, _aten.expand.default)):
         return False
-    image = node.args[0]
-    return is_channels_last(image) and image.meta["val"].shape[1] > 1
+    image = source.args[0]
+    # The strides of an empty part would be 0 in channels-last.
+    return is_channels_last(image) and image.meta["val"].shape[1] > 1 and node.meta["val"].numel() > 0
 
 
 def _take_part(node: Node) -> None:

@@ -1147,6 +1147,13 @@ def test_few_results_of_linear_layers_are_looked_up_and_dequantized_in_the_same_
         assert numpy.array_equal(separate.golden[name], together.golden[name])
 
 
+def test_an_empty_part_of_an_image_is_an_output(tmp_path: Path) -> None:
+    forward = "return self.conv(x), x[:, :0], torch.split(self.conv(x), [0, 4], 1)[0]"
+    result = exported(tmp_path, forward, f"({_IMAGE},)", "self.conv = nn.Conv2d(3, 4, 3)", packed=True)
+    assert [output["shape"] for output in result.manifest["outputs"]] == [[1, 4, 6, 6], [1, 0, 8, 8], [1, 0, 6, 6]]
+    assert result.decibels(0) > 30
+
+
 def test_numbers_beside_tensors_in_floating_point_have_no_dimensions(tmp_path: Path) -> None:
     init = "self.linear = nn.Linear(8, 4)\nself.register_buffer('mean', torch.zeros(1, 8))"
     forward = "self.mean.mul_(0.9).add_(0.1 * x)\nreturn self.linear(x - self.mean)"

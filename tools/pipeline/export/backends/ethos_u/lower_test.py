@@ -151,6 +151,13 @@ def test_log_softmax_keeps_numbers_whose_softmax_is_less_than_an_integer(tmp_pat
     _check_whole(_export(tmp_path, model_source(form, "(torch.randn(1, 3, 10),)")), decibels=35)
 
 
+def test_a_part_without_elements_does_not_spoil_the_scale_of_what_it_is_joined_with(tmp_path: Path) -> None:
+    """A stream shifts out all of its buffer where a step is as long."""
+    forward = "return self.conv(torch.cat([x[:, :, 12:], x], 2)), x[:, :0]"
+    result = _export(tmp_path, model_source(forward, _IMAGE, "self.conv = nn.Conv2d(4, 4, 3)"))
+    assert result.decibels(0) > 35
+
+
 _WIDE = model_source(
     "y = torch.log((x * self.sizes).square().mean(1, keepdim=True) + 1e-8) + 9\nreturn self.conv(y)",
     _IMAGE,
