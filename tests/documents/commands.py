@@ -26,7 +26,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tests.checkout.checkout import Checkout, environment, shared_repositories
+from tests.checkout.checkout import Checkout, copy_checkout, environment, shared_repositories
 from tools.quiet.console import UserError
 from tools.quiet.tool import run_tool
 
@@ -214,19 +214,7 @@ def put_files(folder: Path, built: Sequence[Path]) -> None:
 
 def _copy_of(checkout: Path, folder: Path) -> Path:
     """Copies a checkout's files as they are, and lets it use what was fetched for the checkout."""
-    listed = subprocess.run(
-        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-        cwd=checkout,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if listed.returncode != 0:
-        raise UserError(f"{checkout}: {listed.stderr.strip()}")
-    for name in filter(None, listed.stdout.split("\0")):
-        if (checkout / name).exists():
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(checkout / name, folder / name)
+    copy_checkout(checkout, folder)
     flags = shared_repositories(Checkout(checkout))
     (folder / "user.bazelrc").write_text("".join(f"common {flag}\n" for flag in flags), encoding="utf-8")
     return folder

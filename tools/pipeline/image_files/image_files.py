@@ -47,8 +47,7 @@ def over_stack(report: SizeReport, stack: StackBound) -> str:
     """Returns a message for a stack that may be too small: both sizes, and the functions that take most of it."""
     if stack.bound <= stack.size:
         return ""
-    chain = stack.sure if stack.sure_bytes > stack.size else stack.chain
-    needed = sum(level.size for level in chain)
+    chain, needed = (stack.sure, stack.sure_bytes) if stack.is_too_small else (stack.chain, stack.bound)
     most = sorted(chain, key=lambda level: level.size, reverse=True)[:4]
     return (
         f"{report.image} may use {needed:,} bytes of stack on {report.board}, which has {stack.size:,}. "
@@ -72,7 +71,7 @@ def _run(arguments: argparse.Namespace) -> int:
     arguments.report_json.write_text(size_report_json(report), encoding="utf-8")
     problems = list(over_limits(report))
     if stack and (message := over_stack(report, stack)):
-        if stack.sure_bytes > stack.size:
+        if stack.is_too_small:
             problems.append(message)
         else:
             print(f"image_files: note: {message} Some of these calls may never happen.", file=sys.stderr)

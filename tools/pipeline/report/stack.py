@@ -75,6 +75,11 @@ class StackBound:
         """The bytes that calls take for sure."""
         return _total(self.sure)
 
+    @property
+    def is_too_small(self) -> bool:
+        """Whether these are more than there are."""
+        return self.sure_bytes > self.size
+
     def text(self) -> str:
         """Returns the bound as a line, and one per function of the chain that takes any."""
         if self.problem:

@@ -310,7 +310,6 @@ def _filled(x: Tensor, shape: Sequence[int], value: float, dtype: torch.dtype | 
     return torch.full(list(shape), value, dtype=x.dtype if dtype is None else dtype)
 
 
-
 def _log_softmax(x: Tensor, dim: int, dtype: torch.dtype | None = None) -> Tensor:
     """Takes the logarithm of the sum alone. ExecuTorch takes that of softmax, which loses all of less than 1/256."""
     x = x if dtype is None else x.to(dtype)

@@ -608,8 +608,12 @@ def _copied(node: Node, image: Node) -> Node:
 
 def _is_part(node: Node) -> bool:
     """Whether a node is a slice or a repetition of a channels-last image, or one of the parts that it is split into."""
-    source = node.args[0] if node.target == getitem else node
-    if source.target not in (SPLITS if source is not node else (_aten.slice.Tensor, _aten.expand.default)):
+    source = node
+    if node.target == getitem:
+        source = node.args[0]
+        if source.target not in SPLITS:
+            return False
+    elif node.target not in (_aten.slice.Tensor, _aten.expand.default):
         return False
     image = source.args[0]
     # The strides of an empty part would be 0 in channels-last.
