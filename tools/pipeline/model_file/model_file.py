@@ -1,14 +1,14 @@
 """Loads a model file: the Python file in which a user describes a PyTorch model.
 
-* `model() -> torch.nn.Module`: required; in evaluation mode. * `example_inputs() -> tuple | dict`: required; the
-arguments of one call: tensors, also in dicts, tuples and lists, or
+* `model() -> torch.nn.Module`: required; in evaluation mode.
+* `example_inputs() -> tuple | dict`: required; the arguments of one call: tensors, also in dicts, tuples and lists, or
   a dict of keywords.
-* `train() -> torch.nn.Module`: optional; the module of model(), trained. * `calibration_inputs() ->
-Iterable[tuple[torch.Tensor, ...]]`: optional; for quantization, each like example_inputs(). * `method_inputs() ->
-dict[str, tuple[torch.Tensor, ...]]`: optional; other methods of the module, with example inputs. * `dynamic_shapes() ->
-dict | tuple`: optional; sizes that vary, in the format of torch.export. * `evaluation_set() ->
-tuple[list[tuple[torch.Tensor, ...]], torch.Tensor]`: optional; inputs and integer labels. * `labels() -> list[str]`:
-optional; the names of the classes, in the order of the output's elements.
+* `train() -> torch.nn.Module`: optional; the module of model(), trained.
+* `calibration_inputs() -> Iterable[tuple[torch.Tensor, ...]]`: optional; for quantization, each like example_inputs().
+* `method_inputs() -> dict[str, tuple[torch.Tensor, ...]]`: optional; other methods of the module, with example inputs.
+* `dynamic_shapes() -> dict | tuple`: optional; sizes that vary, in the format of torch.export.
+* `evaluation_set() -> tuple[list[tuple[torch.Tensor, ...]], torch.Tensor]`: optional; inputs and integer labels.
+* `labels() -> list[str]`: optional; the names of the classes, in the order of the output's elements.
 
 A file that describes several models has `entries() -> dict[str, object]` instead: each value has these functions.
 """
@@ -44,31 +44,6 @@ _IN_DATA = "Is {file!r} in `data` of the target?"
 
 
 _Result = TypeVar("_Result")
-
-
-def _of_data(load: Callable[..., _Result]) -> Callable[..., _Result]:
-    """Returns torch.export.load() without what it would run: a .pt2 is data, and its pickles could hold any code."""
-
-    @functools.wraps(load)
-    def load_data(*arguments: Any, **keywords: Any) -> _Result:
-        before = os.environ.get(_WEIGHTS_ONLY, "0")
-        os.environ[_WEIGHTS_ONLY] = "1"
-        try:
-            return load(*arguments, **keywords)
-        except pickle.UnpicklingError as error:
-            what = arguments[0] if arguments else "the program"
-            raise ValueError(
-                f"{what} has objects beside tensors and numbers, and to load them could run any code. Export "
-                "the module again, with tensors and numbers as example inputs"
-            ) from error
-        finally:
-            os.environ[_WEIGHTS_ONLY] = before
-
-    return load_data
-
-
-_WEIGHTS_ONLY = "TORCH_FORCE_WEIGHTS_ONLY_LOAD"
-torch.export.load = _of_data(torch.export.load)
 
 
 class ModelFile:
@@ -314,7 +289,7 @@ def _where_its_files_are(path: Path, run: Callable[[], _Result]) -> _Result:
     """
     begun = random.getstate(), numpy.random.get_state(), torch.get_rng_state()
     try:
-        with _kept_directory():
+        with _kept_directory(), _loading_data_only():
             return run()
     except Exception as error:
         if not _is_missing_file(error):
@@ -324,7 +299,7 @@ def _where_its_files_are(path: Path, run: Callable[[], _Result]) -> _Result:
     numpy.random.set_state(begun[1])
     torch.set_rng_state(begun[2])
     try:
-        with _kept_directory():
+        with _kept_directory(), _loading_data_only():
             os.chdir(path.parent)
             return run()
     except Exception as error:
@@ -421,6 +396,38 @@ def _kept_directory() -> Iterator[None]:
         yield
     finally:
         os.chdir(before)
+
+
+@contextlib.contextmanager
+def _loading_data_only() -> Iterator[None]:
+    """Lets torch.export.load() refuse to run code: a .pt2 is data to users, and its pickles could hold any code."""
+    load = torch.export.load
+
+    @functools.wraps(load)
+    def load_data(*arguments: Any, **keywords: Any) -> torch.export.ExportedProgram:
+        before = os.environ.get(_WEIGHTS_ONLY)
+        os.environ[_WEIGHTS_ONLY] = "1"
+        try:
+            return load(*arguments, **keywords)
+        except pickle.UnpicklingError as error:
+            what = arguments[0] if arguments else "the program"
+            raise ValueError(
+                f"{what} has objects beside tensors and numbers, and to load them could run any code. Export "
+                "the module again, with tensors and numbers as example inputs"
+            ) from error
+        finally:
+            del os.environ[_WEIGHTS_ONLY]
+            if before is not None:
+                os.environ[_WEIGHTS_ONLY] = before
+
+    torch.export.load = load_data
+    try:
+        yield
+    finally:
+        torch.export.load = load
+
+
+_WEIGHTS_ONLY = "TORCH_FORCE_WEIGHTS_ONLY_LOAD"
 
 
 def _ended(place: str, error: SystemExit) -> str:
