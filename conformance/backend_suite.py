@@ -68,7 +68,7 @@ def make_table(outcomes: Sequence[Outcome]) -> str:
         reasons: dict[str, list[str]] = {}
         for outcome in outcomes:
             if outcome.result == result:
-                # What is skipped is mostly all that a file has of a kind.
+                # A file's tests of one kind are mostly skipped together.
                 name = outcome.module if result == "skipped" else f"{outcome.module}::{outcome.test}"
                 reasons.setdefault(outcome.reason, []).append(f"`{name}`")
         if reasons:

@@ -286,7 +286,7 @@ int main() {
     error("the model has no memory");
   }
   console_text("m-init-done\nm-ready\n");
-  // As the runner sends at most 64 digits with a "db", this is longer than any command.
+  // Longer than any command: the runner sends at most 64 digits with a "db".
   char command[160];
   size_t size = 0;
   for (;;) {

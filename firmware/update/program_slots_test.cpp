@@ -68,7 +68,7 @@ bool write(uintptr_t address, const void* data, size_t size) {
   CHECK(address % 8 == 0 && size % 8 == 0 && to + size <= memory + sizeof(memory));
   for (size_t i = 0; i < size; i += 8) {
     const bool zeros = std::count(from + i, from + i + 8, 0) == 8;
-    // As of an STM32WB: a double word takes new bits once, and zeros at any time.
+    // An STM32WB's double word takes new bits once, and zeros at any time.
     CHECK(zeros || std::count(to + i, to + i + 8, 0xFF) == 8);
     const bool whole = powered();
     for (size_t k = i; k < i + 8; ++k) {
@@ -215,7 +215,7 @@ void test_a_program_that_is_never_confirmed_is_given_up() {
   for (size_t i = 0; i < ProgramSlots::kTries; ++i) {
     ProgramSlots trial = start();
     CHECK(running(trial) == 3 && !trial.confirmed());
-    // What it would fall back to is not overwritten.
+    // The program that it would fall back to is not overwritten.
     CHECK(send(trial, sign(4, 60)) == UpdateStatus::Unconfirmed);
   }
   CHECK(restarted() == 2);

@@ -290,7 +290,7 @@ template <int32_t kFactorStep>
 ET_INLINE const int8_t*
 pairs_to_outputs(const PackedParts& parts, const uint32_t* expanded, int32_t pairs, int8_t* out) {
   const int32_t inner = parts.padded_inner;
-  // Where the loop begins after four products: bits 3 and 2 of what is left; 0 if nothing is.
+  // The loop's entry after four products: bits 3 and 2 of the remaining count, or 0.
   const int32_t rest = ((inner - 4) & 12) | static_cast<int32_t>(inner > 4);
   const uint32_t* const end = expanded + inner / 2 * kLanes - 2;
   const int32_t step = parts.layer->channels;

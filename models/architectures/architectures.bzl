@@ -2,7 +2,7 @@
 
 load("//firmware/boards:boards.bzl", "LARGE_SIMULATED_BOARDS", "SIMULATED_BOARDS", "VECTOR_BOARDS")
 
-# What fits into less memory is tested on the smallest board.
+# Networks that fit into less memory are tested on the smallest board.
 _SMALL = SIMULATED_BOARDS[:1]
 
 ARCHITECTURES = {

@@ -1,4 +1,4 @@
-"""What is wrong where a file is given in place of a target, or another name in place of an attribute's."""
+"""Errors about a file that is given in place of a target, or a wrong name of an attribute."""
 
 _SAVED = (".pt", ".pt2", ".pth", ".ckpt", ".bin", ".safetensors")
 

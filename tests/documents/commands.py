@@ -105,7 +105,7 @@ def _marks(document: str, mark: str) -> Iterator[tuple[str, list[str]]]:
 
 @dataclass(frozen=True)
 class Shell:
-    """Where the commands of a document run: they share a working directory, which `cd` changes.
+    """Runs the commands of a document. They share a working directory, which `cd` changes.
 
     Attributes:
         root: the checkout.

@@ -37,7 +37,7 @@ _CACHE = ".cache/torch_fusion"
 
 @dataclass(frozen=True)
 class Phase:
-    """What a build is disturbed in.
+    """Names a step of a build that is disturbed.
 
     Attributes:
       targets: what is built.

@@ -1,4 +1,4 @@
-"""What //tests/remote:prove needs and nothing else: the servers' packages, and the program that makes sandboxes."""
+"""Fetches what only //tests/remote:prove needs: the servers' packages, and the program that makes sandboxes."""
 
 load("//third_party/debian:debian.bzl", "debian_available", "debian_multiarch", "debian_unpack")
 load("//third_party/python:repository.bzl", "pypi_set")

@@ -83,7 +83,7 @@ package(default_visibility = ["//visibility:public"])
 
 exports_files(["taken.txt"])
 
-# What archives and looks into object files. Those of link-time optimization need the compiler's plugin, and programs where gcc-ar
+# Programs that archive and inspect object files. Those of link-time optimization need the compiler's plugin, and programs where gcc-ar
 # and gcc-nm look for them.
 filegroup(
     name = "archiver_files",

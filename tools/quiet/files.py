@@ -66,7 +66,7 @@ def writing(path: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """As writing(), of a new file that the body gets the name of: it takes the named one's place when all is written.
+    """Gives the body the name of a new file, which replaces the named one when all is written, as writing() does.
 
     Whatever ends the body, a full disk or Ctrl-C, the file is the old one or the new one. A link stays one, and what is
     no file, such as a terminal, is written to where it is.

@@ -1,4 +1,4 @@
-"""What C++ and Python agree on: numbers and layouts of memory that one writes and the other reads.
+"""Declares what C++ and Python agree on: numbers and layouts of memory that one writes and the other reads.
 
 asserts.py makes a static_assert of each, against the header that declares it, and //tools/abi/layouts:layouts_test
 compiles them for this machine and for a Cortex-M. So whoever changes one side alone doesn't get past the tests.
@@ -10,7 +10,7 @@ from enum import IntEnum, IntFlag
 
 
 class Variant(IntFlag):
-    """What a call asks of a kernel beyond contiguous tensors of one dtype and shape: kernels/selection.h."""
+    """Flags of what a call asks of a kernel beyond contiguous tensors of one dtype and shape: kernels/selection.h."""
 
     BROADCAST = 1 << 0
     MIXED_DTYPES = 1 << 1
@@ -38,7 +38,7 @@ class ExitStatus(IntEnum):
 
 
 HOST_REPORT_PASS = 0x53534150
-"""What `pass` of a HostReport is at the end of a run without errors."""
+"""The value of `pass` in a HostReport at the end of a run without errors."""
 
 ERRORS = {
     0x01: "Internal",

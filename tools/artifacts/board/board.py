@@ -9,7 +9,7 @@ from tools.quiet.files import reading
 # Written by rules/board.bzl.
 _FORMAT, _VERSION = "board definition", 1
 _ADVICE = "pass the board.json that a board() target writes"
-# What an image's application, console and model have in RAM besides stack and arena, at most.
+# The most bytes of RAM that application, console and model take besides stack and arena.
 _VARIABLES = 1024
 
 

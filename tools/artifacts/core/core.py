@@ -23,7 +23,7 @@ def _description(core: str) -> tuple[str, bool]:
 
 
 def layout(core: str) -> str:
-    """What int8 programs for a Cortex-M are laid out for: `scalar`, `dsp` or `mve`. Others refuse them."""
+    """Returns the instructions that int8 programs for a Cortex-M use: `scalar`, `dsp` or `mve`. Others refuse them."""
     return _description(core)[0]
 
 

@@ -13,7 +13,7 @@ MEMORIES = {"sram": "SRAM", "dram": "DRAM", "on_chip_flash": "on-chip flash", "o
 
 @dataclass(frozen=True)
 class OnCore:
-    """What the NPU can't take of one place in the model.
+    """Describes what the NPU can't take of one place in the model.
 
     Attributes:
       operators: ATen's names, with commas between them.
@@ -53,7 +53,7 @@ class Delegate:
 
 @dataclass(frozen=True)
 class NpuReport:
-    """What an NPU's compiler estimates of a program.
+    """Holds the estimates of an NPU's compiler for a program.
 
     Attributes:
       name: the program's.

@@ -164,7 +164,7 @@ class Head:
 
     @property
     def tables(self) -> tuple[int, int, int]:
-        """Where multipliers, shifts and weights begin."""
+        """Returns the offsets of multipliers, shifts and weights."""
         multipliers = self.SIZE + 4 * self.table_channels
         shifts = multipliers + 4 * self.factors
         return multipliers, shifts, shifts + round_up(self.factors, 4)
@@ -184,7 +184,7 @@ class Head:
 
 
 def describe(head: Head) -> str:
-    """What a packed layer is, in a line for a person."""
+    """Describes a packed layer in one line for a person."""
     channels = f"{head.in_channels} to {head.channels}"
     if head.kind in (LINEAR, LINEAR_INT4):
         layer = f"linear layer, {channels} features"
@@ -204,7 +204,7 @@ def describe(head: Head) -> str:
 
 
 def problem_of(data: bytes) -> str | None:
-    """What is wrong in a packed constant that is linked, where nothing checks it again; None if nothing is.
+    """Returns what is wrong in a packed constant that is linked, where nothing checks it again; None if nothing is.
 
     It is what open_packed() and check_contents() of kernels/cortex_m/packed.cpp refuse when a program is loaded, and
     what a layer's kernel does not compute. A padding that gives scratch memory no size and an empty range of outputs
@@ -230,7 +230,7 @@ def problem_of(data: bytes) -> str | None:
 
 
 def problem_of_head(head: Head) -> str | None:
-    """What is wrong in the head of a packed constant: a limit that a device checks, or a layer that has no kernel."""
+    """Returns what is wrong in the head of a packed constant: a limit that a device checks, or no kernel."""
     if not _are_within((head.channels, head.in_channels), "Size"):
         return "its sizes are out of range"
     if head.is_int4 and (head.is_wide or head.group_size not in (0, INT4_BLOCK)):

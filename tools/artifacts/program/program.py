@@ -190,7 +190,7 @@ def load(path: Path) -> ProgramFile:
 
 
 def _references(plan: ExecutionPlan) -> Iterator[tuple[str, int, int]]:
-    """What a method refers to by number: the kind of thing, the number, and how many such things there are."""
+    """Yields what a method refers to by number: the kind of thing, the number, and how many such things there are."""
     values, operators = plan.values or [], plan.operators or []
     indices = [*(plan.inputs or []), *(plan.outputs or [])]
     for value in values:
@@ -243,7 +243,7 @@ def with_first_method(file: ProgramFile, name: str) -> bytes:
 
 
 def operator_name(name: str, overload: str | None) -> str:
-    """What an operator of a program is called everywhere else, such as `aten::add.out`."""
+    """Returns the full name of a program's operator, such as `aten::add.out`."""
     return f"{name}.{overload}" if overload else name
 
 
@@ -253,8 +253,8 @@ def aligned(size: int, alignment: int = PLANNED_ALIGNMENT) -> int:
 
 
 def output_places(plan: ExecutionPlan) -> tuple[int | None, ...]:
-    """Where a method's outputs are in its buffers of planned memory, which an image has one after the other, each at a
-    multiple of PLANNED_ALIGNMENT; None for what is in none of them.
+    """Returns the offsets of a method's outputs in its buffers of planned memory, which an image has one after the
+    other, each at a multiple of PLANNED_ALIGNMENT; None for an output that is in none of them.
     """
     starts = [0]
     for size in (plan.non_const_buffer_sizes or [])[1:]:
@@ -349,7 +349,7 @@ class _Reader:
         return cls(**values)
 
     def address(self, table: str, field: str, position: int) -> int:
-        """Where a field is that a table has."""
+        """Returns the position of a field that a table has."""
         (slot,) = [slot for name, slot, *_ in TABLES[table][1] if name == field]
         return position + int(self.unpack("H", position - self.unpack("i", position) + 4 + 2 * slot))
 

@@ -30,7 +30,7 @@ _LARGEST_VERSION = (1 << 32) - 2
 
 @dataclass(frozen=True)
 class SignedProgram:
-    """What a signed program says of itself.
+    """Holds the header of a signed program.
 
     Attributes:
         version: the program's version; devices never go back.

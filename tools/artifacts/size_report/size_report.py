@@ -17,7 +17,7 @@ class Memory:
 
 @dataclass(frozen=True)
 class SizeReport:
-    """What takes an image's flash and RAM.
+    """Lists what takes an image's flash and RAM.
 
     Attributes:
       image: the image's name.

@@ -11,10 +11,10 @@ from pathlib import Path
 from tools.quiet.console import UserError, printable
 
 _ACTIONS = re.compile(r"\[([\d,]+) / ([\d,]+)\] (.*)")
-# What Bazel says again and again.
+# Lines that Bazel repeats.
 _STATES = re.compile(r"(Loading|Analyzing|Computing|INFO|Starting local|\s+Fetching|\s+currently)\b")
 _EXPORT = re.compile(r"Exporting //(\S*):(\S+) for ")
-# Where pipelines begin and end, by shares of the time of an export to int8, as measured on five networks.
+# Begin and end of each pipeline, as shares of the time of an export to int8, measured on five networks.
 _SHARES = {"quantized": (0.5, 0.72), "edge": (0.72, 0.9), "packed": (0.9, 1.0)}
 _PASS = re.compile(rf"pass (\d+) of (\d+) \(cortex_m, ({'|'.join(_SHARES)})\)")
 _STEP = re.compile(r"^(?:pass|layers?) .*", re.MULTILINE)
@@ -83,7 +83,7 @@ class Progress:
         """Returns what Bazel says of an action, before it the last line of its log if it is an export."""
         found = _EXPORT.match(action)
         logs = self._workspace.glob(f"bazel-out/*/bin/{found[1]}/{found[2]}.export.log") if found else ()
-        # Of an export to another core it is older.
+        # The log of an export to another core is older.
         newest = max(logs, key=lambda log: log.stat().st_mtime, default=None)
         text = newest.read_text(encoding="utf-8", errors="replace") if newest else ""
         # torch writes there, too.

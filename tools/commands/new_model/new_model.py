@@ -356,7 +356,7 @@ def _ask(arguments: argparse.Namespace) -> None:
         arguments.module = input("Class of the module, as package.Class (empty if the file has it): ").strip() or None
         arguments.shape = input("Shape of each input, such as 1,3,96,96: ").split()
     elif not arguments.model.is_file():
-        # What it is, and what to write, is said at once.
+        # The error says at once what it is, and what to write.
         return
     print(textwrap.fill(f"Boards: {', '.join(sorted(arguments.known))}", shutil.get_terminal_size().columns - 1))
     default = arguments.boards

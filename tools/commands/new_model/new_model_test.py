@@ -345,7 +345,7 @@ def test_a_terminal_is_asked_for_what_is_missing(tmp_path, monkeypatch, capsys) 
     monkeypatch.setattr(sys.stdin, "isatty", lambda: False, raising=False)
     with pytest.raises(SystemExit):
         main(known)
-    # Of what is no file nothing more is asked.
+    # Nothing more is asked about a missing file.
     answers = [str(tmp_path / "none.pt")]
     monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
     monkeypatch.setattr("builtins.input", lambda _: answers.pop(0))

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-# What layers pass to each other: whole tensors, or rows of images where that makes the memory smaller.
+# Layers pass each other whole tensors, or rows of images where that makes the memory smaller.
 LAYERS = "layers"
 MEMORY = (LAYERS, "smallest")
 

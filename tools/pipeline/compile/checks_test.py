@@ -1,4 +1,4 @@
-"""Which programs are refused when they are compiled, as the runtime refuses them when it loads or executes them."""
+"""The compiler refuses the programs that the runtime refuses when it loads or executes them."""
 
 import os
 from collections.abc import Sequence

@@ -119,7 +119,7 @@ def test_a_stack_that_may_be_too_small_is_named_with_both_sizes_and_what_takes_m
     message = over_stack(_report("mps2_an386"), StackBound(4096, chain))
     assert "may use 4,136 bytes of stack on mps2_an386, which has 4,096" in message
     assert 'stack_size = "4136"' in message and "ab::Filter::run 4,000, main 128, memcpy 8." in message
-    # What is used for sure comes first.
+    # Calls that are certain come first.
     sure = (Level("main", 4100),)
     assert "may use 4,100 bytes" in over_stack(_report("mps2_an386"), StackBound(4096, chain, sure))
     assert not over_stack(_report("mps2_an386"), StackBound(4136, chain))

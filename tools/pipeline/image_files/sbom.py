@@ -56,7 +56,7 @@ _TOOLCHAIN = {
 # From a Debian package to the licence of what images have of it.
 TOOLCHAIN_LICENCES = {package: licence for _, licence, package in _TOOLCHAIN}
 _EXECUTORCH = re.compile(r"third_party[~+]executorch/")
-# Of an updatable_firmware; its licence is that of the sources, third_party/extensions.bzl has the package.
+# An updatable_firmware has it; third_party/extensions.bzl names the package, whose sources state the licence.
 _LIBSODIUM = re.compile(r"npm_sodium/")
 _OTHERS = re.compile(r"(?:^|/)external/(?P<repository>[^/]+)/")
 _OURS = re.compile(r"(?:^|/)external/[^/]*torch_fusion[^/]*/")

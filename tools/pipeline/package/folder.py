@@ -56,7 +56,7 @@ def folder_of(
 
 @dataclass(frozen=True)
 class Size:
-    """What a model takes on a core, in bytes; the stack of its `run` is None if it wasn't measured."""
+    """Holds what a model takes on a core, in bytes; the stack of its `run` is None if it wasn't measured."""
 
     core: str
     model: str

@@ -34,9 +34,9 @@ class Peak:
 
 
 def written_as(graph: Graph) -> list[dict[int, int]]:
-    """Of each step, by tensor that it reads, the one that was written: a view is another tensor, which nothing writes.
+    """Maps, for each step, each tensor that it reads to the tensor that was written: nothing writes a view.
 
-    What is neither written nor looks at what was, such as a state that inferences keep, is itself.
+    A tensor that is neither written nor a view, such as a state that inferences keep, maps to itself.
     """
     # In the order of writing, the latest last.
     written = dict.fromkeys(graph.inputs)
@@ -61,14 +61,14 @@ def _source(graph: Graph, index: int, written: list[int]) -> int:
         return index
     for other in reversed(written):
         start = graph.tensors[other].offset
-        # What was written under this name may be gone: a view has the name of another tensor in the same memory, too.
+        # The tensor of this name may be overwritten: a view has the name of another tensor in the same memory, too.
         if other == index or start is not None and start <= tensor.offset < start + graph.tensors[other].nbytes:
             return other
     return index
 
 
 def sources_of(graph: Graph) -> list[list[tuple[int, int]]]:
-    """Of each step whose results it reads: pairs of a step, -1 for the graph's inputs, and the tensor that it wrote."""
+    """Lists, for each step, the results that it reads: pairs of a step, -1 for the graph's inputs, and its tensor."""
     writer = dict.fromkeys(graph.inputs, -1)
     found = []
     for number, (step, names) in enumerate(zip(graph.steps, written_as(graph), strict=True)):

@@ -1,6 +1,6 @@
 "use strict";
 
-// What tools/pipeline/page/page.py found in the build's reports. All of it is text or numbers: it reaches the page as textContent,
+// The data that tools/pipeline/page/page.py read from the build's reports. All of it is text or numbers: it reaches the page as textContent,
 // never as markup.
 const data = JSON.parse(document.getElementById("data").textContent);
 
@@ -52,7 +52,7 @@ const METRICS = {
   weights: { label: "bytes of weights", short: "weights", text: number },
 };
 
-// What is shown, and what is marked in it.
+// The shown image and the marked rows.
 const state = { image: data.images[0], metric: data.proof ? "measured" : "ms", sort: "index", descending: false, selected: new Set(), unfolded: new Set() };
 let program, steps, tree;
 

@@ -24,7 +24,7 @@ from typing import NamedTuple
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 
-# What entry to an exception stores, with the registers of an FPU and alignment.
+# Bytes that entry to an exception stores, with the registers of an FPU and alignment.
 _EXCEPTION = 108
 _STACK_POINTER = 13
 
@@ -280,7 +280,7 @@ class _Image:
             function.is_dynamic = True
 
     def _calls(self, function: _Function, address: int, offset: int, links: bool = False) -> None:
-        # What stays within the function is a loop, or a subroutine of its own.
+        # A branch within the function is a loop, or a subroutine of its own.
         to = address + 4 + offset
         target = self._starts[bisect_right(self._starts, to) - 1]
         if self._functions[target] is not function or (links and to == target):

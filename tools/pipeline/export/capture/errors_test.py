@@ -1,4 +1,4 @@
-"""What a user reads when a model cannot be exported: the thing, the cause and the next step, with file and line."""
+"""Errors of export name the thing, the cause and the next step, with file and line."""
 
 import json
 import subprocess
@@ -26,7 +26,7 @@ _EXAMPLE = "def example_inputs(): return (torch.ones(2, 4),)\n"
 
 
 def message(folder: Path, source: str) -> str:
-    """What the user reads, with the folder taken off."""
+    """Returns the message that the user reads, without the folder."""
     with pytest.raises(UserError) as caught:
         export_source(folder, source)
     return str(caught.value).replace(f"{folder}/", "")

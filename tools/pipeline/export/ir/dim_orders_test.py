@@ -133,7 +133,7 @@ def test_orders_are_not_changed_back_and_forth() -> None:
 
 
 class Fraction(nn.Module):
-    """What a copy to an integer and back cuts off."""
+    """Returns the part that a copy to an integer and back cuts off."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return x - x.to(torch.int64).to(torch.float32)

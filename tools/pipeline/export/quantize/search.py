@@ -147,7 +147,7 @@ def without_places(
     return requantized
 
 
-# What helps an int8 program whose outputs have too much noise, besides better calibration: by backend, where its inputs
+# Advice for an int8 program whose outputs have too much noise, besides better calibration: by backend, where its inputs
 # and outputs are integers, and where no layers that stay in floating point help.
 _LAYERS_STAY = 'io = "float32", with which the build leaves such layers in floating point, '
 _HELPS = {

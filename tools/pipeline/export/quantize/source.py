@@ -116,7 +116,7 @@ def _check_floating(source: Source, quantized: Quantized, quantize_captured: Qua
 
     def make_again() -> None:
         silent = dataclasses.replace(asked, console=SilentConsole())
-        # What passes made of it before is made again, too.
+        # The results of earlier passes are made again, too.
         vars(source).pop("folded", None)
         quantize_captured(capture_source(silent).captured, calibration)
 

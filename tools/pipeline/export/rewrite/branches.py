@@ -273,7 +273,7 @@ def _conditions(place: _Inside, node: Node) -> list[bool | None] | None:
     nothing bounds the number of steps.
     """
     condition, function, start, operands = node.args
-    # Of a state that changes with the steps alone, such as a counter.
+    # The state changes with the steps alone, as a counter does.
     state, fixed = [place.value(each) for each in start], [place.value(each) for each in operands]
     found: list[bool | None] = []
     while len(found) <= MOST_OPERATORS:

@@ -40,7 +40,7 @@ def _joined(pad: Node, ends: list[int]) -> Node:
     with pad.graph.inserting_before(pad):
         for place in range(0, len(ends), 2):
             dim, (before, after) = rank - 1 - place // 2, ends[place : place + 2]
-            # What is left is repeated.
+            # The cropped tensor is repeated.
             result = crop(pad, result, place, before, after)
             parts = [result]
             if before > 0:

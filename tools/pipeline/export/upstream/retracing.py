@@ -169,7 +169,7 @@ def _changes_nothing(export_pass: _ExportPassBase, module: GraphModule) -> bool:
         vars(export_pass).clear()
         vars(export_pass).update(state | contents)
         return False
-    # What the pass has noted about the graph stays.
+    # The pass keeps its notes about the graph.
     del export_pass._fx
     export_pass.tracer = state["tracer"]
     _name_as_written_anew(module)

@@ -273,7 +273,7 @@ def emit(manager: EdgeProgramManager) -> EmittedProgram:
 
 @dataclass(frozen=True)
 class InFloat:
-    """What stays in floating point of a model that is quantized.
+    """Lists what stays in floating point of a model that is quantized.
 
     Attributes:
       path: the model file.

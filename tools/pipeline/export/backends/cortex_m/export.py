@@ -168,7 +168,7 @@ def _without_int8(
         # The model can only be exported in int8.
         return None, ""
     nodes, *floating_bytes = optimized(emitted, options)
-    # Of loops and branches only the instructions of the int8 program's form, which has neither, are known.
+    # The instructions of loops and branches are known only in the int8 program's form, which has neither.
     if emitted.file is None:
         in_float = costs.instructions(nodes, costs.Costs(options.core))
     if has_int8:

@@ -645,7 +645,7 @@ def _take_part(node: Node) -> None:
         # Makes sequences, [batch, channels, steps], images of height 1, [batch, channels, 1, steps].
         #
         # A convolution begins a chain of images, which continues through all operators that work on them unchanged.
-        # Where another operator reads a sequence, the image is viewed as one.
+        # Another operator that reads a sequence gets a view of the image.
         part.meta["val"] = part.meta["val"].contiguous()
         result = emit(node, _aten.permute.default, part, IMAGE)
         result.meta["val"] = result.meta["val"].contiguous()

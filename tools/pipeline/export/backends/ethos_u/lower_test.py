@@ -147,7 +147,7 @@ def _worst(result: Result) -> float:
 
 @pytest.mark.parametrize("form", ["return torch.log_softmax(x * 4, -1)", "return nn.LogSoftmax(0)(4 * x[0, 0])"])
 def test_log_softmax_keeps_numbers_whose_softmax_is_less_than_an_integer(tmp_path: Path, form: str) -> None:
-    """As the logarithm of an int8 softmax, it has 3 dB."""
+    """The logarithm of an int8 softmax would have 3 dB."""
     _check_whole(_export(tmp_path, model_source(form, "(torch.randn(1, 3, 10),)")), decibels=35)
 
 
@@ -978,7 +978,7 @@ self.near = -torch.arange(12.0).sub(torch.arange(12.0)[:, None]).abs()
         (
             [
                 "attend(q, k, v, is_causal=True)",
-                # What else is written like one is for own_layers_test, as the same code reads it.
+                # own_layers_test covers the other forms, which the same code reads.
                 # Other numbers, some of them added to scores that are not excluded.
                 "(scores + (self.near + self.far)).softmax(-1) @ v",
                 *by_hand(
@@ -1102,7 +1102,7 @@ def evaluation_set():
 
 
 def test_one_pixel_is_upsampled(tmp_path: Path) -> None:
-    """As after a pooling over the whole image, beside other tensors."""
+    """Such tensors come from a pooling over the whole image."""
     forward = (
         "y = x.mean((2, 3), keepdim=True)\n"
         "return [nn.functional.interpolate(y, size=size, mode='bilinear', align_corners=corners) for size, corners in "
