@@ -1,5 +1,6 @@
 #include "firmware/update/program_slots.h"
 
+#include <algorithm>
 #include <cstring>
 
 extern "C" {
@@ -53,16 +54,47 @@ UpdateStatus ProgramSlots::check(const SignedProgramHeader& header, uint32_t abo
                                                          : UpdateStatus::Ok;
 }
 
+bool ProgramSlots::has_signature(const SignedProgramHeader& header) const {
+  return crypto_sign_ed25519_verify_detached(
+             header.signature,
+             reinterpret_cast<const uint8_t*>(&header),
+             kSignedBytes,
+             trust_.public_key) == 0;
+}
+
 bool ProgramSlots::is_signed(const SignedProgramHeader& header, size_t index) const {
   uint8_t digest[crypto_hash_sha512_BYTES];
   crypto_hash_sha512(
       digest, reinterpret_cast<const uint8_t*>(slot(index) + kProgramOffset), header.size);
-  return std::memcmp(digest, header.digest, sizeof(digest)) == 0 &&
-      crypto_sign_ed25519_verify_detached(
-          header.signature,
-          reinterpret_cast<const uint8_t*>(&header),
-          kSignedBytes,
-          trust_.public_key) == 0;
+  return std::memcmp(digest, header.digest, sizeof(digest)) == 0 && has_signature(header);
+}
+
+/// The highest version that was confirmed, as far as a slot tells; 0 if it tells of none.
+uint32_t ProgramSlots::known_version(size_t index) const {
+  const SignedProgramHeader& program = header(index);
+  uint32_t known =
+      mark(index, kConfirmed) == Mark::Set && has_signature(program) ? program.version : 0;
+  for (size_t at = kFirstRecord; at < kProgramOffset; at += kMarkSize) {
+    uint32_t record[2];
+    std::memcpy(record, reinterpret_cast<const void*>(slot(index) + at), sizeof(record));
+    // A record that a power cut tore is none.
+    if (record[0] == ~record[1]) {
+      known = std::max(known, record[0]);
+    }
+  }
+  return known;
+}
+
+/// Keeps a version in a slot that knows of a smaller one.
+bool ProgramSlots::record(size_t index, uint32_t version) {
+  const uint32_t record[2] = {version, ~version};
+  static_assert(sizeof(record) == kMarkSize);
+  for (size_t at = kFirstRecord; at < kProgramOffset; at += kMarkSize) {
+    if (mark(index, at) == Mark::Erased) {
+      return flash_.write(slot(index) + at, record, kMarkSize) && known_version(index) == version;
+    }
+  }
+  return false;
 }
 
 /// Whether a slot's program may run, but for its signature.
@@ -134,7 +166,13 @@ UpdateStatus ProgramSlots::begin(size_t size) {
   if (size > largest()) {
     return end(UpdateStatus::TooLarge);
   }
-  target_ = chosen_ == 0 ? 1 : 0;
+  const uint32_t known[] = {known_version(0), known_version(1)};
+  highest_ = std::max(version(), std::max(known[0], known[1]));
+  target_ = chosen_ != kNone ? 1 - chosen_ : known[1] < known[0];
+  // What only the slot that is to be erased knows is kept in the other one.
+  if (chosen_ != kNone && known[target_] > known[chosen_] && !record(chosen_, known[target_])) {
+    return end(UpdateStatus::FlashFailed);
+  }
   expected_ = size;
   received_ = 0;
   finished_ = UpdateStatus::WrongSize;
@@ -150,7 +188,7 @@ UpdateStatus ProgramSlots::write(Span<const uint8_t> data) {
     if (received_ < kSignedProgramHeaderSize) {
       reinterpret_cast<uint8_t*>(&header_)[received_++] = byte;
       if (received_ == kSignedProgramHeaderSize) {
-        const UpdateStatus status = check(header_, version());
+        const UpdateStatus status = check(header_, highest_);
         if (status != UpdateStatus::Ok) {
           return end(status);
         }

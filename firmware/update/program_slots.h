@@ -34,7 +34,7 @@ enum class UpdateStatus : uint8_t {
   NotASignedProgram,
   /// It is signed for another product.
   OtherProduct,
-  /// Its version is not above that of the running program.
+  /// Its version is not above that of every program that was confirmed.
   OldVersion,
   /// It does not fit into a slot.
   TooLarge,
@@ -103,7 +103,8 @@ class ProgramSlots {
   /// Gives the chosen program up for good, which cannot be loaded; choose() then finds another.
   UpdateStatus reject();
 
-  /// Begins an update of `size` bytes. What was begun before is forgotten.
+  /// Begins an update of `size` bytes. What was begun before is forgotten. It is FlashFailed, too,
+  /// after the fourth confirmed program that was rejected and left the chosen one.
   UpdateStatus begin(size_t size);
 
   /// Takes the next bytes of the update, as many as there are. An error ends the update.
@@ -124,7 +125,9 @@ class ProgramSlots {
   static constexpr size_t kFirstTry = kSignedProgramHeaderSize;
   static constexpr size_t kConfirmed = kFirstTry + kTries * kMarkSize;
   static constexpr size_t kRejected = kConfirmed + kMarkSize;
-  static_assert(kRejected + kMarkSize <= kProgramOffset);
+  /// Records of the highest version that was confirmed, each the version and its complement.
+  static constexpr size_t kFirstRecord = kRejected + kMarkSize;
+  static_assert(kFirstRecord < kProgramOffset && (kProgramOffset - kFirstRecord) % kMarkSize == 0);
 
   enum class Mark : uint8_t { Erased, Torn, Set };
 
@@ -137,7 +140,10 @@ class ProgramSlots {
   Mark mark(size_t index, size_t offset) const;
   bool set_mark(size_t index, size_t offset);
   UpdateStatus check(const SignedProgramHeader& header, uint32_t above) const;
+  bool has_signature(const SignedProgramHeader& header) const;
   bool is_signed(const SignedProgramHeader& header, size_t index) const;
+  uint32_t known_version(size_t index) const;
+  bool record(size_t index, uint32_t version);
   bool is_eligible(size_t index) const;
   UpdateStatus end(UpdateStatus status);
   bool put(uint8_t byte);
@@ -149,6 +155,8 @@ class ProgramSlots {
   size_t chosen_ = kNone;
   /// The slot that an update is written to; kNone if there is no update.
   size_t target_ = kNone;
+  /// The update's version is above it.
+  uint32_t highest_ = 0;
   size_t expected_ = 0;
   size_t received_ = 0;
   UpdateStatus finished_ = UpdateStatus::WrongSize;

@@ -265,6 +265,77 @@ void test_a_power_cut_leaves_the_old_program_or_the_new_one() {
   CHECK(cuts > 100);
 }
 
+/// Starts, and gives up the program that runs, which was confirmed.
+void reject_running() {
+  ProgramSlots slots = start();
+  running(slots);
+  CHECK(slots.confirmed() && slots.reject() == UpdateStatus::Ok);
+}
+
+UpdateStatus sent_after_start(const Bytes& file) {
+  ProgramSlots slots = start();
+  running(slots);
+  return send(slots, file);
+}
+
+/// Cuts the power at each operation on flash of an update that follows a rejected program, before
+/// which another program ran, or the image's own.
+void test_after_a_rejected_program_no_older_one_is_taken() {
+  for (const bool has_other : {false, true}) {
+    const uint32_t left = has_other ? 2 : 1;
+    size_t cuts = 0;
+    for (bool done = false; !done; ++cuts) {
+      reset_flash();
+      if (has_other) {
+        install(sign(2, 700));
+      }
+      install(sign(6, 900));
+      reject_running();
+      CHECK(restarted() == left);
+      operations = 0;
+      cut_at = cuts;
+      done = true;
+      try {
+        CHECK(sent_after_start(sign(5, 100)) == UpdateStatus::OldVersion);
+        CHECK(sent_after_start(sign(6, 100)) == UpdateStatus::OldVersion);
+        CHECK(sent_after_start(sign(7, 800)) == UpdateStatus::Ok);
+      } catch (const PowerCut&) {
+        done = false;
+      }
+      cut_at = SIZE_MAX;
+      // An update that fails leaves the same as none.
+      while (restarted() != left) {
+      }
+      CHECK(sent_after_start(sign(6, 100)) == UpdateStatus::OldVersion);
+      CHECK(restarted() == left);
+      install(sign(8, 100));
+      CHECK(sent_after_start(sign(7, 100)) == UpdateStatus::OldVersion);
+      CHECK(restarted() == 8);
+    }
+    std::printf("power cut at each of %zu operations after a rejected program\n", cuts - 1);
+    CHECK(cuts > 100);
+  }
+}
+
+void test_after_many_rejected_programs_no_older_one_is_taken() {
+  reset_flash();
+  install(sign(2, 100));
+  uint32_t version = 3;
+  for (; version < 7; ++version) {
+    install(sign(version, 100));
+    reject_running();
+    CHECK(restarted() == 2);
+  }
+  // There is no room for a record of the last one, without which its slot is not erased.
+  CHECK(sent_after_start(sign(version, 100)) == UpdateStatus::FlashFailed);
+  CHECK(restarted() == 2);
+  // Without the other program, the image's own runs, and updates are taken again.
+  reject_running();
+  CHECK(sent_after_start(sign(5, 100)) == UpdateStatus::OldVersion);
+  install(sign(version, 100));
+  CHECK(restarted() == version);
+}
+
 } // namespace
 
 int main() {
@@ -277,4 +348,6 @@ int main() {
   test_a_program_that_is_never_confirmed_is_given_up();
   test_a_rejected_program_is_given_up_at_once();
   test_a_power_cut_leaves_the_old_program_or_the_new_one();
+  test_after_a_rejected_program_no_older_one_is_taken();
+  test_after_many_rejected_programs_no_older_one_is_taken();
 }

@@ -26,7 +26,7 @@ _STATUS = [
     "",
     "it is no signed program that this firmware knows",
     "it is signed for another product",
-    "its version is not above that of the running program",
+    "its version is not above that of each program that has worked there",
     "it does not fit into a slot",
     "its signature is not by the key that this firmware trusts",
     "other bytes came than were announced",

@@ -79,7 +79,7 @@ def test_a_board_takes_one_update_after_another(machine: Machine) -> None:
         client = _started(machine)
         assert running_version(client)[0] == version
         _runs_well(client)
-    with pytest.raises(UserError, match="not above that of the running"):
+    with pytest.raises(UserError, match="not above that of each program"):
         _update(client, "version_2")
     # While a signature is checked nothing reads the console, and a request that is sent again meanwhile is lost.
     assert [note for note in machine.notes if "lost" not in note] == []
