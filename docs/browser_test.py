@@ -63,6 +63,7 @@ def test_numbers_are_those_of_the_reports(browser: Browser, width: int) -> None:
           rows: [...document.querySelectorAll("#table tbody tr")].map(texts),
           images: [...document.querySelectorAll("#images tbody tr")].map(texts),
           nodes: document.querySelectorAll("#graph-view .node").length,
+          wide: [...document.querySelectorAll(".scroll")].filter((box) => box.scrollWidth > box.clientWidth).length,
         };
         """,
     )
@@ -70,6 +71,7 @@ def test_numbers_are_those_of_the_reports(browser: Browser, width: int) -> None:
     steps = _DATA["programs"][image["program"]]["steps"]
     rows = [dict(zip(found["head"], row, strict=True)) for row in found["rows"]]
     assert browser.requests == []
+    assert found["wide"] == 0
     # The libraries' arrows, as they are in their packages.
     assert "\u2191 bytes of flash" in browser.run("return document.body.textContent")
     assert [row["title"] for row in rows] == [step["module"] for step in steps]

@@ -538,7 +538,7 @@ def rules_test_suite(name):
         "budget_of_nothing": ["it has no limit; give at least one of flash, ram, instructions, ms and accuracy"],
         "engine_of_several_by_default.prove": ["the image has several models; prove an image of each"],
         "exploration_of_no_page": ["//rules/tests:sine_mps2_an386 is not a model_page"],
-        "exploration_without_limit": ["it has no limit; give at least one of flash, ram, ms and accuracy"],
+        "exploration_without_limit": ["it has no limit; give at least one of flash, ram, instructions, ms and accuracy"],
         "emulate_not_emulated": ["board nucleo_wb55rg of", "has no emulator; use one with emulator_machine set"],
         "firmware_of_none": ["give either model or models"],
         "several_loaded": ["without srcs, several models run compiled only, and engine = \"loaded\" asks for the runtime"],

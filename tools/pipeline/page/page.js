@@ -20,6 +20,9 @@ function element(name, attributes = {}, ...children) {
   return made;
 }
 
+/** A name whose lines break between its parts. */
+const inParts = (name) => name.split(/(?<=[._])/).flatMap((part) => [part, element("wbr")]);
+
 /** A program's steps, with what the views show of them on one image. */
 function stepsOf(program, image) {
   return program.steps.map((step, index) => {
@@ -303,7 +306,7 @@ function plot(id, options) {
     marginRight: 12,
     style: { background: "transparent", fontFamily: "inherit", fontSize: "11px" },
     ...options,
-    x: { domain: [-1.6, steps.length + 0.6], label: null, ticks: Math.min(steps.length, Math.floor(width / 60)), tickFormat: (d) => (Number.isInteger(d) && d >= 0 && d < steps.length ? String(d) : "") },
+    x: { domain: [-1.6, steps.length + 0.6], label: null, ticks: d3.ticks(0, steps.length - 1, Math.min(steps.length, Math.floor(width / 60))).filter(Number.isInteger), tickFormat: String },
   });
   byId(id).replaceChildren(made);
 }
@@ -475,7 +478,7 @@ function drawTable() {
   const body = rows.map((step) => {
     const cells = columns.map(([key, , text]) => {
       const isNumber = NUMBERS.includes(key);
-      const cell = element("td", { "data-key": key, class: isNumber ? "number" : key === "title" ? "name" : "" }, step[key] === null ? "" : text(step));
+      const cell = element("td", { "data-key": key, class: isNumber ? "number" : key === "title" ? "name" : "" }, ...(step[key] === null ? [] : inParts(text(step))));
       if (["ms", "measured", "cycles", "instructions", "macs", "weights"].includes(key) && step[key]) {
         cell.append(element("i", { class: "share", style: `width:${(100 * step[key]) / largest[key]}%` }));
       }
@@ -507,19 +510,21 @@ const timeOf = (image) => {
 
 function drawImages() {
   byId("overview").hidden = data.images.length < 2;
-  const columns = ["Model", "Board", "Core", "MHz", "Flash", "RAM", "Instructions", "ms, estimated"];
+  const columns = ["Model", "Board", "Core", "MHz", "Flash", "RAM", "Instructions", ["ms", element("span", {}, ", estimated")]];
   const rows = data.images.map((image, index) => {
     const ms = timeOf(image);
     const used = (name) => [bytes(image.memories[name].used), element("span", {}, ` of ${bytes(image.memories[name].limit)}`)];
-    const texts = [data.programs[image.program].name, image.board, image.core, String(image.clock_hz / 1e6), used("flash"), used("RAM"),
+    const texts = [inParts(data.programs[image.program].name), inParts(image.board), image.core, String(image.clock_hz / 1e6), used("flash"), used("RAM"),
       image.rows.length ? number(sum(image.rows.map(([count]) => count))) : "", ms === null ? "" : ms.toFixed(2)];
     return element("tr", { "data-image": index, tabindex: "0", "aria-selected": String(image === state.image) },
-      ...texts.map((text, place) => element("td", { class: place > 2 ? "number" : "" }, ...[text].flat())));
+      ...texts.map((text, place) => element("td", { class: place > 2 ? "number" : place < 2 ? "name" : "" }, ...[text].flat())));
   });
   byId("images").replaceChildren(
-    element("thead", {}, element("tr", {}, ...columns.map((text, place) => element("th", { scope: "col", class: place > 2 ? "number" : "" }, text)))),
+    element("thead", {}, element("tr", {}, ...columns.map((text, place) => element("th", { scope: "col", class: place > 2 ? "number" : "" }, ...[text].flat())))),
     element("tbody", {}, ...rows),
   );
+  const untimed = d3.groups(data.images.filter((image) => image.untimed), (image) => image.untimed);
+  byId("images-note").replaceChildren(untimed.map(([why, images]) => `No ms on ${[...new Set(images.map((image) => image.board))].join(", ")}: ${why}.`).join(" "));
 }
 
 // Okabe and Ito's colours.
@@ -547,6 +552,9 @@ function drawChoices() {
   // More boards than colours are told apart by their core, and by what a dot says of itself.
   const hue = new Set(dots.map((dot) => dot.board)).size > COLORS.length ? "core" : "board";
   const isWide = (known, key) => key === "ms" && d3.max(known, (dot) => dot.ms) > 20 * d3.min(known, (dot) => dot.ms);
+  const color = { domain: [...new Set(dots.map((dot) => dot[hue]))], range: COLORS };
+  const symbol = { domain: [...new Set(dots.map((dot) => dot.model))] };
+  const legends = drawn.length ? [element("div", { class: "side" }, Plot.legend({ color }), Plot.legend({ symbol, fill: "currentColor" }))] : [];
   const plots = drawn.map(([x, y]) => {
     const known = knownOf([x, y]);
     const beats = (a, b) => [x, y].every((key) => sign(key) * a[key] <= sign(key) * b[key]) && [x, y].some((key) => a[key] !== b[key]);
@@ -560,8 +568,8 @@ function drawChoices() {
       style: { background: "transparent", fontFamily: "inherit", fontSize: "11px" },
       x: { label: labels[x], grid: true, tickFormat: "~s", ticks: 5, nice: true, ...(isWide(known, x) ? { type: "log" } : { zero: true }) },
       y: { label: labels[y], grid: true, tickFormat: y === "accuracy" ? "~%" : "~s", nice: true, zero: y !== "accuracy" },
-      color: { domain: [...new Set(dots.map((dot) => dot[hue]))], range: COLORS, legend: true },
-      symbol: { domain: [...new Set(dots.map((dot) => dot.model))], legend: true },
+      color,
+      symbol,
       marks: [
         Plot.dot(front, { x, y, r: 10, stroke: "var(--mark)" }),
         Plot.dot(known, {
@@ -575,7 +583,7 @@ function drawChoices() {
       ],
     });
   });
-  byId("choices").replaceChildren(...plots);
+  byId("choices").replaceChildren(...legends, ...plots);
 }
 
 function drawCards() {
@@ -748,9 +756,7 @@ function show(image) {
   const estimate = "Cycles are estimated for memory without wait states, no caches and no interrupts.";
   byId("time-note").replaceChildren(
     data.proof ? `Cycles are what the ${data.proof.place}'s counter measured; instructions are counted on the simulator.`
-      : !image.measured_on && program.npu ? "Times are those of the NPU's layers, below: the core's share is not measured."
-      : !image.measured_on ? "No board of this page with this core is emulated, so that there are no times: add one to its boards."
-      : steps.every((step) => step.cycles === null) ? "Instructions are counted in the emulator; this core's manual has no cycle counts to estimate from."
+      : image.untimed ? `No times: ${image.untimed}.`
         : image.measured_on === image.board ? estimate : `${estimate} Counted on ${image.measured_on}, which has the same core.`,
   );
   unfoldUntil(26);

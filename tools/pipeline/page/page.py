@@ -85,7 +85,19 @@ def _image(number: int, image: Image, images: Sequence[tuple[int, Image]]) -> di
         "memories": {name: asdict(memory) for name, memory in image.sizes.memories.items()},
         "measured_on": measured.board.name if measured.profile else None,
         "rows": [[row.instructions, row.cycles] for row in measured.profile],
+        "untimed": _untimed(measured),
     }
+
+
+def _untimed(image: Image) -> str:
+    """Returns why the time of an inference is unknown, and what helps; empty if it is known."""
+    if image.npu and not image.profile:
+        return "the core's share is not measured; the page has the NPU's, as its compiler estimates it"
+    if not image.profile:
+        return f"no board here with a {image.board.core} is emulated; add one"
+    if any(row.cycles is None for row in image.profile):
+        return f"the manual of {image.board.core} has no cycle counts to estimate from; compare instructions"
+    return ""
 
 
 def _npu(report: NpuReport) -> dict[str, Any]:

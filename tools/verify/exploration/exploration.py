@@ -14,8 +14,15 @@ from tools.quiet.table import markdown_table, text_table
 from tools.quiet.tool import run_tool
 from tools.verify.budget.budget import number_of
 
-_FORMATS = {"flash": "{:,.0f}", "ram": "{:,.0f}", "ms": "{:,.2f}", "accuracy": "{:.1%}"}
-_AIMS = {"ms": "fastest", "flash": "least flash", "ram": "least RAM", "accuracy": "most accurate"}
+_FORMATS = {"flash": "{:,.0f}", "ram": "{:,.0f}", "instructions": "{:,.0f}", "ms": "{:,.2f}", "accuracy": "{:.1%}"}
+_HEADINGS = {"ram": "RAM", "instructions": "instr."}
+_AIMS = {
+    "ms": "fastest",
+    "instructions": "fewest instructions",
+    "flash": "least flash",
+    "ram": "least RAM",
+    "accuracy": "most accurate",
+}
 
 
 @dataclass(frozen=True)
@@ -25,13 +32,16 @@ class Row:
     Attributes:
         model: the program's name.
         board: the board's name.
-        numbers: bytes of flash and of RAM, ms of an inference, accuracy as a share of 1; None for what is unknown.
+        numbers: bytes of flash and of RAM, instructions and ms of an inference, accuracy as a share of 1; None for
+            what is unknown.
+        untimed: why ms are unknown; empty if they are known.
         reason: why there is no image; empty if there is one.
     """
 
     model: str
     board: str
     numbers: Mapping[str, float | None] = field(default_factory=dict)
+    untimed: str = ""
     reason: str = ""
 
     def misses(self, budget: Mapping[str, float]) -> list[str]:
@@ -66,43 +76,57 @@ def rows_of(data: Mapping[str, Any]) -> list[Row]:
     """Returns a row for each image of a page's JSON; its times may be those of another board with the same core."""
     rows = []
     for image in data["images"]:
+        counts = [instructions for instructions, _ in image["rows"]]
         cycles = [cycles for _, cycles in image["rows"]]
         numbers = {
             "flash": image["memories"]["flash"]["used"],
             "ram": image["memories"]["RAM"]["used"],
-            "ms": 1e3 * sum(cycles) / image["clock_hz"] if cycles and None not in cycles else None,
+            "instructions": sum(counts) if counts else None,
+            "ms": None if image["untimed"] else 1e3 * sum(cycles) / image["clock_hz"],
             "accuracy": image["accuracy"],
         }
-        rows.append(Row(data["programs"][image["program"]]["name"], image["board"], numbers))
+        rows.append(Row(data["programs"][image["program"]]["name"], image["board"], numbers, image["untimed"]))
     return rows
 
 
 def cells(rows: Sequence[Row], budget: Mapping[str, float]) -> list[list[str]]:
-    """Returns the headings, and the cells of each row; of a model that fails on all boards for one reason just one."""
-    lines = [["model", "board", "flash", "RAM", "ms", "accuracy", "fits"]]
+    """Returns the headings, and the cells of each row; of a model that fails on all boards for one reason just one.
+
+    What is unknown of all rows, such as accuracy without an evaluation set, has no column.
+    """
+    known = [name for name in _FORMATS if any(row.numbers.get(name) is not None for row in rows)]
+    lines = [["model", "board", *(_HEADINGS.get(name, name) for name in known), "fits"]]
     for row in rows:
         of_model = [other for other in rows if other.model == row.model]
         fails_alike = bool(row.reason) and len(of_model) > 1 and all(other.reason == row.reason for other in of_model)
         if fails_alike and row is not of_model[0]:
             continue
         board = "all" if fails_alike else row.board
-        numbers = [
-            "" if (number := row.numbers.get(name)) is None else text.format(number) for name, text in _FORMATS.items()
-        ]
+        numbers = ["" if (number := row.numbers.get(name)) is None else _FORMATS[name].format(number) for name in known]
         missed = row.reason or ", ".join(row.misses(budget))
         lines.append([row.model, board, *numbers, f"no: {missed}" if missed else "yes"])
     return lines
 
 
+def notes(rows: Sequence[Row]) -> list[str]:
+    """Returns a line for each reason why ms are unknown."""
+    boards: dict[str, list[str]] = {}
+    for row in rows:
+        if row.untimed and row.board not in boards.setdefault(row.untimed, []):
+            boards[row.untimed].append(row.board)
+    return [f"no ms on {', '.join(names)}: {reason}" for reason, names in boards.items()]
+
+
 def table(rows: Sequence[Row], budget: Mapping[str, float]) -> str:
     """Returns a line per row for a terminal."""
-    return "\n".join(text_table(cells(rows, budget), {0, 1, 6}))
+    lines = cells(rows, budget)
+    return "\n".join([*text_table(lines, {0, 1, len(lines[0]) - 1}), *notes(rows)])
 
 
 def markdown(rows: Sequence[Row], budget: Mapping[str, float]) -> str:
     """Returns the table for a pull request."""
     head, *lines = cells(rows, budget)
-    return markdown_table(head, lines)
+    return markdown_table(head, lines) + "".join(f"\n{note}\n" for note in notes(rows))
 
 
 def best(rows: Sequence[Row], budget: Mapping[str, float]) -> list[str]:
@@ -115,8 +139,6 @@ def best(rows: Sequence[Row], budget: Mapping[str, float]) -> list[str]:
         if known:
             _, row = min(known, key=lambda entry: entry[0])
             lines.append(f"{aim}: {row.model} on {row.board}")
-        elif fitting and name == "ms":
-            lines.append("ms are unknown: add an emulated board with such a core, as mps2_an386 with a Cortex-M4 is")
     return lines
 
 

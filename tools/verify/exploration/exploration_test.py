@@ -14,7 +14,8 @@ def _page() -> dict[str, Any]:
             "program": program,
             "board": board,
             "memories": {"flash": {"used": flash}, "RAM": {"used": 500}},
-            "rows": [[1, cycles]],
+            "rows": [[cycles or 300, cycles]],
+            "untimed": "" if cycles else "its manual has no cycle counts",
             "clock_hz": clock,
             "accuracy": accuracy,
         }
@@ -31,15 +32,16 @@ def _page() -> dict[str, Any]:
 
 
 def test_budget() -> None:
-    assert parse_budget("flash=256K,ram=1M,ms=2.5,accuracy=0.95") == {
+    assert parse_budget("flash=256K,ram=1M,instructions=5000,ms=2.5,accuracy=0.95") == {
         "flash": 262144,
         "ram": 1048576,
+        "instructions": 5000,
         "ms": 2.5,
         "accuracy": 0.95,
     }
     assert parse_budget("") == {}
     for text in ("flash", "ms=20K", "speed=1", "ram=-1"):
-        with pytest.raises(UserError, match=r"give flash, ram, ms, accuracy as in flash=256K"):
+        with pytest.raises(UserError, match=r"give flash, ram, instructions, ms, accuracy as in flash=256K"):
             parse_budget(text)
 
 
@@ -47,21 +49,23 @@ def test_table_says_what_fits_why_not_and_what_is_best() -> None:
     rows = [*rows_of(_page()), Row("net", "small", reason="flash is 3 bytes too small")]
     rows += [Row("bad", board, reason="model() raised it") for board in ("slow", "quick", "small")]
     assert table(rows, parse_budget("flash=2K,ms=2")).splitlines() == [
-        "model     board      flash  RAM    ms  accuracy  fits",
-        "net_int8  slow       1,000  500  4.00     80.0%  no: ms",
-        "net_int8  quick      2,000  500  1.00     80.0%  yes",
-        "net       slow       3,000  500  8.00     90.0%  no: flash, ms",
-        "net       uncounted  9,000  500                  no: flash, ms is unknown",
-        "net       small                                  no: flash is 3 bytes too small",
-        "bad       all                                    no: model() raised it",
+        "model     board      flash  RAM  instr.    ms  accuracy  fits",
+        "net_int8  slow       1,000  500   4,000  4.00     80.0%  no: ms",
+        "net_int8  quick      2,000  500   4,000  1.00     80.0%  yes",
+        "net       slow       3,000  500   8,000  8.00     90.0%  no: flash, ms",
+        "net       uncounted  9,000  500     300                  no: flash, ms is unknown",
+        "net       small                                          no: flash is 3 bytes too small",
+        "bad       all                                            no: model() raised it",
+        "no ms on uncounted: its manual has no cycle counts",
     ]
+    assert table(rows[3:4], {}).splitlines()[0] == "model  board      flash  RAM  instr.  fits"
     assert best(rows, {}) == [
         "fastest: net_int8 on quick",
+        "fewest instructions: net on uncounted",
         "least flash: net_int8 on slow",
         "least RAM: net_int8 on slow",
         "most accurate: net on slow",
     ]
-    assert best(rows[3:], {})[0].startswith("ms are unknown: add an emulated board")
 
 
 def test_test_of_a_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -70,7 +74,9 @@ def test_test_of_a_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys:
     monkeypatch.setenv("TEST_UNDECLARED_OUTPUTS_DIR", str(tmp_path))
     assert main(["--page", str(path), "--budget", "ms=2"]) == 0
     assert "fastest: net_int8 on quick" in capsys.readouterr().out
-    assert "| net_int8 | quick | 2,000 | 500 | 1.00 | 80.0% | yes |\n" in (tmp_path / "exploration.md").read_text()
+    markdown = (tmp_path / "exploration.md").read_text()
+    assert "| net_int8 | quick | 2,000 | 500 | 4,000 | 1.00 | 80.0% | yes |\n" in markdown
+    assert markdown.endswith("\nno ms on uncounted: its manual has no cycle counts\n")
     assert main(["--page", str(path), "--budget", "ms=0.5"]) == 1
     assert "nothing fits ms=0.5" in capsys.readouterr().out
     path.write_text("{}")
