@@ -66,6 +66,7 @@ TorchProgramInfo = provider(
         "golden": "File: .npz with inputs and the eager module's outputs, and labels if the model has an evaluation set.",
         "report": "File: .json: what quantization made of each layer; None if the program is not quantized.",
         "npu_report": "File: NAME.npu.json: what an NPU computes of it, by its compiler's estimates; None without one.",
+        "model": "File: the model file, or the program that was imported.",
         "weights": "File: the trained weights, None if the model is not trained in the build.",
         "core": "str: the core that the program was lowered for, or `portable` where it runs on any.",
         "operators": "list of TorchOperatorInfo: operators of the user's own that it may use.",

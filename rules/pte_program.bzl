@@ -44,6 +44,7 @@ def _pte_program_impl(ctx):
             golden = golden,
             core = "portable",
             accelerator = npu.accelerator if npu else "",
+            model = ctx.file.src,
             weights = None,
             report = None,
             npu_report = None,

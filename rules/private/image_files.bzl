@@ -9,7 +9,7 @@ IMAGE_FILES_ATTRS = {
 }
 
 def write_image_files(ctx, board, programs, elf, map_file, summary, engine = "", parts = []):
-    """Writes the bytes of an image's flash, the report of its sizes, and the list of its components.
+    """Writes the bytes of an image's flash, the report of its sizes, and the list of its components, sources and tools.
 
     Args:
       ctx: rule context, with IMAGE_FILES_ATTRS.
@@ -28,12 +28,14 @@ def write_image_files(ctx, board, programs, elf, map_file, summary, engine = "",
         extension: ctx.actions.declare_file("%s.%s" % (ctx.label.name, extension))
         for extension in ["bin", "hex"] + (["uf2"] if board.uf2_family else []) + ["report.txt", "report.json", "spdx.json"]
     }
-    inputs = [elf, map_file, board.description, ctx.file._executorch_version, ctx.file._toolchain_packages] + [program.program for program in programs]
+    models = depset([file for program in programs for file in [program.model, program.weights] if file]).to_list()
+    inputs = [elf, map_file, board.description, ctx.file._executorch_version, ctx.file._toolchain_packages] + models + [program.program for program in programs]
     arguments = ctx.actions.args()
     arguments.add("--elf", elf)
     arguments.add("--map", map_file)
     arguments.add("--board", board.description)
     arguments.add_all([program.program for program in programs], before_each = "--program")
+    arguments.add_all(models, before_each = "--model")
     arguments.add("--executorch-version", ctx.file._executorch_version)
     arguments.add("--toolchain-packages", ctx.file._toolchain_packages)
     arguments.add_all(parts, before_each = "--part")

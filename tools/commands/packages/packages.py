@@ -174,7 +174,7 @@ def _spdx(found: Iterable[Package]) -> str:
         for each in found
     ]
     digest = hashlib.sha256(repr(components).encode()).hexdigest()
-    return spdx_json(Component("torch_fusion", "Apache-2.0"), digest, components, "DEPENDS_ON")
+    return spdx_json(Component("torch_fusion", "Apache-2.0"), digest, {"DEPENDS_ON": components})
 
 
 def _run(arguments: argparse.Namespace) -> None:

@@ -2,9 +2,13 @@
 
 The image is built, or taken from the cache, first; the same sources give the same bytes on any machine. The file may be
 the .elf, .hex, .uf2 or .bin of a release, or a .bin that was read from a board's flash, which goes on behind the image.
+A record lists components, model, compilers, flags and the commit, which no action reads: a new one builds nothing.
 """
 
 import argparse
+import json
+import os
+import subprocess
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -12,7 +16,7 @@ from tools.artifacts.elf_image.elf_image import ElfImage
 from tools.artifacts.intel_hex.reader import read_intel_hex
 from tools.artifacts.uf2.uf2 import read_uf2
 from tools.quiet.console import UserError, user_path
-from tools.quiet.files import reading
+from tools.quiet.files import reading, replace_text
 from tools.quiet.tool import run_tool
 
 # The bytes that fill gaps between and after an image's pieces, and erased flash.
@@ -42,9 +46,24 @@ def differences(ours: Iterable[tuple[int, bytes]], theirs: Iterable[tuple[int, b
     return sorted({address for address, byte in expected.items() if found.get(address) != byte} | other)
 
 
+def _file(arguments: argparse.Namespace, suffix: str) -> Path:
+    return next(path for path in arguments.file if path.name.endswith(suffix))
+
+
+def commit(workspace: str) -> str:
+    """Returns the commit that a checkout has, and whether files differ from it; empty where git knows none."""
+    git = ["git", "-C", workspace]
+    try:
+        found = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()
+        changes = subprocess.run([*git, "status", "--porcelain"], capture_output=True, text=True, check=True).stdout
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+    return f"git commit {found}" + (", with changes that are not committed" if changes else "")
+
+
 def _run(arguments: argparse.Namespace) -> None:
     path, pieces = arguments.image, _pieces(arguments.image)
-    image = ElfImage(next(path for path in arguments.file if path.suffix == ".elf"))
+    image = ElfImage(_file(arguments, ".elf"))
     name, size = image.path.stem, sum(len(data) for _, data in image.segments)
     origin = min(address for address, _ in image.segments)
     theirs = [(origin if address is None else address, data) for address, data in pieces]
@@ -55,7 +74,15 @@ def _run(arguments: argparse.Namespace) -> None:
             f"{path} is not the {name} that this tree builds: {len(different):,} of {size:,} bytes differ, the first "
             f"at {first:#010x} ({where}). It is of other sources, of another board or program, or was changed since"
         )
-    print(f"{path} is the {name} that this tree builds: all {size:,} bytes are equal.")
+    checkout = commit(os.environ.get("BUILD_WORKSPACE_DIRECTORY", "."))
+    print(
+        f"{path} is the {name} that this tree builds: all {size:,} bytes are equal."
+        + (checkout and f" The tree is {checkout}.")
+    )
+    if arguments.record:
+        document = json.loads(_file(arguments, ".spdx.json").read_text(encoding="utf-8"))
+        document["packages"][0]["sourceInfo"] = checkout or "no git checkout"
+        replace_text(arguments.record, json.dumps(document, indent=2) + "\n")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -63,5 +90,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         prog="verify", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--file", type=Path, action="append", required=True, help="a file that this tree builds")
+    parser.add_argument("--record", type=user_path, help="SPDX file to write, of what built the image, if it is equal")
     parser.add_argument("image", type=user_path, help="the file in question")
     return run_tool("verify", _run, parser.parse_args(argv))

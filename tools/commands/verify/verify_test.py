@@ -1,11 +1,13 @@
+import json
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
 
-from tools.commands.verify.verify import main
+from tools.commands.verify.verify import commit, main
 
-_FILES = {path.suffix: path for path in map(Path, os.environ["IMAGE"].split())}
+_FILES = {"".join(path.suffixes): path for path in map(Path, os.environ["IMAGE"].split())}
 _ARGUMENTS = [argument for path in _FILES.values() for argument in ("--file", str(path))]
 
 
@@ -38,6 +40,29 @@ def test_a_changed_byte_is_named(changed, message, tmp_path, capsys) -> None:
     assert main([*_ARGUMENTS, str(image)]) == 1
     error = capsys.readouterr().err
     assert "release.bin is not the pico2_w that this tree builds: " in error and message in error
+
+
+def test_a_record_says_what_built_an_image_from_what(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BUILD_WORKSPACE_DIRECTORY", str(tmp_path))
+    record = tmp_path / "record.json"
+    assert main([*_ARGUMENTS, str(_FILES[".bin"]), "--record", str(record)]) == 0
+    document = json.loads(record.read_text())
+    assert document["packages"][0].pop("sourceInfo") == "no git checkout"
+    assert document == json.loads(_FILES[".spdx.json"].read_text())
+    changed = tmp_path / "changed.bin"
+    changed.write_bytes(b"\x01" + _FILES[".bin"].read_bytes()[1:])
+    record.unlink()
+    assert main([*_ARGUMENTS, str(changed), "--record", str(record)]) == 1 and not record.exists()
+
+
+def test_the_commit_of_a_checkout(tmp_path: Path) -> None:
+    assert commit(str(tmp_path)) == ""
+    git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@b"]
+    subprocess.run([*git, "init", "--quiet"], check=True)
+    subprocess.run([*git, "commit", "--quiet", "--allow-empty", "-m", "a"], check=True)
+    assert len(commit(str(tmp_path))) == len("git commit ") + 40
+    (tmp_path / "a").touch()
+    assert commit(str(tmp_path)).endswith(", with changes that are not committed")
 
 
 def test_a_file_that_is_no_image(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,7 +16,7 @@ from tools.artifacts.intel_hex.writer import intel_hex
 from tools.artifacts.program.program import constant_bytes
 from tools.artifacts.size_report.size_report import SizeReport, size_report_json
 from tools.artifacts.uf2.uf2 import uf2
-from tools.pipeline.image_files.sbom import components, sbom_json
+from tools.pipeline.image_files.sbom import components, file_component, spdx_json, tools
 from tools.pipeline.report.image import SourceFiles, measure, read_map
 from tools.pipeline.report.npu import npu_bytes
 from tools.pipeline.report.report import full_text, over_limits, summary
@@ -84,7 +84,13 @@ def _run(arguments: argparse.Namespace) -> int:
         path.read_text(encoding="utf-8") for path in (arguments.toolchain_packages, arguments.executorch_version)
     )
     found = components(pieces, sources.files, arguments.program, taken, version.strip())
-    arguments.spdx_json.write_text(sbom_json(arguments.elf, found), encoding="utf-8")
+    whole = file_component(arguments.elf)
+    related = {
+        "CONTAINS": found,
+        "GENERATED_FROM": list(map(file_component, arguments.model)),
+        "BUILD_TOOL_OF": tools(arguments.elf, taken),
+    }
+    arguments.spdx_json.write_text(spdx_json(whole, whole.sha256, related), encoding="utf-8")
     image = ElfImage(arguments.elf)
     content = flash_content(image, board.flash)
     arguments.bin.write_bytes(content)
@@ -112,6 +118,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         action="append",
         default=[],
         help="a .pte in the image, for the size of its constants; repeat for more",
+    )
+    parser.add_argument(
+        "--model", type=Path, action="append", default=[], help="what a program was exported from; repeatable"
     )
     parser.add_argument("--part", action="append", default=[], help="a folder or library to report apart; repeatable")
     parser.add_argument("--engine", default="", help="what runs the model, and why it is that, for the report")

@@ -81,15 +81,27 @@ def test_the_list_of_components_names_what_is_linked(board: str) -> None:
     (image,) = (name for name in packages if name == f"{board}.elf")
     digest = hashlib.sha256(_file(board, ".elf").read_bytes()).hexdigest()
     assert packages[image]["checksums"] == [{"algorithm": "SHA256", "checksumValue": digest}]
+    ends = {package["SPDXID"]: package["name"] for package in document["packages"]} | {"SPDXRef-DOCUMENT": ""}
+    related = {
+        kind: {ends[each[end]] for each in document["relationships"] if each["relationshipType"] == kind}
+        for kind, end in (
+            ("CONTAINS", "relatedSpdxElement"),
+            ("GENERATED_FROM", "relatedSpdxElement"),
+            ("BUILD_TOOL_OF", "spdxElementId"),
+        )
+    }
     # This build's own C library is all that its images need of one.
-    assert packages.keys() == {image, "libgcc", "libstdc++", "executorch", "torch_fusion", "sine.pte"}
+    assert related["CONTAINS"] == {"libgcc", "libstdc++", "executorch", "torch_fusion", "sine.pte"}
+    assert {"sine.py", "sine.weights"} & related["GENERATED_FROM"]
+    assert {"GNU C17", "GNU C++17"} <= related["BUILD_TOOL_OF"]
+    assert "-Os -std=c++17" in packages["GNU C++17"]["comment"] and packages["GNU C++17"]["versionInfo"]
+    assert "bazel-out" not in _file(board, ".spdx.json").read_text()
     assert packages["executorch"]["licenseConcluded"] == "BSD-3-Clause"
     assert packages["libgcc"]["licenseConcluded"] == "GPL-3.0-or-later WITH GCC-exception-3.1"
     assert packages["executorch"]["versionInfo"] and packages["libgcc"]["versionInfo"]
-    identifiers = {package["SPDXID"] for package in document["packages"]} | {"SPDXRef-DOCUMENT"}
     assert {
         each[end] for each in document["relationships"] for end in ("spdxElementId", "relatedSpdxElement")
-    } == identifiers
+    } == ends.keys()
 
 
 def test_components_of_a_workspace_and_of_the_toolchain_are_told_apart(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""NAME.spdx.json: what is in an image, by whom and under which licence.
+"""NAME.spdx.json: what is in an image, by whom and under which licence, and what built it from what.
 
 SPDX 2.3 (ISO/IEC 5962), https://spdx.github.io/spdx-spec/v2.3. The same image has the same bytes of it, so its time of
 creation is a constant.
@@ -8,11 +8,12 @@ import hashlib
 import json
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from tools.artifacts.elf_image.elf_image import opened_elf
 from tools.pipeline.report.image import Piece
 
 _CREATED = "1980-01-01T00:00:00Z"
@@ -59,6 +60,9 @@ _EXECUTORCH = re.compile(r"third_party[~+]executorch/")
 # An updatable_firmware has it; third_party/extensions.bzl names the package, whose sources state the licence.
 _LIBSODIUM = re.compile(r"npm_sodium/")
 _OTHERS = re.compile(r"(?:^|/)external/(?P<repository>[^/]+)/")
+# A compiler's name, version and flags in debug information, without a flag that differs by source.
+_PRODUCER = re.compile(r"(?P<name>\w+(?: [^\d\s-]\S*)*) (?P<version>[^-]*[^-\s])(?: (?P<flags>-.*))?")
+_BY_SOURCE = re.compile(r" -frandom-seed=\S+")
 _OURS = re.compile(r"(?:^|/)external/[^/]*torch_fusion[^/]*/")
 
 
@@ -98,36 +102,59 @@ def components(
                 repository = _OTHERS.search(source)
                 others[repository["repository"] if repository else "application"].add(source)
         found += [Component(name, "NOASSERTION", _names(files)) for name, files in sorted(others.items())]
-    for program in programs:
-        digest = hashlib.sha256(program.read_bytes()).hexdigest()
-        found.append(Component(program.name, "NOASSERTION", sha256=digest))
+    return found + [file_component(program) for program in programs]
+
+
+def tools(elf: Path, taken: str) -> list[Component]:
+    """Lists what built an image: the compilers that its debug information names, with all their flags, and the
+    packages of the toolchain.
+
+    Args:
+      elf: the image.
+      taken: the text of the toolchain's taken.txt.
+    """
+    flags: dict[tuple[str, str], set[str]] = defaultdict(set)
+    with opened_elf(elf) as image:
+        for unit in image.get_dwarf_info().iter_CUs() if image.has_dwarf_info() else ():
+            producer = unit.get_top_DIE().attributes.get("DW_AT_producer")
+            if producer and (match := _PRODUCER.fullmatch(_BY_SOURCE.sub("", producer.value.decode()))):
+                flags[match["name"], match["version"]].add(match["flags"] or "")
+    found = [
+        Component(name, "NOASSERTION", version=version, comment="; ".join(sorted(filter(None, each))))
+        for (name, version), each in sorted(flags.items())
+    ]
+    for line in _TAKEN.finditer(taken):
+        name, version = (line["package"], line["version"]) if line["package"] else (_names([line["url"]])[0], "")
+        found.append(Component(name, "NOASSERTION", version=version, sha256=line["sha256"]))
     return found
+
+
+def file_component(path: Path) -> Component:
+    """Describes a file by its name and hash."""
+    return Component(path.name, "NOASSERTION", sha256=hashlib.sha256(path.read_bytes()).hexdigest())
 
 
 def _names(paths: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted({PurePosixPath(path).name for path in paths}))
 
 
-def sbom_json(elf: Path, found: Sequence[Component]) -> str:
-    """Returns the text of NAME.spdx.json."""
-    digest = hashlib.sha256(elf.read_bytes()).hexdigest()
-    return spdx_json(Component(elf.name, "NOASSERTION", sha256=digest), digest, found, "CONTAINS")
-
-
-def spdx_json(whole: Component, digest: str, parts: Sequence[Component], relationship: str) -> str:
+def spdx_json(whole: Component, digest: str, related: Mapping[str, Sequence[Component]]) -> str:
     """Returns the text of an SPDX document.
 
     Args:
       whole: what it is about.
       digest: SHA-256 that tells it from documents of other content.
-      parts: what the whole has or needs.
-      relationship: of the whole to its parts, in SPDX's terms.
+      related: components by the relationship that the whole has to them, in SPDX's terms; one that ends in `_OF` is
+        that of the component to the whole.
     """
     packages = [_package(_WHOLE, whole)]
     relationships = [_relationship("SPDXRef-DOCUMENT", "DESCRIBES", _WHOLE)]
-    for index, component in enumerate(parts):
-        packages.append(_package(f"SPDXRef-Component-{index}", component))
-        relationships.append(_relationship(_WHOLE, relationship, f"SPDXRef-Component-{index}"))
+    for kind, components in related.items():
+        for component in components:
+            identifier = f"SPDXRef-Component-{len(packages) - 1}"
+            packages.append(_package(identifier, component))
+            ends = (identifier, _WHOLE) if kind.endswith("_OF") else (_WHOLE, identifier)
+            relationships.append(_relationship(ends[0], kind, ends[1]))
     document = {
         "spdxVersion": "SPDX-2.3",
         "dataLicense": "CC0-1.0",

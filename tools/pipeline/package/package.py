@@ -18,7 +18,7 @@ from tools.artifacts.core.core import POINTER_SIZES
 from tools.artifacts.manifest.manifest import read_manifest
 from tools.artifacts.program.program import load
 from tools.pipeline.compile.compile import compile_method
-from tools.pipeline.image_files.sbom import Component, spdx_json
+from tools.pipeline.image_files.sbom import Component, file_component, spdx_json
 from tools.pipeline.link.interface import find_method, interface_of, read_examples
 from tools.pipeline.package.archive import Toolchain, archive, sizes
 from tools.pipeline.package.archive_check import archive_header
@@ -209,10 +209,8 @@ def _components(package: Package, files: Mapping[str, str], models: Sequence[Mod
     users = sorted(path.rpartition("/")[2] for path in files if is_users(path))
     if users:
         found.append(Component("operators", "NOASSERTION", comment="In the package: " + ", ".join(users)))
-    for program in sorted({model.program for model in models}):
-        data = program.read_bytes()
-        found.append(Component(program.name, "NOASSERTION", sha256=hashlib.sha256(data).hexdigest()))
-    return spdx_json(Component(package.name, "NOASSERTION", version=package.version), digest, found, "CONTAINS")
+    found += map(file_component, sorted({model.program for model in models}))
+    return spdx_json(Component(package.name, "NOASSERTION", version=package.version), digest, {"CONTAINS": found})
 
 
 def _package_header(name: str, version: str, content: str) -> str:
