@@ -84,7 +84,7 @@ def test_an_accuracy_without_labels(tmp_path: Path, capsys: pytest.CaptureFixtur
         (["--board", "mps2_an386"], "board mps2_an386 names no chip to simulate; set `simulator` in its definition to"),
         (["--board", "pico2_w"], "where pico2_w has no memory; is the image for this board?"),
         (["--elf", "none.elf"], "none.elf: No such file or directory; build it first"),
-        (["--elf", _BOARD], "is no ELF file (Magic number does not match); pass the .elf of a torch_firmware target"),
+        (["--elf", _BOARD], "is no ELF file (ELFError: Magic number does not match); pass the .elf of a torch"),
     ],
 )
 def test_what_cannot_be_simulated(options: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,13 +1,36 @@
 """NAME.elf of a torch_firmware: what is loaded where, and its symbols."""
 
+import contextlib
+from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
-from elftools.common.exceptions import ELFError
+from elftools.common.exceptions import DWARFError, ELFError
 from elftools.elf.elffile import ELFFile
 
 from tools.quiet.console import UserError
+
+# pyelftools has no one class for what is wrong with a file.
+_NO_ELF = (ELFError, DWARFError, ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)
+
+
+@contextlib.contextmanager
+def opened_elf(path: Path) -> Iterator[ELFFile]:
+    """Opens an image for a body that takes it apart.
+
+    Raises:
+        UserError: the file is missing, or the body met what no ELF has.
+    """
+    try:
+        with path.open("rb") as file:
+            yield ELFFile(file)
+    except OSError as error:
+        raise UserError(f"image {path}: {error.strerror}; build it first") from error
+    except _NO_ELF as error:
+        raise UserError(
+            f"image {path} is no ELF file ({type(error).__name__}: {error}); pass the .elf of a torch_firmware target"
+        ) from error
 
 
 class Symbol(NamedTuple):
@@ -37,27 +60,18 @@ class ElfImage:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        try:
-            with path.open("rb") as file:
-                elf = ELFFile(file)
-                self.entry: int = elf["e_entry"]
-                self.segments: list[tuple[int, bytes]] = [
-                    (segment["p_paddr"], segment.data())
-                    for segment in elf.iter_segments()
-                    if segment["p_type"] == "PT_LOAD" and segment["p_filesz"]
-                ]
-                table = elf.get_section_by_name(".symtab")
-                self._all = [
-                    Symbol(symbol.name, symbol["st_value"], symbol["st_size"], symbol["st_info"]["type"] == "STT_FUNC")
-                    for symbol in (table.iter_symbols() if table else ())
-                ]
-        except OSError as error:
-            raise UserError(f"image {path}: {error.strerror}; build it first") from error
-        except (ELFError, AttributeError, LookupError, TypeError, ValueError) as error:
-            # pyelftools has no one class for what is wrong with a file.
-            raise UserError(
-                f"image {path} is no ELF file ({error}); pass the .elf of a torch_firmware target"
-            ) from error
+        with opened_elf(path) as elf:
+            self.entry: int = elf["e_entry"]
+            self.segments: list[tuple[int, bytes]] = [
+                (segment["p_paddr"], segment.data())
+                for segment in elf.iter_segments()
+                if segment["p_type"] == "PT_LOAD" and segment["p_filesz"]
+            ]
+            table = elf.get_section_by_name(".symtab")
+            self._all = [
+                Symbol(symbol.name, symbol["st_value"], symbol["st_size"], symbol["st_info"]["type"] == "STT_FUNC")
+                for symbol in (table.iter_symbols() if table else ())
+            ]
 
     @cached_property
     def symbols(self) -> dict[str, Symbol]:

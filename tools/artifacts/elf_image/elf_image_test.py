@@ -2,8 +2,9 @@ import struct
 from pathlib import Path
 
 import pytest
+from elftools.common.exceptions import DWARFError
 
-from tools.artifacts.elf_image.elf_image import ElfImage
+from tools.artifacts.elf_image.elf_image import ElfImage, opened_elf
 from tools.quiet.console import UserError
 
 _CODE = bytes(range(16))
@@ -62,3 +63,11 @@ def test_other_files_are_named(tmp_path: Path) -> None:
         path.write_bytes(whole[:size])
         with pytest.raises(UserError, match=r"cut\.elf is no ELF file"):
             ElfImage(path)
+
+
+def test_debug_information_of_something_else_is_no_traceback(tmp_path: Path) -> None:
+    path = tmp_path / "image.elf"
+    path.write_bytes(_elf())
+    for error in (AssertionError(0), KeyError("DW_FORM_null"), DWARFError("version 0"), ZeroDivisionError()):
+        with pytest.raises(UserError, match=rf"image\.elf is no ELF file \({type(error).__name__}: "), opened_elf(path):
+            raise error

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import bisect
-import contextlib
 import dataclasses
 import itertools
 import re
@@ -12,13 +11,13 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from elftools.common.exceptions import ELFError
 from elftools.dwarf.lineprogram import LineProgram
 from elftools.elf.constants import SH_FLAGS
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import Section
 
 from tools.artifacts.board.board import Board, Region
+from tools.artifacts.elf_image.elf_image import opened_elf
 from tools.artifacts.size_report.size_report import Memory
 from tools.pipeline.report.npu import NpuBytes
 from tools.quiet.console import UserError
@@ -139,17 +138,6 @@ def _data_folder(section: str) -> str:
     return "runtime" if "10executorch" in section or "11flatbuffers" in section else ""
 
 
-@contextlib.contextmanager
-def _opened(elf: Path) -> Iterator[ELFFile]:
-    try:
-        with elf.open("rb") as file:
-            yield ELFFile(file)
-    except OSError as error:
-        raise UserError(f"image {elf}: {error.strerror}") from error
-    except ELFError as error:
-        raise UserError(f"image {elf} is no ELF file ({error})") from error
-
-
 class SourceFiles:
     """The source files of an image's code, from its debug information.
 
@@ -174,7 +162,7 @@ class SourceFiles:
         Raises:
             UserError: the file is missing or of another kind.
         """
-        with _opened(elf) as image:
+        with opened_elf(elf) as image:
             return cls.read(image)
 
     @classmethod
@@ -305,7 +293,7 @@ def measure(
     """
     flash, ram = board.flash, board.ram
     regions = {region.name: region for region in (flash, ram, board.arena)}.values()
-    with _opened(elf) as image:
+    with opened_elf(elf) as image:
         segments = [segment for segment in image.iter_segments() if segment["p_type"] == "PT_LOAD"]
         flash_end = max(
             (s["p_paddr"] + s["p_filesz"] for s in segments if s["p_filesz"] and s["p_paddr"] >= flash.origin),

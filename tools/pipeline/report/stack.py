@@ -24,6 +24,8 @@ from typing import NamedTuple
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 
+from tools.artifacts.elf_image.elf_image import opened_elf
+
 # Bytes that entry to an exception stores, with the registers of an FPU and alignment.
 _EXCEPTION = 108
 _STACK_POINTER = 13
@@ -112,8 +114,8 @@ def readable(name: str) -> str:
 
 def stack_bound(path: Path) -> StackBound | None:
     """Returns the bound of an image's stack, or None for one without the linker script's symbols of a stack."""
-    with path.open("rb") as file:
-        return _Image(ELFFile(file)).bound()
+    with opened_elf(path) as elf:
+        return _Image(elf).bound()
 
 
 class _Image:
