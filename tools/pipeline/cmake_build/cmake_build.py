@@ -23,6 +23,8 @@ _PREFIX = "arm-none-eabi-"
 _DRIVERS = ("c++", "cpp", "g++", "gcc")
 # The linker's messages for a project that needs libstdc++.
 _NEEDS_LIBSTDCXX = ("cannot find -lstdc++", "undefined reference to `operator new", "undefined reference to `std::")
+# Those for static data, among it stacks, that leaves no room for itself or for a framework's heap.
+_NEEDS_MEMORY = (" overflowed ",)
 
 
 def write_programs(folder: Path, programs: Path, search: Sequence[str], others: dict[str, Path]) -> None:
@@ -163,9 +165,15 @@ def build(arguments: argparse.Namespace, work: Path) -> tuple[Path, Path]:
     try:
         _run([str(ninja), "-C", str(output), arguments.executable], "the build", environment, work)
     except UserError as error:
-        if arguments.libstdcxx or not any(said in str(error) for said in _NEEDS_LIBSTDCXX):
+        if any(said in str(error) for said in _NEEDS_MEMORY):
+            hint = (
+                "make a stack smaller, down to NAME_STACK_SIZE of the package's header for run and what its thread "
+                "needs besides, or the framework's heap, or take a smaller model"
+            )
+        elif any(said in str(error) for said in _NEEDS_LIBSTDCXX) and not arguments.libstdcxx:
+            hint = "C++'s library is linked with libstdcxx = True of the cmake_firmware"
+        else:
             raise
-        hint = "C++'s library is linked with libstdcxx = True of the cmake_firmware"
         raise UserError(f"{error}\n{hint}") from error
     found = sorted(
         path for name in (arguments.executable, f"{arguments.executable}.elf") for path in output.rglob(name)

@@ -108,6 +108,11 @@ def test_with_cpp_library_nothing_is_said_of_it(tmp_path: Path, capfd: pytest.Ca
             "the build failed:\nbuild/../project/main.c:1: er",
         ),
         ('mkdir "$4"', "echo 'ld: cannot find -lstdc++_nano'; exit 1", "library is linked with libstdcxx = True"),
+        (
+            'mkdir "$4"',
+            "echo 'ld: region RAM overflowed by 512 bytes'; exit 1",
+            "make a stack smaller, down to NAME_STACK",
+        ),
         ('mkdir "$4"', "", "made 0 ELF images of its name; it has to be one of add_executable()"),
         ('mkdir "$4"', 'printf "\\177ELF" > "$2/firmware"', "the linker wrote no map; keep CMAKE_EXE_LINKER_FLAGS"),
     ],
