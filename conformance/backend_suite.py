@@ -1,97 +1,94 @@
-"""Runs ExecuTorch's backend test suite (executorch/backends/test/suite/operators), its portable flow, on our runtime.
+"""A pytest plugin for ExecuTorch's backend test suite: its portable flow, with our runtime in place of ExecuTorch's.
 
-As a program it runs all of the suite and writes its result into docs/conformance.md. SUITE_RUNNER is the runner of this
-machine: //firmware:runner_host.
+The environment says what it does: SUITE_EVERY=n runs every n-th test, and SUITE_RUNNER is the runner of this machine
+(//firmware:runner_host).
 """
 
-import argparse
-import json
+import importlib
+import importlib.util
 import os
-import subprocess
+import re
 import sys
-import tempfile
-from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
-from conformance.op_db import update_document
-from tools.quiet.console import UserError
-from tools.quiet.tool import run_tool
+import numpy as np
+import pytest
+import torch
+from executorch.backends.test.harness.stages import Serialize
+from executorch.backends.test.suite import runner as suite_runner
+from executorch.exir.scalar_type import ScalarType
+from torch.utils._pytree import tree_flatten
 
-_DOCUMENT = "docs/conformance.md"
-_TABLE = "bazel run //conformance:backend_suite_report"
+from conformance.check import DTYPES_BY_NAME, encode_input
+from conformance.operators import listed_operators
+from tools.verify.run_pte.cases import Case, Runner, run_cases
+from tools.verify.run_pte.values import encode
 
+_RUNNER = Runner(Path(os.environ["SUITE_RUNNER"]).absolute(), None, Path("qemu-system-arm"))
 
-@dataclass(frozen=True)
-class Outcome:
-    """The result of a test of the suite.
-
-    Attributes:
-      module: the suite's file without test_ and .py: mostly an operator's name.
-      test: the test's name, with its parameters.
-      result: passed, skipped or failed.
-      reason: the reason of a skip or failure: the first line of the error that caused the others.
-    """
-
-    module: str
-    test: str
-    result: str
-    reason: str
-
-
-def run_suite(runner: Path, every: int) -> list[Outcome]:
-    """Runs every n-th test of the suite.
-
-    Args:
-      runner: //firmware:runner_host.
-
-    Raises:
-      UserError: pytest ended without any result; the text has its output.
-    """
-    with tempfile.TemporaryDirectory() as scratch:
-        report = Path(scratch) / "report.jsonl"
-        settings = {"SUITE_EVERY": str(every), "SUITE_REPORT": str(report), "SUITE_RUNNER": str(runner.absolute())}
-        command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "conformance.backend_suite_plugin"]
-        command += ["-q", "--tb=no", "--disable-warnings", "--pyargs", "executorch.backends.test.suite.operators"]
-        process = subprocess.run(command, env={**os.environ, **settings}, capture_output=True, text=True, check=False)
-        if not report.exists():
-            output = f"{process.stdout[-3000:]}{process.stderr[-3000:]}"
-            raise UserError(f"ExecuTorch's test suite does not start (exit code {process.returncode}):\n{output}")
-        return [Outcome(**json.loads(line)) for line in report.read_text(encoding="utf-8").splitlines()]
+# ExecuTorch's portable library has these; the suite exports other operators, too, which its own runtime does not run.
+_PORTABLE = {operator.name for operator in listed_operators([], []) if operator.group == "portable"}
+# The suite skips what ExecuTorch's own runtime does not run. Ours has these.
+_SUPPORTED = {"aten::_adaptive_avg_pool2d"}
+# The least share of tests that must pass: what fails before it gets to a runtime, the suite skips.
+_LEAST_RUN = 0.5
 
 
-def make_table(outcomes: Sequence[Outcome]) -> str:
-    """Results as Markdown: counts, and what was skipped or failed, by its reason."""
-    counts = [sum(outcome.result == result for outcome in outcomes) for result in ("passed", "skipped", "failed")]
-    lines = [f"{counts[0]} tests passed, {counts[1]} skipped, {counts[2]} failed."]
-    for result in ("failed", "skipped"):
-        reasons: dict[str, list[str]] = {}
-        for outcome in outcomes:
-            if outcome.result == result:
-                # A file's tests of one kind are mostly skipped together.
-                name = outcome.module if result == "skipped" else f"{outcome.module}::{outcome.test}"
-                reasons.setdefault(outcome.reason, []).append(f"`{name}`")
-        if reasons:
-            lines += ["", f"{result.capitalize()}:", ""]
-            lines += [
-                f"- {reason}: {len(names)} of {', '.join(dict.fromkeys(names))}" for reason, names in reasons.items()
-            ]
-    return "\n".join(lines)
+class RunError(Exception):
+    """Our runtime refused a program, or could not run it."""
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="backend_suite", description=__doc__)
-    parser.add_argument("--every", type=int, default=1, help="run every n-th test, and write nothing unless it is 1")
-    return run_tool("backend_suite", _run, parser.parse_args(argv))
+def _encode(value: Any) -> bytes:
+    if isinstance(value, torch.Tensor):
+        return encode_input(value)
+    kinds = {bool: ScalarType.BOOL, int: ScalarType.LONG, float: ScalarType.DOUBLE}
+    return encode(np.array(value), int(kinds[type(value)]), ())
 
 
-def _run(arguments: argparse.Namespace) -> int:
-    outcomes = run_suite(Path(os.environ["SUITE_RUNNER"]), arguments.every)
-    table = make_table(outcomes)
-    if arguments.every == 1:
-        update_document(Path(os.environ.get("BUILD_WORKSPACE_DIRECTORY", "."), _DOCUMENT), _TABLE, table)
-    for module in dict.fromkeys(outcome.module for outcome in outcomes):
-        results = [outcome.result for outcome in outcomes if outcome.module == module]
-        print(module, *(f"{results.count(result)} {result}" for result in dict.fromkeys(results)))
-    print(table)
-    return int(any(outcome.result == "failed" for outcome in outcomes))
+def run_artifact(stage: Serialize, inputs: Any) -> list[torch.Tensor]:
+    """Replaces Serialize.run_artifact by our runtime: runs the program of the stage and returns its outputs."""
+    values = [value for value in tree_flatten(inputs)[0] if value is not None]
+    (result,) = run_cases(_RUNNER, [Case(stage.artifact, tuple(_encode(value) for value in values))], timeout=100)
+    missing = re.findall(r"no kernel for operator (\S+):", result.text())
+    if any(name not in _PORTABLE for name in missing):
+        pytest.skip(f"no portable operator: {', '.join(missing)}")
+    if result.error != "Ok":
+        raise RunError(result.text())
+    return [torch.from_numpy(value.array.copy()).to(DTYPES_BY_NAME[value.dtype]) for value in result.outputs]
+
+
+def _skip_inspector() -> None:
+    """Lets the suite import executorch.devtools.etrecord without pandas, which only the package's inspector needs."""
+    name = "executorch.devtools"
+    found = importlib.util.find_spec(name)
+    assert found is not None and found.submodule_search_locations is not None, f"the executorch wheel has no {name}"
+    bare = ModuleType(name)
+    bare.__path__ = list(found.submodule_search_locations)
+    sys.modules[name] = bare
+    bare.__dict__["ETRecord"] = importlib.import_module(f"{name}.etrecord").ETRecord
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Puts our runtime in place of ExecuTorch's."""
+    _skip_inspector()
+    Serialize.run_artifact = run_artifact
+    suite_runner.UNSUPPORTED_PORTABLE_OPS -= _SUPPORTED
+    config.addinivalue_line("markers", "timeout: of pytest-timeout, which is not needed here")
+    # The suite adds its run's seed to that of each test.
+    suite_runner.get_active_test_session = lambda: type("Session", (), {"seed": 0})
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keeps the portable flow's tests, and of these the part that is asked for."""
+    portable = [item for item in items if "[portable" in item.name or "-portable" in item.name]
+    items[:] = portable[:: int(os.environ["SUITE_EVERY"])]
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Fails if too few tests got to our runtime."""
+    stats = session.config.pluginmanager.get_plugin("terminalreporter").stats
+    if len(stats.get("passed", ())) < _LEAST_RUN * session.testscollected:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED

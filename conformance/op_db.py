@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tools.quiet.console import UserError
 from tools.quiet.files import replace_text
+from tools.quiet.table import replace_table
 from tools.quiet.tool import run_tool
 from tools.verify.run_pte.cases import Case, CaseResult, run_cases
 from tools.verify.run_pte.run_pte import read_runners
@@ -122,8 +122,7 @@ def run(calls_path: Path, board: str, out: Path) -> None:
     out.write_text(json.dumps({"runner": board, "failures": texts}, indent=0), encoding="utf-8")
 
 
-_TABLE = "bazel run //conformance:update_docs"
-_START, _END = "<!-- table: {} -->", "<!-- end of table -->"
+_START, _END = "<!-- table: bazel run //conformance:update_docs -->\n", "<!-- end of table -->\n"
 _TITLES = {
     "portable": "ExecuTorch's portable operators",
     "quantized": "ExecuTorch's quantized operators",
@@ -196,27 +195,6 @@ def _general(reason: str) -> str:
     return reason if reason.startswith(("defined for", _NO_IMAGE)) else f"eager: {reason[:140]}"
 
 
-def update(text: str, command: str, table: str) -> str:
-    """Returns a document with a table in place of the one it has.
-
-    Args:
-      command: what makes the table; the line before it names it.
-
-    Raises:
-      UserError: the document has no place for it.
-    """
-    start = _START.format(command)
-    if start not in text or _END not in text:
-        raise UserError(f"the document has no lines {start} and {_END}, between which the table belongs")
-    before, rest = text.split(start, 1)
-    return f"{before}{start}\n\n{table}\n{_END}{rest.split(_END, 1)[1]}"
-
-
-def update_document(document: Path, command: str, table: str) -> None:
-    """Writes a table into a document of the workspace: update()."""
-    replace_text(document, update(document.read_text(encoding="utf-8"), command, table))
-
-
 def table(calls: Path, document: Path, check: bool, results: Sequence[Path]) -> int:
     """Writes the table into a document, or checks that the document has it and that nothing fails."""
     document = Path(os.environ.get("BUILD_WORKSPACE_DIRECTORY", "."), document)
@@ -224,7 +202,7 @@ def table(calls: Path, document: Path, check: bool, results: Sequence[Path]) -> 
         rows: list[Row] = pickle.load(file)
     outcomes = [json.loads(path.read_text(encoding="utf-8")) for path in results]
     text = document.read_text(encoding="utf-8")
-    wanted = update(text, _TABLE, make_table(rows, outcomes))
+    wanted = replace_table(text, _START, _END, f"\n{make_table(rows, outcomes)}\n")
     lines = failures(rows, outcomes)
     print("\n".join(lines))
     count = sum(len(row.calls) for row in rows)
