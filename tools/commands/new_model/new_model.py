@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING
 from tools.commands.new_model.no_model_file import model_file_text
 from tools.pipeline.compile.names import name_problem
 from tools.quiet.console import Console, UserError, run_quietly, system_error, user_path
+from tools.quiet.files import reading
 
 if TYPE_CHECKING:
     from tools.pipeline.model_file.model_file import ModelFile
@@ -266,7 +267,8 @@ def _model_file(path: Path, module: str | None, shapes: Sequence[str]) -> Iterat
             )
         yield path
         return
-    text = model_file_text(path, module, shapes)
+    with reading("file of a model", path, "docs/models.md says what to write into a model file"):
+        text = model_file_text(path, module, shapes)
     file = path.parent / f"{path.stem}.py"
     try:
         with file.open("x", encoding="utf-8") as opened:

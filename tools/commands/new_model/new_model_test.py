@@ -1,5 +1,6 @@
 import ast
 import json
+import pickle
 import re
 import resource
 import shutil
@@ -247,6 +248,9 @@ def test_weights_beside_the_model_file(tmp_path: Path, capfd: pytest.CaptureFixt
     assert (tmp_path / "new" / "vib.pt").is_file()
 
 
+_WHOLE = "torch.nn.modules.container.Sequential"
+
+
 def _save_all(folder: Path) -> None:
     net = torch.nn.Sequential(torch.nn.Linear(4, 2)).eval()
     weights = net[0].state_dict()
@@ -279,7 +283,7 @@ def test_what_is_no_model_file_says_what_it_is_and_what_to_write(tmp_path, capfd
     for name, kind, line in (
         ("weights.pt", "a state dict", "module.load_state_dict(torch.load('weights.pt'))"),
         ("checkpoint.ckpt", "a state dict", "module.load_state_dict(torch.load('checkpoint.ckpt')['model'])"),
-        ("whole.pth", "a pickled module, of torch.nn.modules.container.Sequential", "weights_only=False).eval()"),
+        ("whole.pth", f"a pickled module, of {_WHOLE}, and loading it runs any code", "weights_only=False).eval()"),
         ("script.pt", "a TorchScript module", "TorchScript can't be captured"),
         ("net.onnx", "a model of ONNX", "bring the PyTorch module"),
         ("net", "a folder", "docs/models.md says"),
@@ -307,7 +311,7 @@ def test_what_is_no_model_file_says_what_it_is_and_what_to_write(tmp_path, capfd
         ("parallel.pth", ["--module", "net.a.Net", "--shape", "1,4"]),
         ("script.pt", ["--module", "net.a.Net", "--shape", "1,4"]),
         ("tensors.safetensors", ["--module", "net.a.Net", "--shape", "1,4"]),
-        ("whole.pth", ["--shape", "1,4"]),
+        ("whole.pth", ["--module", _WHOLE, "--shape", "1,4"]),
         ("program.pt2", []),
     ],
 )
@@ -328,10 +332,30 @@ def test_a_model_file_is_written_around_what_was_saved(tmp_path, capfd, name, ar
     assert (tmp_path / "new" / name).is_file() or name == "script.pt"
 
 
+def test_what_a_stranger_pickled_is_not_run(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    class Hostile:
+        def __reduce__(self) -> tuple[object, ...]:
+            return exec, (f"open({str(tmp_path / 'ran')!r}, 'w')",)
+
+    path = tmp_path / "weights.pt"
+    torch.save({"weight": Hostile()}, path)
+    for arguments in ([], ["--shape", "1,4"], ["--module", "net.Net", "--shape", "1,4"]):
+        assert main([str(path), *arguments]) == 1
+        assert "a pickled module, of __builtin__.exec, and loading it runs any code" in capfd.readouterr().err
+    # A class whose name is code itself.
+    path.write_bytes(pickle.dumps(Hostile()).replace(b"\x8c\x08builtins", b"\x8c\x06a\nb()\n"))
+    assert main([str(path), "--shape", "1,4"]) == 1
+    assert "and this is something else; docs/models.md" in capfd.readouterr().err
+    path.write_bytes(b"PK\x05\x06" + bytes([1] * 18))
+    assert main([str(path), "--shape", "1,4"]) == 1
+    assert "internal error" not in capfd.readouterr().err
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["weights.pt"]
+
+
 @pytest.mark.parametrize("shape", ["1,5", "4x4", "quaternion:1,4", ""])
 def test_a_shape_that_does_not_fit_leaves_nothing(tmp_path, capfd, shape) -> None:
     _save_all(tmp_path)
-    assert main([str(tmp_path / "whole.pth"), "--shape", shape]) == 1
+    assert main([str(tmp_path / "whole.pth"), "--module", _WHOLE, "--shape", shape]) == 1
     assert "internal error" not in capfd.readouterr().err
     assert main([str(tmp_path / "weights.pt"), "--shape", "1,4", "--module", "net.a.Nett"]) == 1
     assert "weights.pt: its class can't be imported: cannot import name 'Nett'" in capfd.readouterr().err

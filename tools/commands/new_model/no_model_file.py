@@ -118,7 +118,11 @@ def _kind(path: Path) -> str:
     foreign = _foreign(path)
     if foreign is None:
         return "a state dict, the weights of a module alone" if path.suffix == ".safetensors" else "something else"
-    return f"a pickled module, of {foreign}" if foreign else "a state dict, the weights of a module alone"
+    return (
+        f"a pickled module, of {foreign}, and loading it runs any code that is in it"
+        if foreign
+        else "a state dict, the weights of a module alone"
+    )
 
 
 def _architecture(path: Path) -> str:
@@ -156,7 +160,7 @@ def _body(path: Path, module: str | None) -> tuple[str | None, bool]:
             imported = (
                 f"from {package} import {kind}  # noqa: F401" if package != "__main__" else f"# with the class {kind}"
             )
-            return f"    {imported}\n\n    return torch.load({name}, weights_only=False).eval()", package == "__main__"
+            return f"    {imported}\n\n    return torch.load({name}, weights_only=False).eval()", module != foreign
         load = _weights(path)
     return (
         f"{origin}    module = {made}{yours}\n    module.load_state_dict({load})\n    return module.eval()",
@@ -229,5 +233,8 @@ def _foreign(path: Path) -> str | None:
             elif isinstance(argument, str):
                 strings.append(argument)
     except ValueError:
+        return None
+    # They become a line of Python.
+    if not all(part.isidentifier() for name in found for part in name.split(".")):
         return None
     return next((name for name in found if name.rpartition(".")[0] not in _OF_TENSORS), "")
