@@ -71,7 +71,7 @@ def _torch_package_impl(ctx):
         mnemonic = "TorchPackage",
         progress_message = "Packing %{label}",
     )
-    return _write_folder(ctx, sources, [model.name for model in models], cores, archives, stack = not accelerated)
+    return _write_folder(ctx, sources, [model.name for model in models], cores, archives)
 
 def _cores(ctx):
     """Returns the cores that the package is compiled for, keys of CORES."""
@@ -82,8 +82,8 @@ def _cores(ctx):
     cores = _ARDUINO_CORES if ctx.attr.layout == "arduino" and ctx.attr.cores == _KINDS else ctx.attr.cores
     return [core] if core and cores else cores
 
-def _write_folder(ctx, sources, models, cores, archives, stack):
-    """Makes the package from its sources or archives, and the models' sizes, and with `stack` their stack, on cores."""
+def _write_folder(ctx, sources, models, cores, archives):
+    """Makes the package from its sources or archives, and the models' sizes on cores."""
     name = ctx.label.name
     folder = ctx.actions.declare_directory(name)
     archive = ctx.actions.declare_file(name + ".zip")
@@ -96,7 +96,7 @@ def _write_folder(ctx, sources, models, cores, archives, stack):
     for core in cores:
         for abi in ([abi for other, abi in archives if other == core] or [None]):
             is_measured = abi in (None, float_abis(core)[-1])
-            library, sizes = compile_package(ctx, sources, models, core, abi, sizes = is_measured, stack = stack)
+            library, sizes = compile_package(ctx, sources, models, core, abi, sizes = is_measured)
             if archives:
                 arguments.add_all("--archive", ["%s-%s" % (core, abi), library])
                 inputs.append(library)

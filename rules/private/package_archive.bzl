@@ -1,18 +1,16 @@
 """Compiles a package's sources separately, without this build's flags, as its user's build system does."""
 
-load("//platforms:cores.bzl", "CORES", "core_name", "float_abi", "float_abi_flags")
-load(":emulator.bzl", "QEMU_ATTRS")
+load("//platforms:cores.bzl", "CORES", "float_abi", "float_abi_flags")
 load(":toolchain_files.bzl", "tools_of")
 
 visibility(["//rules/..."])
 
-PACKAGE_ATTRS = QEMU_ATTRS | {
-    "_boards": attr.label(default = "//firmware/boards:definitions", cfg = "exec"),
+PACKAGE_ATTRS = {
     "_package": attr.label(default = "//tools/pipeline/package", executable = True, cfg = "exec"),
     "_compiler": attr.label(default = "@arm_gnu_toolchain//:all_files", cfg = "exec"),
 }
 
-def compile_package(ctx, sources, models, core, abi, sizes, stack):
+def compile_package(ctx, sources, models, core, abi, sizes):
     """Compiles a package's sources into an archive.
 
     Args:
@@ -21,8 +19,7 @@ def compile_package(ctx, sources, models, core, abi, sizes, stack):
       models: list of str: names of its models.
       core: a key of CORES.
       abi: one of float_abis(core), or None for that of images.
-      sizes: whether to measure the models' sizes.
-      stack: whether to measure their stack with that.
+      sizes: whether to measure the models' sizes, and their stack.
 
     Returns:
       (File of the archive, File of the sizes or None)
@@ -52,19 +49,12 @@ def compile_package(ctx, sources, models, core, abi, sizes, stack):
     arguments.add_all(flags, format_each = "--flag=%s")
     arguments.add_all(includes, before_each = "--include")
     arguments.add("--archive", archive)
-    emulator = []
     if measured:
         arguments.add("--sizes", measured)
-        if stack:
-            boards = ctx.attr._boards[DefaultInfo].files
-            arguments.add("--core", core_name(core))
-            arguments.add_all(boards, before_each = "--board")
-            arguments.add("--qemu", ctx.file._qemu)
-            emulator = [boards, depset([ctx.file._qemu]), ctx.attr._qemu[DefaultInfo].default_runfiles.files]
     ctx.actions.run(
         executable = ctx.executable._package,
         arguments = [arguments],
-        inputs = depset([sources], transitive = [toolchain] + emulator),
+        inputs = depset([sources], transitive = [toolchain]),
         outputs = [archive] + ([measured] if measured else []),
         mnemonic = "PackageArchive",
         progress_message = "Compiling the package %{label} for " + core + ", " + abi,

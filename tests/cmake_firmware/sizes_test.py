@@ -30,7 +30,7 @@ def test_sizes_are_those_of_an_image() -> None:
         assert ram == instances[0]
         # Each instance begins at an address that is a multiple of 16.
         assert sum(instances) <= all_ram < sum(instances) + 16
-    # Measured by the emulated core: a frame of run at least, and less than any application gives a thread.
+    # A frame of run at least, and less than any application gives a thread.
     assert 16 <= stack <= most < 1024 and most == max(stack, sizes["leaky"][2])
     header = (_PACKAGE / "include/archives_package.h").read_text(encoding="utf-8")
     assert f"#ifdef __ARM_ARCH_7EM__\n#define SINE_STACK_SIZE {stack}\n" in header

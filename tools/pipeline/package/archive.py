@@ -2,10 +2,11 @@
 
 import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tools.pipeline.report.stack import function_bound
 from tools.quiet.console import UserError
 
 _WARNINGS = ("-Wall", "-Wextra", "-Werror")
@@ -75,9 +76,7 @@ def archive(toolchain: Toolchain, folder: Path, output: Path) -> None:
         toolchain.run(toolchain.ar, "rcsD", str(output), *map(str, objects))
 
 
-def sizes(
-    toolchain: Toolchain, folder: Path, library: Path, models: Sequence[str], stacks: Mapping[str, int | None]
-) -> str:
+def sizes(toolchain: Toolchain, folder: Path, library: Path, models: Sequence[str]) -> str:
     """Returns lines in the format of folder.sizes_table(): the size of each model in a program, and of all together.
 
     Args:
@@ -85,23 +84,16 @@ def sizes(
         folder: the package.
         library: its archive.
         models: the names of its models.
-        stacks: the stack that each of them needs, where it was measured.
 
     Raises:
         UserError: the models can't be linked.
     """
-    rows = [(model, [model], stacks.get(model)) for model in models]
-    if len(models) > 1:
-        known = [stacks.get(model) for model in models]
-        rows.append(("all", list(models), None if None in known else max(filter(None, known), default=0)))
-    return "".join(
-        f"{name} {_size(toolchain, folder, library, chosen)} {'-' if stack is None else stack}\n"
-        for name, chosen, stack in rows
-    )
+    rows = [(model, [model]) for model in models] + ([("all", [*models])] if len(models) > 1 else [])
+    return "".join(f"{name} {_size(toolchain, folder, library, chosen)}\n" for name, chosen in rows)
 
 
 def _size(toolchain: Toolchain, folder: Path, library: Path, models: Sequence[str]) -> str:
-    """Returns `CODE DATA BSS` of a program without start-up code that calls the models."""
+    """Returns `CODE DATA BSS STACK` of a program without start-up code that calls the models; `-` without a bound."""
     with tempfile.TemporaryDirectory() as work:
         source, code, program = (Path(work) / name for name in ("instances.c", "instances.o", "program.elf"))
         instances = "".join(f'#include "{model}.h"\n{model}_model_t {model}_instance;\n' for model in models)
@@ -115,4 +107,6 @@ def _size(toolchain: Toolchain, folder: Path, library: Path, models: Sequence[st
             *(str(code), str(library), "-lm", "-o", str(program)),
         )
         code_size, data, bss = toolchain.run(toolchain.size, str(program)).splitlines()[1].split()[:3]
-    return f"{code_size} {data} {bss}"
+        bounds = [function_bound(program, f"{model}_run") for model in models]
+    stack = "-" if any(each.problem for each in bounds) else max(each.bound for each in bounds)
+    return f"{code_size} {data} {bss} {stack}"

@@ -56,7 +56,7 @@ def folder_of(
 
 @dataclass(frozen=True)
 class Size:
-    """Holds what a model takes on a core, in bytes; the stack of its `run` is None if it wasn't measured."""
+    """Holds what a model takes on a core, in bytes; the stack of its `run` is None if no bound is known."""
 
     core: str
     model: str
@@ -102,7 +102,7 @@ def stack_macros(sizes: Sequence[Size]) -> str:
     """Returns C's macros NAME_STACK_SIZE, the most of an architecture's cores."""
     lines = [
         "",
-        "/* Bytes of stack that each model's run needs on this architecture, measured on an emulated core, compiled by",
+        "/* Bytes of stack that each model's run takes at most on this architecture, by its deepest calls, compiled by",
         " * GCC 12 with -Os. Interrupts need some, too, and other compilers and options make another number of it. */",
     ]
     for architecture, cores in _ARCHITECTURES.items():
@@ -129,8 +129,8 @@ def sizes_table(sizes: Sequence[Size]) -> str:
             "# What the models take",
             "",
             "Bytes, compiled by GCC 12 with -Os, without link-time optimization: of flash code, weights and what they",
-            "call of newlib-nano; of RAM an instance; of stack what `run` needs, measured on an emulated core, if",
-            "there is one. `all` is an application with each model once: they share kernels.",
+            "call of newlib-nano; of RAM an instance; of stack what `run` takes at most, by its deepest calls. `all`",
+            "is an application with each model once: they share kernels.",
             "",
             "| core | model | flash | RAM | stack |",
             "|---|---|--:|--:|--:|",

@@ -13,7 +13,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tools.artifacts.board.board import read_board
 from tools.artifacts.core.core import POINTER_SIZES
 from tools.artifacts.manifest.manifest import read_manifest
 from tools.artifacts.program.program import load
@@ -29,7 +28,6 @@ from tools.pipeline.package.includes import Tree, is_own, is_users
 from tools.pipeline.package.layout import SETTINGS, SETTINGS_HEADER, Package, archive_path
 from tools.pipeline.package.layouts import LAYOUTS
 from tools.pipeline.package.selftest import selftest_header, selftest_source
-from tools.pipeline.package.stack import choose_board, measure_stack
 from tools.quiet.console import UserError
 from tools.quiet.tool import run_tool
 
@@ -369,9 +367,6 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     compiled.add_argument("--include", type=Path, action="append", default=[], help="a folder of headers; repeatable")
     compiled.add_argument("--archive", type=Path, required=True, help="the archive")
     compiled.add_argument("--sizes", type=Path, help="what the models take")
-    compiled.add_argument("--core", default="", help="the core, for their stack")
-    compiled.add_argument("--board", type=Path, action="append", default=[], help="board.json of a board; repeatable")
-    compiled.add_argument("--qemu", type=Path, help="qemu-system-arm; without it the stack is not measured")
     folder = steps.add_parser("folder", help="make the package of the sources, and of what was compiled of them")
     folder.set_defaults(step=_write_folder)
     folder.add_argument("--name", required=True, help="the package's name")
@@ -438,13 +433,7 @@ def _write_archive(arguments: argparse.Namespace) -> None:
     )
     archive(toolchain, arguments.sources, arguments.archive)
     if arguments.sizes:
-        board = choose_board([read_board(path) for path in arguments.board], arguments.core) if arguments.qemu else None
-        stacks = {
-            model: measure_stack(toolchain, arguments.sources, arguments.archive, model, board, arguments.qemu)
-            for model in arguments.model
-            if board is not None
-        }
-        text = sizes(toolchain, arguments.sources, arguments.archive, arguments.model, stacks)
+        text = sizes(toolchain, arguments.sources, arguments.archive, arguments.model)
         arguments.sizes.write_text(text, encoding="utf-8")
 
 

@@ -1,4 +1,4 @@
-"""Bounds the stack of an image: the deepest chain of calls from its reset, by the bytes that each function takes.
+"""Bounds the stack of an image or of a function: the deepest chain of calls from there, by the bytes that each takes.
 
 A function's bytes are those of its frame description (.debug_frame), or without one what its instructions subtract
 from the stack pointer. A call through a pointer may call each function whose address the image's code or tables could
@@ -115,11 +115,22 @@ def readable(name: str) -> str:
 def stack_bound(path: Path) -> StackBound | None:
     """Returns the bound of an image's stack, or None for one without the linker script's symbols of a stack."""
     with opened_elf(path) as elf:
-        return _Image(elf).bound()
+        image = _Image(elf)
+        # Other linker scripts, such as those of applications that CMake builds, have their own.
+        size = image.stack_size
+        return None if size is None else image.bound(size)
+
+
+def function_bound(path: Path, name: str) -> StackBound:
+    """Returns the bound of what a function of a program takes of the stack, with all that it calls."""
+    with opened_elf(path) as elf:
+        return _Image(elf, name).bound(0)
 
 
 class _Image:
-    def __init__(self, elf: ELFFile) -> None:
+    """A program, and the function that it begins with: an image's reset, or one of this name."""
+
+    def __init__(self, elf: ELFFile, name: str = "") -> None:
         self._sections = [
             (section["sh_addr"], section.data())
             for section in elf.iter_sections()
@@ -147,23 +158,25 @@ class _Image:
         )
         self._object_starts = [start for start, _, _ in self._objects]
         self._elf = elf
+        self._root = (self._symbols[name] if name else int.from_bytes(self._vectors[4:8], "little")) & ~1
 
-    def bound(self) -> StackBound | None:
-        # Other linker scripts, such as those of applications that CMake builds, have their own.
+    @property
+    def stack_size(self) -> int | None:
         start, end = self._symbols.get("__stack_start"), self._symbols.get("__stack_end")
-        if start is None or end is None or self._reset not in self._functions:
-            return None
+        return None if start is None or end is None or self._root not in self._functions else end - start
+
+    def bound(self, size: int) -> StackBound:
         self._read_code()
         self._read_frames(self._elf)
         for function in self._functions.values():
             if function.is_dynamic:
-                return StackBound(end - start, problem=f"{function.name} takes a number of bytes that it computes")
+                return StackBound(size, problem=f"{function.name} takes a number of bytes that it computes")
         direct = _components(self._functions, {at: function.calls for at, function in self._functions.items()})
         for component in direct:
             if len(component) > 1 or component[0] in self._functions[component[0]].calls:
                 names = sorted(self._functions[at].name for at in component)
-                return StackBound(end - start, problem=f"{' and '.join(names)} may be called while it runs")
-        return StackBound(end - start, self._deepest(self._edges()), self._deepest(self._sure_edges()))
+                return StackBound(size, problem=f"{' and '.join(names)} may be called while it runs")
+        return StackBound(size, self._deepest(self._edges()), self._deepest(self._sure_edges()))
 
     def _deepest(self, edges: dict[int, set[int]]) -> tuple[Level, ...]:
         """Returns the deepest chain of calls."""
@@ -181,11 +194,7 @@ class _Image:
         handler = max((deepest[at] for at in others), key=_total, default=())
         if handler:
             handler = (Level("exception", _EXCEPTION), *handler)
-        return deepest[self._reset] + handler
-
-    @property
-    def _reset(self) -> int:
-        return int.from_bytes(self._vectors[4:8], "little") & ~1
+        return deepest[self._root] + handler
 
     def _words(self, data: bytes) -> Iterator[int]:
         return (int.from_bytes(data[at : at + 4], "little") for at in range(0, len(data) - 3, 4))
@@ -218,13 +227,14 @@ class _Image:
     def _read_instructions(self, function: _Function, start: int, content: bytes) -> None:
         halves = [int.from_bytes(content[at : at + 2], "little") for at in range(0, len(content) - 1, 2)]
         low: dict[int, int] = {}
+        constants: dict[int, int] = {}
         at = 0
         while at < len(halves):
             first = halves[at]
             address = start + 2 * at
             if first >> 11 < 0x1D or at + 1 == len(halves):
                 at += 1
-                self._read_narrow(function, address, first)
+                self._read_narrow(function, address, first, constants)
                 continue
             second = halves[at + 1]
             at += 2
@@ -239,15 +249,24 @@ class _Image:
             else:
                 self._read_wide(function, address, first, second)
 
-    def _read_narrow(self, function: _Function, address: int, code: int) -> None:
+    def _read_narrow(self, function: _Function, address: int, code: int, constants: dict[int, int]) -> None:
         if code & 0xFF00 in (0xB400, 0xB500):
             function.frame += 4 * (code & 0x1FF).bit_count()
         elif code & 0xFF80 == 0xB080:
             function.frame += 4 * (code & 0x7F)
         elif code & 0xFF07 == 0x4700 and code & 0xFF80 == 0x4780 or (code & 0xFF80 == 0x4700 and code != 0x4770):
             function.by_pointer = True
+        elif code & 0xF800 == 0x2000:
+            constants[code >> 8 & 7] = code & 0xFF
+        elif code & 0xF800 == 0x0000 and code >> 3 & 7 in constants:
+            constants[code & 7] = constants[code >> 3 & 7] << (code >> 6 & 31)
+        elif code & 0xF800 == 0x4800:
+            literal = (address & ~3) + 4 + 4 * (code & 0xFF)
+            constants[code >> 8 & 7] = _signed(int.from_bytes(self._content(literal, 4), "little"), 32)
         elif code & 0xFF87 == 0x4485:
-            function.is_dynamic = True
+            # Cores without wide instructions add a negative constant to take more than 508 bytes.
+            function.frame -= min(constants.get(code >> 3 & 15, 0), 0)
+            function.is_dynamic |= code >> 3 & 15 not in constants
         elif code & 0xF000 == 0xD000 and code & 0xF00 < 0xE00:
             self._calls(function, address, _signed(code & 0xFF, 8) * 2)
         elif code & 0xF800 == 0xE000:
@@ -325,7 +344,7 @@ class _Image:
         never = operators | {at for at, function in self._functions.items() if _NEVER.fullmatch(function.name)}
         own = {at: self._taken(function.words) - never for at, function in self._functions.items()}
         given: dict[int, set[int]] = {at: set() for at in self._functions}
-        given[self._reset] |= self._in_tables("virtual")
+        given[self._root] |= self._in_tables("virtual")
         for at in operators:
             given[at] |= self._in_tables("allocators")
         edges = {at: set(function.calls) for at, function in self._functions.items()}
