@@ -11,7 +11,6 @@ import pytest
 _START = Path("tools/quiet/start.py").absolute()
 _COMMANDS = (
     "benchmark",
-    "capture",
     "compile_commands",
     "copy",
     "explore",
