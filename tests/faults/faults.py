@@ -1,5 +1,6 @@
 """Kills builds and fills their disk at random moments of a fetch, an export, a link and a package; then frees the disk
-and runs the same command again. It must succeed and build the bytes that an undisturbed build has.
+and runs the same command again. It must succeed and build the bytes that an undisturbed build has. So must a build in a
+read-only checkout, and one without a network after that.
 
     ./bazelw run //tests/faults                                        # 12 kills and 8 full disks
     ./bazelw run //tests/faults -- --kills 100 --full 0 --seed 2 --phase fetch
@@ -10,16 +11,20 @@ mount namespace without root. Needs up to 3 GB of memory. The exit status is 1 i
 
 import argparse
 import contextlib
+import ctypes
+import fcntl
 import os
 import random
 import re
 import shutil
 import signal
+import socket
+import struct
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
@@ -234,6 +239,45 @@ def try_phase(machine: Machine, phase: str, faults: Sequence[bool], seed: int, f
     return failed
 
 
+def _make_read_only(checkout: Path) -> None:
+    for option in ("bind", "remount,bind,ro"):
+        subprocess.run(["mount", "-o", option, str(checkout), str(checkout)], check=True)
+
+
+def _leave_network() -> None:
+    """Leaves this process, and what it starts, the loopback interface alone."""
+    new_network, set_flags, up = 0x40000000, 0x8914, 1
+    if ctypes.CDLL(None, use_errno=True).unshare(new_network):
+        raise UserError(f"unshare: {os.strerror(ctypes.get_errno())}; run it on another machine.")
+    with socket.socket() as any_socket:
+        fcntl.ioctl(any_socket, set_flags, struct.pack("16sh14x", b"lo", up))
+
+
+def try_conditions(machine: Machine) -> int:
+    """Builds the targets of a link in a read-only checkout, then without a network, too; returns the failures."""
+    checkout, targets = machine.checkout("link"), PHASES["link"].targets
+    conditions: dict[str, Callable[[], None]] = {
+        "read-only checkout": lambda: _make_read_only(checkout.root),
+        "no network": _leave_network,
+    }
+    failed = 0
+    for what, begin in conditions.items():
+        checkout.build("build", targets, [])
+        expected = checkout.outputs(targets)
+        checkout.shutdown()
+        machine.forget("link")
+        begin()
+        try:
+            checkout.build("build", targets, [])
+            result = "succeeds" if checkout.outputs(targets) == expected else "HAS OTHER OUTPUTS"
+        except CheckoutError as error:
+            result = f"FAILS: {error}"
+        failed += result != "succeeds"
+        print(f"| link | {what} | | | | {result} |", flush=True)
+    checkout.shutdown()
+    return failed
+
+
 def _run(options: argparse.Namespace, workspace: Checkout) -> int:
     phases = options.phase or list(PHASES)
     workspace.build("build", [target for phase in phases for target in PHASES[phase].targets], [])
@@ -250,7 +294,11 @@ def _run(options: argparse.Namespace, workspace: Checkout) -> int:
             for _ in range(index, count, len(phases))
         ]
         failed += try_phase(machine, phase, faults, options.seed, folder)
-    print(f"{options.kills + options.full - failed} of {options.kills + options.full} succeeded")
+    total = options.kills + options.full
+    if "link" in phases:
+        total += 2
+        failed += try_conditions(machine)
+    print(f"{total - failed} of {total} succeeded")
     if failed:
         print(f"The builds' output is in {folder}.")
         return 1
