@@ -150,7 +150,8 @@ must remain the same.
 def board(name, core, npu = None, **kwargs):
     """Defines a board, its platform, `<name>.platform`, whose parent is the core's, and `<name>.npu`.
 
-    `<name>.document` is the folder's README.md, `<name>.in_pool` the condition that --//firmware:pool has the board.
+    `<name>.proofs` are the reports of real boards in the folder `proofs`, `<name>.document` the folder's README.md.
+    `<name>.in_pool` is the condition that --//firmware:pool has the board.
 
     Args:
       name: the board's name.
@@ -177,11 +178,12 @@ def board(name, core, npu = None, **kwargs):
         memory = kwargs.get("memory"),
         visibility = ["//visibility:public"],
     )
-    native.filegroup(
-        name = name + ".document",
-        srcs = native.glob(["README.md"], allow_empty = True),
-        visibility = ["//visibility:public"],
-    )
+    for part, files in {"document": "README.md", "proofs": "proofs/*.json"}.items():
+        native.filegroup(
+            name = name + "." + part,
+            srcs = native.glob([files], allow_empty = True),
+            visibility = ["//visibility:public"],
+        )
     board_rule(
         name = name,
         core = core,
