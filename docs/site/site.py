@@ -20,6 +20,8 @@ from sphinx.application import Sphinx
 from sphinx.util.console import nocolor
 from sphinx.util.docutils import docutils_namespace
 
+from docs.site.boards import write_pages
+from tools.artifacts.board.board import read_board
 from tools.quiet.console import UserError
 from tools.quiet.tool import run_tool
 
@@ -128,12 +130,13 @@ def _as_on_a_site(app: Sphinx, document: nodes.document) -> None:
             link.replace_self(link.children)
 
 
-def build(sources: dict[str, Path], output: Path) -> None:
+def build(sources: dict[str, Path], output: Path, boards: Sequence[Path] = ()) -> None:
     """Writes the site.
 
     Args:
         sources: documents and pictures by their paths from the repository's root.
         output: the folder, in which index.html is the first page.
+        boards: the definitions of boards, each of which gets a page.
 
     Raises:
         UserError: a link leads nowhere, or a page is in no navigation; Sphinx has named it on stderr.
@@ -144,6 +147,7 @@ def build(sources: dict[str, Path], output: Path) -> None:
             copy = root / "sources" / name
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(source, copy)
+        write_pages([read_board(path) for path in boards], root / "sources")
         (root / "sources/_static").mkdir()
         (root / "sources/_static/site.css").write_text(_STYLE, encoding="utf-8")
         (root / "sources/_static/site.js").write_text(_SCRIPT, encoding="utf-8")
@@ -163,7 +167,8 @@ def build(sources: dict[str, Path], output: Path) -> None:
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="site", description=__doc__)
     parser.add_argument("--output", type=Path, required=True, help="the folder to write")
+    parser.add_argument("--board", type=Path, action="append", default=[], help="a board.json; repeatable")
     parser.add_argument("sources", nargs="+", type=Path, help="documents and pictures, from the repository's root")
     arguments = parser.parse_args(argv)
     sources = {str(source): source for source in arguments.sources}
-    return run_tool("site", build, sources, arguments.output)
+    return run_tool("site", build, sources, arguments.output, arguments.board)
