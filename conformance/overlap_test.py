@@ -7,9 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from executorch.exir._serialize._program import PTEFile, serialize_pte_binary
 from executorch.exir.schema import (
-    Buffer,
     Double,
     Int,
     IntList,
@@ -17,14 +15,13 @@ from executorch.exir.schema import (
     Null,
     Operator,
     OptionalTensorList,
-    Program,
-    SubsegmentOffsets,
     Tensor,
     TensorList,
 )
 from executorch.exir.tensor import scalar_type_enum
 
 from conformance.check import encode_input
+from conformance.program import to_bytes
 from kernels.tests.plans import make_plan, make_tensor
 from tools.verify.run_pte.cases import Case, CaseResult, Runner, run_cases
 
@@ -47,9 +44,7 @@ def _run(operator: Operator, inputs: list[tuple[torch.Tensor, int, int]], out: T
     }[str(operator.name)]
     call = KernelCall(0, [*arguments, count])
     plan = make_plan([*values, out, *others], range(count), [count], [call], [operator], [64, 512, 64])
-    program = Program(0, [plan], [Buffer(b"")], [], [], SubsegmentOffsets(0, []))
-    data = bytes(serialize_pte_binary(PTEFile(program=program)))
-    return run_cases(RUNNER, [Case(data, tuple(encode_input(tensor) for tensor, _, _ in inputs))])[0]
+    return run_cases(RUNNER, [Case(to_bytes(plan), tuple(encode_input(tensor) for tensor, _, _ in inputs))])[0]
 
 
 def _tensor(dtype: torch.dtype, sizes: list[int], memory: int, offset: int = 0) -> Tensor:
@@ -122,7 +117,5 @@ def test_a_result_that_is_an_operand_and_gets_another_shape(operator, bound, giv
     operators = [Operator(f"aten::{operator}", "out")]
     memories = [4 * math.prod(bound), 64]
     plan = make_plan([x, *others], [_X], [_X], [KernelCall(0, [*call, _X])], operators, memories)
-    program = Program(0, [plan], [Buffer(b"")], [], [], SubsegmentOffsets(0, []))
-    data = bytes(serialize_pte_binary(PTEFile(program=program)))
-    result = run_cases(RUNNER, [Case(data, (encode_input(torch.ones(given)),))])[0]
+    result = run_cases(RUNNER, [Case(to_bytes(plan), (encode_input(torch.ones(given)),))])[0]
     assert result.error == "InvalidProgram", result.text()
