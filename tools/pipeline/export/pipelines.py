@@ -124,6 +124,7 @@ CORTEX_M = Pipeline(
         _drop_pool_places,
         Pass("rewrite.no_ops:drop_no_ops", needs=_FUNCTIONAL),
         Pass("rewrite.numbers:write_numbers", needs=_FUNCTIONAL),
+        Pass("rewrite.sums:join_terms", needs=_FUNCTIONAL),
         Pass("rewrite.products:write_products", needs=_FUNCTIONAL),
         Pass("rewrite.unbatched:add_batch", needs=_FUNCTIONAL),
         Pass("rewrite.written_norms:find_norms", needs=_FUNCTIONAL),
