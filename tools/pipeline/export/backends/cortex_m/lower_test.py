@@ -1133,7 +1133,7 @@ def test_linear_layers_read_contiguous_tensors_of_four_dimensions(tmp_path: Path
 
 def test_few_results_of_linear_layers_are_looked_up_and_dequantized_in_the_same_call(tmp_path: Path) -> None:
     init = "self.a, self.b, self.c = nn.Linear(6, 8), nn.Linear(8, 3), nn.Linear(8, 80)"
-    forward = "x = torch.nn.functional.elu(self.a(x))\nreturn self.b(x), self.c(x)"
+    forward = "x = torch.nn.functional.elu(self.a(x).view(8)).view(1, 8)\nreturn self.b(x).view(3), self.c(x)"
     separate = exported(tmp_path, forward, "(torch.randn(1, 6),)", init)
     together = exported(tmp_path, forward, "(torch.randn(1, 6),)", init, packed=True)
     assert together.operators == {

@@ -39,6 +39,7 @@ from tools.artifacts.packed_layer.packed_layer import (
 )
 from tools.artifacts.packed_layer.packed_layer import round_up as _up
 from tools.pipeline.export.backends.cortex_m.forms import WORD
+from tools.pipeline.export.backends.cortex_m.transposed import VIEWS
 from tools.pipeline.export.ir import rewriting
 from tools.pipeline.export.ir.constants import add_constant
 from tools.pipeline.export.plan.plan_passes import LEAD
@@ -672,10 +673,18 @@ _FEW_FLOATS = MOST_FLOATS
 
 
 def _take_reader(program: ExportedProgram, layer: Node) -> None:
-    """Makes a linear layer look its results up in a table, or dequantize them, if its only reader does so."""
-    if layer.target != _OPERATORS[LINEAR] or len(layer.users) != 1:
+    """Makes a linear layer look its results up in a table, or dequantize them, if the only reader of them or of a view
+    of them does so.
+    """
+    if layer.target != _OPERATORS[LINEAR]:
         return
-    (reader,) = layer.users
+    results, readers = [layer], [*layer.users]
+    while len(readers) == 1 and readers[0].target in VIEWS and readers[0].meta["val"].is_contiguous():
+        results += readers
+        readers = [*readers[0].users]
+    if len(readers) != 1:
+        return
+    (reader,) = readers
     if reader.target == _edge.quantized_activation.default:
         operator, arguments = exir_ops.edge.torch_fusion.linear_table.default, reader.args[1:]
     elif reader.target == _edge.dequantize_per_tensor.default and reader.args[3:] == (-128, 127, torch.int8):
@@ -686,8 +695,9 @@ def _take_reader(program: ExportedProgram, layer: Node) -> None:
     else:
         return
     layer.target, layer.args = operator, (*layer.args, *arguments)
-    layer.meta["val"] = reader.meta["val"]
-    reader.replace_all_uses_with(layer)
+    for result in results:
+        result.meta["val"] = result.meta["val"].to(reader.meta["val"].dtype)
+    reader.replace_all_uses_with(results[-1])
     program.graph.erase_node(reader)
 
 

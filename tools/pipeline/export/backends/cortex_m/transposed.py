@@ -26,7 +26,7 @@ _edge = exir_ops.edge
 _OPERATOR = _edge.torch_fusion.transposed.default
 _PERMUTATIONS = (_edge.aten.permute_copy.default, _edge.cortex_m.transpose.default)
 _COPIES = (_edge.dim_order_ops._clone_dim_order.default, _edge.dim_order_ops._to_dim_order_copy.default)
-_VIEWS = (
+VIEWS = (
     _edge.aten.view_copy.default,
     _edge.aten.squeeze_copy.dims,
     _edge.aten.squeeze_copy.dim,
@@ -71,7 +71,7 @@ def _order(tensor: Tensor) -> list[int]:
 def _matrices(node: Node) -> tuple[int, int, int] | None:
     """Returns the rows, columns and unit of a transposition in memory; None for another operator."""
     value = node.meta.get("val")
-    if node.target not in (*_PERMUTATIONS, *_COPIES, *_VIEWS) or not isinstance(value, Tensor):
+    if node.target not in (*_PERMUTATIONS, *_COPIES, *VIEWS) or not isinstance(value, Tensor):
         return None
     operand = node.args[0].meta["val"]
     if (value.dtype, operand.dtype) != (torch.int8, torch.int8):
@@ -81,11 +81,11 @@ def _matrices(node: Node) -> tuple[int, int, int] | None:
     if node.target in _PERMUTATIONS:
         dims = [dim % operand.dim() for dim in node.args[1]]
         after = [dims[dim] for dim in after]
-    elif node.target in _VIEWS and value.is_contiguous():
+    elif node.target in VIEWS and value.is_contiguous():
         after = sorted(before)
-    elif node.target in _VIEWS and operand.is_contiguous():
+    elif node.target in VIEWS and operand.is_contiguous():
         before, sizes = sorted(after), value.shape
-    elif node.target in _VIEWS:
+    elif node.target in VIEWS:
         return None
     if not all(isinstance(size, int) for size in sizes):
         return None
@@ -106,7 +106,7 @@ def _matrices(node: Node) -> tuple[int, int, int] | None:
 def _undone(node: Node, matrices: tuple[int, int, int]) -> Node | None:
     """Returns the tensor in whose memory the result of a transposition is, which is the inverse of one before it."""
     source = node.args[0]
-    while source.target in _VIEWS and source.meta["val"].is_contiguous() and _matrices(source) is None:
+    while source.target in VIEWS and source.meta["val"].is_contiguous() and _matrices(source) is None:
         source = source.args[0]
     rows, columns, unit = matrices
     return source.args[0] if source.target == _OPERATOR and source.args[3:] == (columns, rows, unit) else None
@@ -116,7 +116,7 @@ def _view(program: ExportedProgram, node: Node, source: Node) -> Node:
     """Returns the result of a node from another tensor, in whose memory it is, in the default order of dimensions."""
     value, given = node.meta["val"], source.meta["val"]
     before, after = _order(given), _order(value)
-    steps = [(_PERMUTATIONS[0], before), (_VIEWS[0], [value.shape[dim] for dim in after])]
+    steps = [(_PERMUTATIONS[0], before), (VIEWS[0], [value.shape[dim] for dim in after])]
     steps.append((_PERMUTATIONS[0], [after.index(dim) for dim in range(len(after))]))
     for target, argument in steps:
         if target in _PERMUTATIONS and argument == sorted(argument):
