@@ -31,6 +31,7 @@ Dir::State::status "{work}/status";
 Dir::State::extended_states "{work}/extended_states";
 Dir::Cache "{work}";
 Dir::Cache::archives "{work}/archives";
+Dir::Cache::srcpkgcache "{lists}/../srcpkgcache.bin";
 Dir::Log "{work}";
 APT::Architecture "{architecture}";
 APT::Architectures {{ "{architecture}"; }};

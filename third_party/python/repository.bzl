@@ -38,6 +38,8 @@ _COMPILE = [
     "-m",
     "compileall",
     "-q",
+    "-j",
+    "0",
     "--invalidation-mode=unchecked-hash",
     "-x",
     "/(test|lib2to3)/",
