@@ -524,7 +524,7 @@ function drawImages() {
     element("tbody", {}, ...rows),
   );
   const untimed = d3.groups(data.images.filter((image) => image.untimed), (image) => image.untimed);
-  byId("images-note").replaceChildren(untimed.map(([why, images]) => `No ms on ${[...new Set(images.map((image) => image.board))].join(", ")}: ${why}.`).join(" "));
+  byId("images-note").replaceChildren(untimed.map(([why, images]) => `No ms on ${[...new Set(images.map((image) => image.board))].join(", ")}: ${why}.`).join("\n"));
 }
 
 // Okabe and Ito's colours.

@@ -94,7 +94,7 @@ def _untimed(image: Image) -> str:
     if image.npu and not image.profile:
         return "the core's share is not measured; the page has the NPU's, as its compiler estimates it"
     if not image.profile:
-        return f"no board here with a {image.board.core} is emulated; add one"
+        return f"none of these boards emulates a {image.board.core}"
     if any(row.cycles is None for row in image.profile):
         return f"the manual of {image.board.core} has no cycle counts to estimate from; compare instructions"
     return ""

@@ -156,7 +156,7 @@ def test_board_without_emulator_shows_times_of_its_core() -> None:
     )
     assert (second["measured_on"], third["measured_on"], third["rows"]) == ("emulated", None, [])
     assert first["untimed"] == "the manual of cortex-m4 has no cycle counts to estimate from; compare instructions"
-    assert third["untimed"] == "no board here with a cortex-m7 is emulated; add one"
+    assert third["untimed"] == "none of these boards emulates a cortex-m7"
 
 
 def test_layers_of_an_npu_have_its_compilers_estimates() -> None:
