@@ -207,6 +207,9 @@ def _through_the_runner(array: np.ndarray, scalar_type: int, order: tuple[int, .
         (6, "float32"),
         (7, "float64"),
         (11, "bool"),
+        (27, "uint16"),
+        (28, "uint32"),
+        (29, "uint64"),
     ],
 )
 def test_every_dtype_and_dim_order_survives(scalar_type: int, dtype: str) -> None:

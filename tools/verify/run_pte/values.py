@@ -16,11 +16,11 @@ _HEADER = struct.Struct(f"<iI{RUNNER_MAX_DIM}i{RUNNER_MAX_DIM}BI")
 _BFLOAT16 = ScalarType.BFLOAT16
 
 # ExecuTorch's ScalarType -> (its name, NumPy's dtype). NumPy has no bfloat16: its bits come as integers.
-_DTYPES = {
+_OUTPUT_DTYPES = {
     ScalarType[name].value: (dtype.cpp, np.dtype("uint16" if name == "BFLOAT16" else dtype.pytorch))
     for name, dtype in DTYPES.items()
-    if not name.startswith("UINT")
 }
+_DTYPES = {key: value for key, value in _OUTPUT_DTYPES.items() if not ScalarType(key).name.startswith("UINT")}
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def read_value(data: bytes, position: int) -> tuple[Value, int]:
     scalar_type, dim, *rest, nbytes = _HEADER.unpack_from(data, position)
     sizes, order = rest[:dim], rest[RUNNER_MAX_DIM : RUNNER_MAX_DIM + dim]
     position += _HEADER.size
-    name, kind = _DTYPES[scalar_type]
+    name, kind = _OUTPUT_DTYPES[scalar_type]
     stored = np.frombuffer(data[position : position + nbytes], dtype=kind).reshape([sizes[d] for d in order])
     array = stored.transpose(np.argsort(order)) if dim else stored
     if scalar_type == _BFLOAT16:
