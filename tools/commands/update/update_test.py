@@ -109,7 +109,6 @@ def test_a_program_that_cannot_be_loaded_is_given_up(machine: Machine) -> None:
     _runs_well(client)
 
 
-@_one_board
 def test_a_power_cut_leaves_the_old_program_or_the_new_one(machine: Machine) -> None:
     client = _started(machine)
     start = machine.cpu.instructions
