@@ -27,7 +27,7 @@ _SEND = """
 
 Connect the board, NUCLEO-WB55RG here, and open a pull request with what these lines make:
 
-<!-- commands: board: nucleo_wb55rg.prove; machine: update_proven -->
+<!-- commands: board: nucleo_wb55rg.prove; yours: update_proven -->
 
     ./bazelw run //firmware:nucleo_wb55rg.prove --//firmware:model=//models/digits:digits_int8
     install -D -m 644 board_report.json firmware/boards/nucleo_wb55rg/proofs/my_digits_int8.json
