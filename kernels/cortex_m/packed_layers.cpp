@@ -249,7 +249,7 @@ class PaddedRows final {
     const int32_t column_bytes = is_dense ? layer_.kernel[1] * channels : channels;
     const int32_t column_step = layer_.dilation[1] * channels;
 #ifdef __ARM_FEATURE_DSP
-    if (is_dense && column_bytes > 8 && column_bytes <= 16) {
+    if (is_dense && column_bytes <= 16) {
       copy_short_windows(
           from, end, size, step, layer_.kernel[0], from_step, windows, column_bytes, to, to_step);
       return;
@@ -269,8 +269,8 @@ class PaddedRows final {
 
  private:
 #ifdef __ARM_FEATURE_DSP
-  /// Copies rows of windows, `step` bytes apart, one after the other: four words, of nine `bytes`
-  /// or more. A row that would begin at `end` or behind it begins `size` bytes before.
+  /// Copies rows of windows, `step` bytes apart, one after the other: two or four words, of at most
+  /// seven `bytes` less. A row that would begin at `end` or behind it begins `size` bytes before.
   __attribute__((noinline)) static void copy_short_windows(
       const int8_t* from,
       const int8_t* end,
@@ -287,30 +287,35 @@ class PaddedRows final {
       int8_t* place = to;
       int32_t left = windows;
       uint32_t a, b, c, d;
-      __asm__ volatile(
-          ".p2align 2\n"
-          "1:\n"
-          "ldr %[a], [%[part]]\n"
-          "ldr %[b], [%[part], #4]\n"
-          "ldr %[c], [%[part], #8]\n"
-          "ldr %[d], [%[part], #12]\n"
-          "add %[part], %[from_step]\n"
-          "str %[a], [%[place]]\n"
-          "str %[b], [%[place], #4]\n"
-          "str %[c], [%[place], #8]\n"
-          "str %[d], [%[place], #12]\n"
-          "add %[place], %[to_step]\n"
-          "subs %[left], #1\n"
-          "bgt 1b\n"
-          : [part] "+&r"(part),
-            [place] "+&r"(place),
-            [left] "+&r"(left),
-            [a] "=&r"(a),
-            [b] "=&r"(b),
-            [c] "=&r"(c),
-            [d] "=&r"(d)
-          : [from_step] "r"(from_step), [to_step] "r"(to_step)
-          : "memory", "cc");
+#define COPY(loads, stores)                                \
+  __asm__ volatile(                                        \
+      ".p2align 2\n"                                       \
+      "1:\n"                                               \
+      "ldr %[a], [%[part]]\n"                              \
+      "ldr %[b], [%[part], #4]\n" loads                    \
+      "add %[part], %[from_step]\n"                        \
+      "str %[a], [%[place]]\n"                             \
+      "str %[b], [%[place], #4]\n" stores                  \
+      "add %[place], %[to_step]\n"                         \
+      "subs %[left], #1\n"                                 \
+      "bgt 1b\n"                                           \
+      : [part] "+&l"(part),                                \
+        [place] "+&l"(place),                              \
+        [left] "+&l"(left),                                \
+        [a] "=&l"(a),                                      \
+        [b] "=&l"(b),                                      \
+        [c] "=&l"(c),                                      \
+        [d] "=&l"(d)                                       \
+      : [from_step] "r"(from_step), [to_step] "r"(to_step) \
+      : "memory", "cc")
+      if (bytes <= 8) {
+        COPY("", "");
+      } else {
+        COPY(
+            "ldr %[c], [%[part], #8]\nldr %[d], [%[part], #12]\n",
+            "str %[c], [%[place], #8]\nstr %[d], [%[place], #12]\n");
+      }
+#undef COPY
       from += step;
       from -= from >= end ? size : 0;
       to += bytes;
