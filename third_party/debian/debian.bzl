@@ -117,6 +117,12 @@ def _write_config(rctx, index, work, stand_ins = []):
     ) + "\n".join(host) + "\n")
     return config
 
+def _question(error):
+    """Returns what to look at first, given what apt says."""
+    if "is not valid yet" in error or "is expired" in error:
+        return "Is this machine's clock right?"
+    return "Is the network reachable, and is there space on the disk?"
+
 def _debian_suite_impl(rctx):
     rctx.file("BUILD.bazel", "exports_files([\"mirror.txt\"])\n")
     mirrors = []
@@ -131,7 +137,7 @@ def _debian_suite_impl(rctx):
             break
         errors.append(error)
         if mirror.endswith("/debian"):
-            fail("the package index of Debian {} could not be fetched from {}; is the network reachable?\n{}".format(rctx.attr.suite, mirror, error))
+            fail("the package index of Debian {} could not be fetched from {}. {}\n{}".format(rctx.attr.suite, mirror, _question(error), error))
     rctx.file("mirror.txt", "{} {}".format(found, rctx.attr.suite) if found else "")
 
 debian_suite = repository_rule(
@@ -193,7 +199,7 @@ def _explain(rctx, packages, errors, config):
         if not there or (version and version not in there):
             missing.append("  {}: {}".format(package, "there is " + ", ".join(there) if there else "not there at all"))
     if not missing:
-        return "Is the network reachable, and is there space on the disk?\n" + "\n".join(errors)
+        return "{}\n{}".format(_question("".join(errors)), "\n".join(errors))
     return """These are not on the mirror any more:
 {}
 A mirror that keeps old versions, at a time when it had them, has them: --repo_env=TORCH_FUSION_DEBIAN_SNAPSHOT=ADDRESS, such as
