@@ -20,6 +20,7 @@ _U85 = frozenset({"u85"})
 _decompose_attention = Pass("rewrite.attention:decompose_attention", gives=_ATTENTION)
 _fold_batch_norm = Pass("rewrite.batch_norm:fold_batch_norm", gives=_BATCH_NORM)
 _keep_recurrent_layers = Pass("rewrite.own_operators:keep_recurrent_layers", gives=_RECURRENT)
+_write_log_softmax = Pass("rewrite.log_softmax:write_log_softmax")
 _decompose = Pass(
     "rewrite.decompositions.decompositions:decompose", needs=_BATCH_NORM, gives=_DECOMPOSED, breaks=_RESHAPED
 )
@@ -47,7 +48,7 @@ _write_layers = (
 )
 
 # Precedes ExecuTorch's quantizers for Arm.
-_CAPTURED_FOR_INTEGERS = (_fold_batch_norm, _decompose, _assemble, _compute_attention_constants)
+_CAPTURED_FOR_INTEGERS = (_fold_batch_norm, _write_log_softmax, _decompose, _assemble, _compute_attention_constants)
 
 # Removes what does not contribute to the model's results.
 _FOLD_LAYERS = (
@@ -63,6 +64,7 @@ _FOLD_LAYERS = (
 CAPTURE = Pipeline(
     "capture",
     (
+        Pass("capture.capture:batch_functions"),
         Pass("capture.capture:rename_inputs"),
         Pass("capture.capture:rename_constants"),
         Pass("capture.own_memory:copy_changed_inputs"),
@@ -112,6 +114,7 @@ CORTEX_M = Pipeline(
     "cortex_m, captured",
     (
         *_FOLD_LAYERS,
+        _write_log_softmax,
         Pass("rewrite.averages:convolve_averages", needs=_BATCH_NORM),
         Pass("backends.cortex_m.volumes:write_volumes", needs=_BATCH_NORM),
         Pass(

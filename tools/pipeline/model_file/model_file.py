@@ -238,6 +238,12 @@ class ModelFile:
                 'torch.export.save(torch.export.export(module, inputs), "model.pt2"); list that in `data` and return '
                 'torch.export.load("path/to/model.pt2").'
             )
+        scripted = (name for name, inner in module.named_modules() if isinstance(inner, torch.jit.ScriptModule))
+        if name := next(scripted, None):
+            raise UserError(
+                f"{place}: {function}() returned a module whose {name} is a TorchScript module, which torch.export "
+                "cannot capture; leave out torch.jit.script() and torch.jit.trace()."
+            )
         # A graph from torch.export has a single behaviour, and cannot be switched to evaluation mode.
         if module.training and function == "model" and not isinstance(module, torch.fx.GraphModule):
             raise UserError(

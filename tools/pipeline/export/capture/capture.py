@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch._functorch import predispatch
 from torch.export import ExportedProgram, _trace
 from torch.fx import Graph, GraphModule
 
@@ -24,6 +25,7 @@ from tools.pipeline.export.ir import rewriting
 from tools.pipeline.export.ir.operators import EMPTY
 from tools.pipeline.export.pipelines import CAPTURE, STRAIGHT
 from tools.pipeline.export.plan.manifest import origin
+from tools.pipeline.export.rewrite.batch_norm import fold_batch_norm
 from tools.pipeline.export.rewrite.branches import MOST_OPERATORS
 from tools.pipeline.export.rewrite.spectra.spectra import remove_complex_numbers
 from tools.pipeline.export.upstream.repeated_work import do_once
@@ -111,6 +113,14 @@ def _masks_unread() -> contextlib.AbstractContextManager[None]:
         return is_causal is True
 
     return replaced(torch.nn.modules.transformer, "_detect_is_causal_mask", is_causal_by_name)
+
+
+def batch_functions(program: ExportedProgram) -> ExportedProgram:
+    """Writes the operators of functions that torch.vmap() batches with the batch as a dimension."""
+    calls = (node.target for node in program.graph.nodes if node.op == "call_function")
+    if all(getattr(target, "__module__", None) != predispatch.__name__ for target in calls):
+        return program
+    return rewriting.run_decompositions(fold_batch_norm(program), {})
 
 
 def rename_inputs(program: ExportedProgram) -> ExportedProgram:

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from tools.pipeline.export.options import Options
-from tools.pipeline.export.testing import Result, export_source, run_program
+from tools.pipeline.export.testing import Result, export_source, model_source, run_program
 from tools.quiet.console import UserError
 
 _MODEL = """
@@ -99,8 +99,15 @@ def model():
 _INT8 = Options(core="cortex-m4", backend="cortex_m")
 
 
-@pytest.mark.parametrize("make", ["torch.jit.script(net)", "torch.jit.trace(net, torch.ones(1, 4))"])
-def test_torchscript_is_refused_with_the_way_to_go(make: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        ("torch.jit.script(net)", r"model\(\) returned a TorchScript module.*\.pt2.*torch.export.save"),
+        ("torch.jit.trace(net, torch.ones(1, 4))", r"model\(\) returned a TorchScript module"),
+        ("torch.nn.Sequential(torch.jit.script(net)).eval()", r"a module whose 0 is a TorchScript.*; leave out"),
+    ],
+)
+def test_torchscript_is_refused_with_the_way_to_go(make: str, message: str, tmp_path: Path) -> None:
     source = f"""
 import torch
 
@@ -111,10 +118,14 @@ def model():
 def example_inputs():
     return (torch.ones(1, 4),)
 """
-    with pytest.raises(
-        UserError, match=r"my_model.py:4: model\(\) returned a TorchScript module.*\.pt2.*torch.export.save"
-    ):
+    with pytest.raises(UserError, match=f"my_model.py:4: .*{message}"):
         export_source(tmp_path, source)
+
+
+def test_functions_that_are_batched_equal_eager(tmp_path: Path) -> None:
+    forward = "return torch.vmap(lambda row: self.layer(row).tanh() @ self.row)(x)"
+    init = "self.layer, self.row = nn.Linear(3, 8), nn.Parameter(torch.randn(8))"
+    assert export_source(tmp_path, model_source(forward, "(torch.randn(5, 3),)", init)).largest_error() < 1e-6
 
 
 @pytest.mark.parametrize(

@@ -36,10 +36,10 @@ class Constants:
     def _call(self, node: Node) -> torch.Tensor | None:
         schema = getattr(node.target, "_schema", None)
         is_random = torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
-        if schema is None or _writes(node) or is_random or not isinstance(node.meta.get("val"), torch.Tensor):
+        if schema is None or writes(node) or is_random or not isinstance(node.meta.get("val"), torch.Tensor):
             return None
         # Its readers may see a value that is written to it later.
-        if any(map(_writes, node.users)):
+        if any(map(writes, node.users)):
             return None
         values = {}
         for operand in node.all_input_nodes:
@@ -52,7 +52,7 @@ class Constants:
             return node.target(*args, **kwargs)
 
 
-def _writes(node: Node) -> bool:
+def writes(node: Node) -> bool:
     """Whether a node changes elements in place; detach_, which `torch.tensor(0)` becomes, changes none."""
     is_mutable = getattr(getattr(node.target, "_schema", None), "is_mutable", False)
     return is_mutable and node.target != torch.ops.aten.detach_.default

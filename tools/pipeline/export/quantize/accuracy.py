@@ -238,10 +238,12 @@ def ratio_text(ratio: float) -> str:
 
 
 def decibels(signal: float, noise: float) -> float:
-    """Returns the ratio in dB, which is infinite without noise."""
+    """Returns the ratio in dB, which is infinite without noise. The noise isn't finite where a value isn't, such as a
+    logarithm of zero.
+    """
     if noise == 0:
         return math.inf
-    return 10 * math.log10(signal / noise) if signal else -math.inf
+    return 10 * math.log10(signal / noise) if signal and math.isfinite(noise) else -math.inf
 
 
 def _powers_by_output(

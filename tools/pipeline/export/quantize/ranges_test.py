@@ -157,3 +157,4 @@ def test_the_build_says_what_the_outputs_have_on_samples_that_were_not_calibrate
 
 def test_outputs_that_are_those_of_floating_point_have_no_error() -> None:
     assert (ratio_text(decibels(2.0, 0.0)), ratio_text(decibels(2.0, 0.02))) == ("no error", "20.0 dB")
+    assert decibels(2.0, float("inf")) == decibels(2.0, float("nan")) == decibels(0.0, 1.0) == -float("inf")
