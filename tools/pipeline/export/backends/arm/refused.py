@@ -20,6 +20,12 @@ from torch.fx.passes.operator_support import OperatorSupportBase
 from tools.pipeline.export.plan.manifest import origin
 from tools.pipeline.export.upstream.replaced import replaced
 
+_COPIES = (
+    exir_ops.edge.dim_order_ops._clone_dim_order.default,
+    exir_ops.edge.dim_order_ops._to_dim_order_copy.default,
+    exir_ops.edge.aten.alias_copy.default,
+)
+
 _Lowered = TypeVar("_Lowered")
 _Finished = TypeVar("_Finished")
 
@@ -136,6 +142,7 @@ def naming_places(backend: Any, path: Path, why: Callable[[Exception], str]) -> 
     original = backend.preprocess
 
     def preprocess(program: ExportedProgram, specs: list[CompileSpec]) -> PreprocessResult:
+        _merge_copies(program)
         nodes = [node for node in program.graph.nodes if node.op == "call_function"]
         computed = [node for node in nodes if node.target not in (*Q_OPS, *DQ_OPS)]
         places = list(dict.fromkeys(origin(node, path) for node in computed))
@@ -149,6 +156,21 @@ def naming_places(backend: Any, path: Path, why: Callable[[Exception], str]) -> 
 
     with replaced(backend, "preprocess", staticmethod(preprocess)):
         yield done
+
+
+def _merge_copies(program: ExportedProgram) -> None:
+    """Merges a subgraph's copies of a constant, in place. ExecuTorch copies what other subgraphs read, too, for each
+    reader, and its passes then drop the constant once for each copy.
+    """
+    first: dict[str, Node] = {}
+    specs = program.graph_signature.input_specs
+    placeholders = program.graph.find_nodes(op="placeholder")
+    for node, spec in list(zip(placeholders, specs, strict=True)):
+        if spec.target is not None and (kept := first.setdefault(spec.target, node)) is not node:
+            node.replace_all_uses_with(kept)
+            program.graph.erase_node(node)
+            specs.remove(spec)
+    program.graph_module.recompile()
 
 
 def in_a_line(error: BaseException) -> str:
@@ -173,14 +195,34 @@ def checking(program: ExportedProgram) -> Iterator[None]:
             self.reporter.report_reject(node, "its weights are no constants")
             return False
         try:
-            return original(self, submodules, node)
+            if not original(self, submodules, node):
+                return False
         except Exception as error:
             reason = f"ExecuTorch's check of it ended with {type(error).__name__}: {error}"
             self.reporter.report_reject(node, reason.split("\n")[0])
             return False
+        # ExecuTorch's passes drop copies, and each output of a subgraph has to be computed in it.
+        source = _copied_to_output(node)
+        if source is not None and not (source.op == "call_function" and is_node_supported(self, submodules, source)):
+            self.reporter.report_reject(node, "it only copies what is not computed there")
+            return False
+        return True
 
     with replaced(SupportedTOSAOperatorCheck, "is_node_supported", is_node_supported):
         yield
+
+
+def _copied_to_output(node: Node) -> Node | None:
+    """Returns what a node copies to an output; None if it doesn't, or casts it."""
+    if node.target not in _COPIES or node.meta["val"].dtype != node.args[0].meta["val"].dtype:
+        return None
+    source, readers = node.args[0], list(node.users)
+    while source.target in (*Q_OPS, *DQ_OPS):
+        source = source.args[0]
+    # The loop adds the readers behind quantization.
+    for reader in readers:
+        readers += reader.users if reader.target in (*Q_OPS, *DQ_OPS) else ()
+    return source if any(reader.op == "output" for reader in readers) else None
 
 
 def _has_computed_weights(node: Node, inputs: Collection[object]) -> bool:

@@ -145,10 +145,41 @@ def _worst(result: Result) -> float:
     return min(map(result.decibels, range(len(result.manifest["outputs"]))))
 
 
-@pytest.mark.parametrize("form", ["return torch.log_softmax(x * 4, -1)", "return nn.LogSoftmax(0)(4 * x[0, 0])"])
+@pytest.mark.parametrize(
+    "form",
+    [
+        "return torch.log_softmax(x * 4, -1)",
+        "return nn.LogSoftmax(0)(4 * x[0, 0])",
+        "return torch.log(torch.softmax(x * 4, -1))",
+    ],
+)
 def test_log_softmax_keeps_numbers_whose_softmax_is_less_than_an_integer(tmp_path: Path, form: str) -> None:
     """The logarithm of an int8 softmax would have 3 dB."""
     _check_whole(_export(tmp_path, model_source(form, "(torch.randn(1, 3, 10),)")), decibels=35)
+
+
+def test_copies_of_what_is_not_computed_there_leave_the_layers_beside_them_to_the_npu(tmp_path: Path) -> None:
+    """Vela refuses a subgraph whose output is only copied, and with it the layer."""
+    forward = "self.level.mul_(0.5).add_(x * 0.5)\nreturn self.conv(x), x.clone(), self.level.clone()"
+    init = "self.conv = nn.Conv2d(4, 4, 3)\nself.register_buffer('level', torch.randn(1, 4, 12, 12))"
+    result = _export(tmp_path, model_source(forward, _IMAGE, init))
+    assert _delegates(result) == 1 and not any("Vela" in text for text in result.said)
+    assert _worst(result) > 25
+
+
+def test_a_loop_on_a_condition_whose_counter_is_read_in_several_subgraphs(tmp_path: Path) -> None:
+    """ExecuTorch drops a constant once for each of its copies in a subgraph."""
+    forward = (
+        "more = lambda i, x: (i < 3) & (x.abs().max() < 3)\n"
+        "step = lambda i, x: (i + 1, torch.tanh(self.layer(x)) * 1.5)\n"
+        "start = (torch.zeros((), dtype=torch.int64), x)\n"
+        "i, x = torch._higher_order_ops.while_loop(more, step, start)\n"
+        "return x, i"
+    )
+    source = model_source(forward, "(torch.randn(1, 4),)", "self.layer = nn.Linear(4, 4)")
+    result = _export(tmp_path, source, "float32", replace(_NPU, accelerator="ethos-u85-256"))
+    assert not any("can't lower" in text or "_number" in text for text in result.said)
+    assert result.decibels() > 25 and (result.golden["output_1"] == result.golden["eager_1"]).all()
 
 
 def test_a_part_without_elements_does_not_spoil_the_scale_of_what_it_is_joined_with(tmp_path: Path) -> None:
