@@ -33,6 +33,12 @@ def explain_capture(file: ModelFile, error: Exception) -> UserError:
     place = file.place_of(error)
     line = source_line(place)
     if isinstance(error, GuardOnDataDependentSymNode):
+        called = [frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_tb(error.__traceback__)]
+        if any(name.startswith("torch.ao.quantization.") for name in called):
+            return UserError(
+                f"{place}: a module with observers or fake quantization can't be captured{line}; return the one "
+                "that it was prepared from, with the trained weights, or train an exported one (docs/quantize.md)."
+            )
         return UserError(f"{place}: what the model does here depends on the values in a tensor{line}; {_ON_DATA}.")
     if type(error).__name__ == "TorchRuntimeError" and "cond" in str(error) and "stride" in str(error):
         return UserError(

@@ -132,6 +132,10 @@ _LINES = {
         "return x[:, :int(x.sum())]",
         "my_model.py:11: what the model does here depends on the values in a tensor",
     ),
+    "fake_quantization": (
+        "return torch.ao.quantization.FakeQuantize()(x)",
+        "my_model.py:11: a module with observers or fake quantization can't be captured (`return torch.ao.quant",
+    ),
     "size_from_data": (
         "return x.nonzero()",
         "my_model.py:11 (`return x.nonzero()`): the size of a tensor here depends on the values in another one",
@@ -320,6 +324,7 @@ def test_who_computes_in_other_dtypes_of_floating_point_is_told_what_to_call(tmp
         ("of aten::index.Tensor(Tensor self, Tensor?[] indices) -> Tensor.", "of index."),
         ("torch_fusion::spectrogram, cortex_m::quantized_add.out", "spectrogram, add"),
         ("it failed\nUse tlparse to see full graph. (https://x)", "it failed"),
+        ("its buffers (_called.last), input b__called_net_h", "its buffers (last), input b_net_h"),
         ("mine::scan from net (Net) at net.py:3", "mine::scan from net (Net) at net.py:3"),
     ],
 )  # fmt: skip

@@ -4,6 +4,7 @@ import contextlib
 import re
 from collections.abc import Iterator
 
+from tools.pipeline.model_file.call import CALLED
 from tools.quiet.console import Console
 
 _SPACES = "aten|dim_order_ops|prims|quantized_decomposed"
@@ -20,6 +21,8 @@ _REPLACED: tuple[tuple[str, str], ...] = (
     (r"\b(?:cortex_m|torch_fusion)::(?:quantized_)?(\w+)(?:\.\w+)?", r"\1"),
     (r"\s*Use tlparse to see full graph\.?(?: \([^)]*\))?", ""),
     (r"\s*While executing %?\w+(?: : .*)?$", ""),
+    # The user's module in one that calls it with keywords or nested inputs.
+    (rf"\b([bcp]_)?{CALLED}[._]", r"\1"),
     (r"\bFX (graph|node|trace)", r"\1"),
     (r"(\b[\w./-]+\.py:\d+\b)(?:, \1\b)+", r"\1"),
 )

@@ -1,10 +1,15 @@
 """Exports a model to VGF, in floating point or int8."""
 
+import copy
+
+from torch.export import ExportedProgram
+
 from tools.pipeline.export.backends.arm import delegates
 from tools.pipeline.export.backends.request import LoweredModel, LoweringRequest
 from tools.pipeline.export.backends.vgf import lower
 from tools.pipeline.export.capture.capture import capture_model, check_no_state, without_branches
-from tools.pipeline.export.capture.diagnosis import check_upstream_kernels
+from tools.pipeline.export.capture.diagnosis import check_upstream_kernels, random_operators
+from tools.pipeline.export.capture.reference import check_reference
 from tools.pipeline.export.ir.dim_orders import drop_round_trips, order_for_kernels, takes_any_order_upstream
 from tools.pipeline.export.pipelines import VGF, VGF_FLOAT
 from tools.pipeline.export.plan.manifest import Quantization
@@ -15,7 +20,12 @@ from tools.pipeline.export.quantize.source import capture_source, prepare
 from tools.pipeline.export.rewrite.spectra.spectra import front_end
 from tools.pipeline.export.upstream.loaded_program import without_kernel
 from tools.pipeline.export.upstream.retracing import known_results
-from tools.quiet.console import UserError
+from tools.quiet.console import Console, SilentConsole, UserError
+
+
+def _in_float(asked: LoweringRequest, console: Console) -> ExportedProgram:
+    captured = capture_model(asked.file, asked.eager, console)
+    return VGF_FLOAT.run(without_branches(captured, asked.file.path, asked.options.backend, console))
 
 
 @known_results()
@@ -27,10 +37,11 @@ def lower_model(asked: LoweringRequest) -> LoweredModel:
         raise UserError(f'{path}: backend "vgf" takes no dynamic_shapes(), its graphs are for one shape.')
     source = capture_source(asked) if is_quantized else None
     if source is None:
-        captured = capture_model(file, asked.eager, console)
-        captured = without_branches(captured, path, options.backend, console)
-        functional = VGF_FLOAT.run(captured)
+        functional = _in_float(asked, console)
         check_no_state(functional.graph_signature.buffers_to_mutate.values(), path, options.backend)
+        if not random_operators(functional, path):
+            module = copy.deepcopy(functional).module(check_guards=False)
+            check_reference(module, asked.eager, (), "the program", lambda: _in_float(asked, SilentConsole()))
         lowered = lower.delegate(functional, options.io, path)
     else:
         check_no_state(source.state.buffers, path, options.backend)

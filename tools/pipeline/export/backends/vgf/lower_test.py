@@ -7,13 +7,15 @@ from pathlib import Path
 
 import numpy
 import pytest
+import torch
 from executorch.exir._serialize._program import deserialize_pte_binary
 from executorch.exir.schema import KernelCall, Program, ScalarType, Tensor
 from tosa.Op import Op
 from tosa.TosaGraph import TosaGraph
 
-from tools.pipeline.export.backends.arm import delegates
+from tools.pipeline.export.backends.arm import delegates, forms
 from tools.pipeline.export.backends.vgf import lower
+from tools.pipeline.export.capture.reference import WrongReference
 from tools.pipeline.export.options import Options
 from tools.pipeline.export.testing import Result, export_source, model_source
 from tools.quiet.console import UserError
@@ -44,6 +46,15 @@ def _check_outputs(result: Result) -> None:
         values, eager = (result.golden[f"{name}_{index}"].astype(numpy.float64) for name in ("output", "eager"))
         values = (values - output["zero_point"]) * output["scale"]
         assert numpy.abs(values - eager).max() < 0.05 * numpy.abs(eager).max()
+
+
+def test_a_program_in_floating_point_is_held_to_the_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def wrong(program):
+        program.state_dict["first.bias"] = torch.nn.Parameter(program.state_dict["first.bias"] + 1)
+
+    monkeypatch.setattr(forms, "compose_layers", wrong)
+    with pytest.raises(WrongReference, match=r"output 0 .* of the program is not .* after .*compose_layers"):
+        _export(tmp_path, "return self.first(x)", io="float32")
 
 
 def test_a_layer_that_executorch_cannot_lower(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
