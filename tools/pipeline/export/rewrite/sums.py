@@ -44,7 +44,9 @@ def join_terms(program: ExportedProgram) -> None:
             numbers = []
         if len(groups) + len(numbers) - 1 < sum(sources[each] in sums for each in sums):
             with program.graph.inserting_before(node):
-                _, result = _added(node, [*(_added(node, group) for group in groups.values()), *numbers])
+                sign, result = _added(node, [*(_added(node, group) for group in groups.values()), *numbers])
+                if sign < 0:
+                    result = emit(node, _aten.neg.default, result)
             replace_node(program, node, result)
             sources[result] = result
     program.graph.eliminate_dead_code()

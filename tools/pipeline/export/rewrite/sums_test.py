@@ -39,6 +39,18 @@ def test_results_are_those_of_the_sum(term: str) -> None:
     torch.testing.assert_close(program.module()(*inputs), Model()(*inputs))
 
 
+def test_a_number_may_be_the_only_term_that_is_not_subtracted() -> None:
+    class Model(torch.nn.Module):
+        def forward(self, x, y):
+            return 3 - (y - (2 - x)) - x.exp()
+
+    inputs = torch.randn(3, 4), torch.randn(3, 4)
+    # Decompositions make subtractions from numbers.
+    program = capture(Model(), inputs).run_decompositions()
+    join_terms(program)
+    torch.testing.assert_close(program.module()(*inputs), Model()(*inputs))
+
+
 def test_a_divergence_takes_a_table_of_each_tensor_in_int8(tmp_path) -> None:
     init = "self.a, self.b = nn.Linear(6, 8), nn.Linear(6, 8)"
     source = model_source(f"x, y = self.a(x), self.b(x); return {_DIVERGENCE}", "(torch.randn(1, 6),)", init)
