@@ -89,11 +89,24 @@ def read_call(example: Any, what: str) -> Call:
     paths = tuple(tuple(map(_step, path)) for path, _ in leaves)
     for path, (_, leaf) in zip(paths, leaves, strict=True):
         if not isinstance(leaf, torch.Tensor):
-            hint = " torch.from_numpy() makes a tensor of it." if type(leaf).__name__ == "ndarray" else ""
-            raise UserError(f"{what} must be a tuple of tensors; element {'.'.join(path)} is {describe(leaf)}.{hint}")
+            raise UserError(
+                f"{what} must be a tuple of tensors; element {'.'.join(path)} is {describe(leaf)}. {_instead_of(leaf)}"
+            )
     if not leaves:
         raise UserError(f"{what} must hold at least one tensor.")
     return Call(example, tuple(leaf for _, leaf in leaves), paths)
+
+
+def _instead_of(leaf: Any) -> str:
+    """Returns what to write in place of an argument that is no tensor."""
+    if type(leaf).__name__ == "ndarray":
+        return "torch.from_numpy() makes a tensor of it."
+    if leaf is None:
+        return "Leave it out; a dict of keywords can leave out any argument that has a default."
+    return (
+        "A program is made for one such value: return a module from model() whose forward() takes the tensors alone "
+        "and passes the value on."
+    )
 
 
 def called(module: torch.nn.Module, call: Call, names: Sequence[str], method: str = "forward") -> torch.nn.Module:

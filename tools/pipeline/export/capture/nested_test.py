@@ -73,7 +73,8 @@ def test_keywords_are_inputs_in_the_order_of_the_example(options: Options, tmp_p
     [
         ('(torch.ones(1), {"a_b": torch.ones(1), "a": {"b": torch.ones(1)}})', "two tensors 'other_a_b' would have"),
         ('(torch.ones(1), {"a": torch.ones(1), "A": torch.ones(1)})', "'other_a' and 'other_A' would have"),
-        ('(torch.ones(1), {"a": torch.ones(1), "b": 3.0})', "element 1.b is float 3.0"),
+        ('(torch.ones(1), {"a": torch.ones(1), "b": 3.0})', "element 1.b is float 3.0. A program is made for one such"),
+        ("(torch.ones(1), None)", "element 1 is None. Leave it out; a dict of keywords"),
         ("{3: torch.ones(1)}", "a dict of keywords, which are strings"),
         ("(torch.ones(1), {'b': torch.ones(1)})\n\n"
          "def calibration_inputs():\n    return [(torch.ones(1), {'a': torch.ones(1)})]",

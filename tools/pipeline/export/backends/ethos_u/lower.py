@@ -66,8 +66,6 @@ from tools.pipeline.export.upstream.replaced import replaced
 
 _Finished = TypeVar("_Finished")
 
-_aten = torch.ops.aten
-
 
 @dataclass
 class Lowered:
