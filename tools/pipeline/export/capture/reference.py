@@ -110,8 +110,12 @@ def differs(results: Sequence[torch.Tensor], expected: Sequence[torch.Tensor]) -
 
 def run_program(program: ExportedProgram, samples: Iterable[Sample], start: Sample = ()) -> list[list[Any]]:
     """Runs a captured program as run_module() does."""
-    # The module changes the state of the program that it was made from.
-    return run_module(copy.deepcopy(program).module(check_guards=False), samples, start)
+    return run_module(module_of_copy(program), samples, start)
+
+
+def module_of_copy(program: ExportedProgram) -> GraphModule:
+    """Returns a module that runs a program: a run changes the state of the program that its module was made from."""
+    return copy.deepcopy(program).module(check_guards=False)
 
 
 def run_module(module: GraphModule, samples: Iterable[Sample], start: Sample = ()) -> list[list[Any]]:

@@ -1,7 +1,8 @@
-"""Lists the operators that the edge dialect does not decompose."""
+"""Lists operators of the edge dialect: those that it does not decompose, and those that several passes ask for."""
 
 import torch
 from executorch.exir import EdgeCompileConfig
+from executorch.exir.dialects._ops import ops as exir_ops
 
 # These operators are not decomposed. The kernel of linear reads the weight as the module stores it, [out, in];
 # decomposition would leave a transposition of the weight and a matrix product. The others are one pass over their
@@ -28,4 +29,10 @@ EDGE = EdgeCompileConfig(
         torch.ops.aten.threshold.default,
         torch.ops.aten.triu.default,
     ],
+)
+
+# These copy a tensor, also into another order of its dimensions in memory.
+COPIES_TO_ORDER = (
+    exir_ops.edge.dim_order_ops._clone_dim_order.default,
+    exir_ops.edge.dim_order_ops._to_dim_order_copy.default,
 )

@@ -17,14 +17,11 @@ from torch.export import ExportedProgram
 from torch.fx import Node
 from torch.fx.passes.operator_support import OperatorSupportBase
 
+from tools.pipeline.export.ir.edge import COPIES_TO_ORDER
 from tools.pipeline.export.plan.manifest import origin
 from tools.pipeline.export.upstream.replaced import replaced
 
-_COPIES = (
-    exir_ops.edge.dim_order_ops._clone_dim_order.default,
-    exir_ops.edge.dim_order_ops._to_dim_order_copy.default,
-    exir_ops.edge.aten.alias_copy.default,
-)
+_COPIES = (*COPIES_TO_ORDER, exir_ops.edge.aten.alias_copy.default)
 
 _Lowered = TypeVar("_Lowered")
 _Finished = TypeVar("_Finished")

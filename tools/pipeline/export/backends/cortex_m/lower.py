@@ -1,6 +1,5 @@
 """Lowers a quantized model to ExecuTorch's Cortex-M operators, for one core."""
 
-import copy
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +23,10 @@ import tools.pipeline.export.backends.cortex_m.softmax  # noqa: F401
 from tools.artifacts.core.core import has_dsp, has_vectors
 from tools.pipeline.export.backends.cortex_m.dialect import PASSES
 from tools.pipeline.export.backends.cortex_m.pack import arrangement_of, has_window
+from tools.pipeline.export.capture.reference import module_of_copy
 from tools.pipeline.export.ir.constants import Constants, add_constant
 from tools.pipeline.export.ir.dim_orders import PIXELS, copy_to_order
+from tools.pipeline.export.ir.edge import COPIES_TO_ORDER
 from tools.pipeline.export.ir.operators import DEQUANTIZATIONS, DEQUANTIZE, DEQUANTIZE_CHANNELS, QUANTIZE
 from tools.pipeline.export.ir.rewriting import emit, for_each, is_elementwise, named_arguments, replace_node
 from tools.pipeline.export.ir.signature import user_inputs
@@ -63,10 +64,6 @@ _INT4_LAYERS = {
     exir_ops.edge.torch_fusion.pointwise_int4.default: 1,
 }
 _TRANSPOSITIONS = (exir_ops.edge.cortex_m.transpose.default, exir_ops.edge.aten.permute_copy.default)
-_COPIES_TO_ORDER = (
-    exir_ops.edge.dim_order_ops._clone_dim_order.default,
-    exir_ops.edge.dim_order_ops._to_dim_order_copy.default,
-)
 _AVERAGE = exir_ops.edge.cortex_m.quantized_avg_pool2d.default
 _EXTREMES = (exir_ops.edge.aten.amax.default, exir_ops.edge.aten.amin.default)
 # A concatenation of at most these elements is done in floating point, which takes a few bytes more.
@@ -371,7 +368,7 @@ def leave_views_to_the_plan(program: ExportedProgram) -> None:
         value = node.args[0].meta["val"].permute(list(node.args[1]))
         readers = list(node.users)
         is_undone = all(
-            reader.target in _COPIES_TO_ORDER and _lie_alike(value, reader.meta["val"]) for reader in readers
+            reader.target in COPIES_TO_ORDER and _lie_alike(value, reader.meta["val"]) for reader in readers
         )
         if value.is_contiguous() or is_undone:
             node.target = exir_ops.edge.aten.permute_copy.default
@@ -509,8 +506,7 @@ def _average_first(program: ExportedProgram, pooling: Node) -> None:
 def run(program: ExportedProgram, samples: list[tuple[torch.Tensor, ...]]) -> list[list[torch.Tensor]]:
     """Computes the results expected of the kernels with the dialect's Python, with the same random numbers each time.
     """
-    # The module changes the state of the program that it was made from.
-    module = copy.deepcopy(program).module(check_guards=False)
+    module = module_of_copy(program)
     with computing(), torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         return [[value.clone() for value in torch.utils._pytree.tree_leaves(module(*sample))] for sample in samples]

@@ -15,6 +15,7 @@ from torch.export import ExportedProgram
 from torch.fx import Node
 from torch.library import Library, impl, register_fake
 
+from tools.pipeline.export.ir.edge import COPIES_TO_ORDER
 from tools.pipeline.export.ir.rewriting import place_of
 
 _library = Library("torch_fusion", "FRAGMENT")
@@ -25,7 +26,6 @@ _library.define(f"transposed.out({_ARGUMENTS}, *, Tensor(a!) out) -> Tensor(a!)"
 _edge = exir_ops.edge
 _OPERATOR = _edge.torch_fusion.transposed.default
 _PERMUTATIONS = (_edge.aten.permute_copy.default, _edge.cortex_m.transpose.default)
-_COPIES = (_edge.dim_order_ops._clone_dim_order.default, _edge.dim_order_ops._to_dim_order_copy.default)
 VIEWS = (
     _edge.aten.view_copy.default,
     _edge.aten.squeeze_copy.dims,
@@ -71,7 +71,7 @@ def _order(tensor: Tensor) -> list[int]:
 def _matrices(node: Node) -> tuple[int, int, int] | None:
     """Returns the rows, columns and unit of a transposition in memory; None for another operator."""
     value = node.meta.get("val")
-    if node.target not in (*_PERMUTATIONS, *_COPIES, *VIEWS) or not isinstance(value, Tensor):
+    if node.target not in (*_PERMUTATIONS, *COPIES_TO_ORDER, *VIEWS) or not isinstance(value, Tensor):
         return None
     operand = node.args[0].meta["val"]
     if (value.dtype, operand.dtype) != (torch.int8, torch.int8):

@@ -1,7 +1,5 @@
 """Exports a model to VGF, in floating point or int8."""
 
-import copy
-
 from torch.export import ExportedProgram
 
 from tools.pipeline.export.backends.arm import delegates
@@ -9,7 +7,7 @@ from tools.pipeline.export.backends.request import LoweredModel, LoweringRequest
 from tools.pipeline.export.backends.vgf import lower
 from tools.pipeline.export.capture.capture import capture_model, check_no_state, without_branches
 from tools.pipeline.export.capture.diagnosis import check_upstream_kernels, random_operators
-from tools.pipeline.export.capture.reference import check_reference
+from tools.pipeline.export.capture.reference import check_reference, module_of_copy
 from tools.pipeline.export.ir.dim_orders import drop_round_trips, order_for_kernels, takes_any_order_upstream
 from tools.pipeline.export.pipelines import VGF, VGF_FLOAT
 from tools.pipeline.export.plan.manifest import Quantization
@@ -40,7 +38,7 @@ def lower_model(asked: LoweringRequest) -> LoweredModel:
         functional = _in_float(asked, console)
         check_no_state(functional.graph_signature.buffers_to_mutate.values(), path, options.backend)
         if not random_operators(functional, path):
-            module = copy.deepcopy(functional).module(check_guards=False)
+            module = module_of_copy(functional)
             check_reference(module, asked.eager, (), "the program", lambda: _in_float(asked, SilentConsole()))
         lowered = lower.delegate(functional, options.io, path)
     else:
