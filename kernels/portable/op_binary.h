@@ -302,45 +302,14 @@ Tensor& scaled_binary_scalar(
 }
 
 template <class S>
-Tensor& add_out(
-    KernelRuntimeContext& ctx,
-    const Tensor& self,
-    const Tensor& other,
-    const Scalar& alpha,
-    Tensor& out) {
-  return scaled_binary<S, AllTypes, operation::Add>(ctx, self, other, alpha, out);
-}
-
+constexpr auto& add_out = scaled_binary<S, AllTypes, operation::Add>;
 template <class S>
-Tensor& add_scalar_out(
-    KernelRuntimeContext& ctx,
-    const Tensor& self,
-    const Scalar& other,
-    const Scalar& alpha,
-    Tensor& out) {
-  return scaled_binary_scalar<S, AllTypes, operation::Add>(ctx, self, other, alpha, out);
-}
-
+constexpr auto& add_scalar_out = scaled_binary_scalar<S, AllTypes, operation::Add>;
 /// PyTorch has no subtraction of bools.
 template <class S>
-Tensor& sub_out(
-    KernelRuntimeContext& ctx,
-    const Tensor& self,
-    const Tensor& other,
-    const Scalar& alpha,
-    Tensor& out) {
-  return scaled_binary<S, RealTypes, operation::Sub>(ctx, self, other, alpha, out);
-}
-
+constexpr auto& sub_out = scaled_binary<S, RealTypes, operation::Sub>;
 template <class S>
-Tensor& sub_scalar_out(
-    KernelRuntimeContext& ctx,
-    const Tensor& self,
-    const Scalar& other,
-    const Scalar& alpha,
-    Tensor& out) {
-  return scaled_binary_scalar<S, RealTypes, operation::Sub>(ctx, self, other, alpha, out);
-}
+constexpr auto& sub_scalar_out = scaled_binary_scalar<S, RealTypes, operation::Sub>;
 
 /// Defines `name`, the kernel of aten's operator on two tensors.
 #define BINARY_OPERATOR(name, Operation, Types, compute)                                          \
@@ -428,17 +397,16 @@ DIVISION_OPERATOR(remainder_scalar_out, Remainder, Scalar)
 #undef DIVISION_OPERATOR
 
 /// Divides with a rounding mode: none, "floor" or "trunc".
-template <class S, class Other, class Unrounded>
-Tensor& div_mode(
+template <class S, class Other, auto& kUnrounded>
+Tensor& rounded_division(
     KernelRuntimeContext& ctx,
     const Tensor& self,
     const Other& other,
     const std::optional<std::string_view>& mode,
-    Tensor& out,
-    [[maybe_unused]] Unrounded&& unrounded) {
+    Tensor& out) {
   if constexpr (S::has(Variant::FirstMode)) {
     if (!mode.has_value()) {
-      return unrounded(ctx, self, other, out);
+      return kUnrounded(ctx, self, other, out);
     }
   }
   if constexpr (S::has(Variant::SecondMode)) {
@@ -460,24 +428,9 @@ Tensor& div_mode(
 }
 
 template <class S>
-Tensor& div_mode_out(
-    KernelRuntimeContext& ctx,
-    const Tensor& self,
-    const Tensor& other,
-    const std::optional<std::string_view>& mode,
-    Tensor& out) {
-  return div_mode<S>(ctx, self, other, mode, out, div_out<S>);
-}
-
+constexpr auto& div_mode_out = rounded_division<S, Tensor, div_out<S>>;
 template <class S>
-Tensor& div_scalar_mode_out(
-    KernelRuntimeContext& ctx,
-    const Tensor& self,
-    const Scalar& other,
-    const std::optional<std::string_view>& mode,
-    Tensor& out) {
-  return div_mode<S>(ctx, self, other, mode, out, div_scalar_out<S>);
-}
+constexpr auto& div_scalar_mode_out = rounded_division<S, Scalar, div_scalar_out<S>>;
 
 /// Sets out = self ^ exponent for a Scalar exponent; integers take none below 0.
 template <class S>
