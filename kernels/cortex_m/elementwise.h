@@ -27,28 +27,14 @@ struct MulParameters {
 /// factor was negative.
 bool take_sign(AddParameters& parameters);
 
-/// Sums.
-void add(
-    const AddParameters& parameters,
-    const Rows& rows,
-    const int8_t* a,
-    const int8_t* b,
-    int8_t* out);
-
-/// The same, quick where a row has one element of an input, too.
-void add_broadcast(
-    const AddParameters& parameters,
-    const Rows& rows,
-    const int8_t* a,
-    const int8_t* b,
-    int8_t* out);
-
+/// Sums; add_broadcast() is quick where a row has one element of an input, too.
 using AddRows = void(
     const AddParameters& parameters,
     const Rows& rows,
     const int8_t* a,
     const int8_t* b,
     int8_t* out);
+AddRows add, add_broadcast;
 
 /// Sums by add() or add_broadcast(), with the complements of the second input.
 template <AddRows kAdd>

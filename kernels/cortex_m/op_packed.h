@@ -14,12 +14,7 @@ struct PackedImageKernel {
   LayerKind kind;
   bool (*takes)(const PackedLayer& layer);
   int64_t (*scratch)(const PackedParts& parts, const Window& width);
-  void (*compute)(
-      const PackedParts& parts,
-      const PackedImages& images,
-      const int8_t* in,
-      int8_t* scratch,
-      int8_t* out);
+  PackedImagesFunction<const PackedParts&>* compute;
 };
 
 /// Checks a packed layer on images against its tensors, and describes it.
@@ -101,8 +96,7 @@ Tensor& packed_images_of(
 }
 
 /// Calls a kernel that has needs with all of them.
-template <void (
-    &kKernel)(const PackedParts&, const PackedImages&, const int8_t*, int8_t*, int8_t*, uint32_t)>
+template <PackedImagesNeedsFunction<const PackedParts&>& kKernel>
 void compute_any(
     const PackedParts& parts,
     const PackedImages& images,

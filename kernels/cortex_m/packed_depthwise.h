@@ -20,22 +20,7 @@ inline bool takes_depthwise(const PackedLayer& layer) {
 int64_t depthwise_scratch(const PackedParts& parts, const Window& width);
 
 /// Computes as many output channels per input channel as a layer for DSP has; otherwise one.
-/// `needs` are PackedNeeds.
-void packed_depthwise(
-    const PackedParts& parts,
-    const PackedImages& images,
-    const int8_t* in,
-    int8_t* scratch,
-    int8_t* out,
-    uint32_t needs);
-
-/// Does the same for a packed constant that the build has checked.
-void packed_depthwise(
-    const int8_t* packed,
-    const PackedImages& images,
-    const int8_t* in,
-    int8_t* scratch,
-    int8_t* out,
-    uint32_t needs);
+PackedImagesNeedsFunction<const PackedParts&> packed_depthwise;
+PackedImagesNeedsFunction<const int8_t*> packed_depthwise;
 
 } // namespace torch::executor::native::cortex_m

@@ -28,6 +28,23 @@ struct PackedImages {
   Window width;
 };
 
+/// A kernel of packed layers on images. Like those of packed linear layers below it has two
+/// overloads: `Layer` is the layer's parts, or the address of its constant, which the build has
+/// checked.
+template <class Layer>
+using PackedImagesFunction =
+    void(Layer layer, const PackedImages& images, const int8_t* in, int8_t* scratch, int8_t* out);
+
+/// The same with `needs`, which are PackedNeeds.
+template <class Layer>
+using PackedImagesNeedsFunction = void(
+    Layer layer,
+    const PackedImages& images,
+    const int8_t* in,
+    int8_t* scratch,
+    int8_t* out,
+    uint32_t needs);
+
 /// Returns whether packed_convolution() computes a layer of its kind: any.
 inline bool takes_convolution(const PackedLayer& /*layer*/) {
   return true;
@@ -47,23 +64,8 @@ inline int64_t rows_scratch(const PackedLayer& layer, const Window& width) {
 /// tools/pipeline/export/backends/cortex_m/pack.py has the same function.
 int64_t convolution_scratch(const PackedParts& parts, const Window& width);
 
-/// `needs` are PackedNeeds.
-void packed_convolution(
-    const PackedParts& parts,
-    const PackedImages& images,
-    const int8_t* in,
-    int8_t* scratch,
-    int8_t* out,
-    uint32_t needs);
-
-/// Does the same for a packed constant that the build has checked.
-void packed_convolution(
-    const int8_t* packed,
-    const PackedImages& images,
-    const int8_t* in,
-    int8_t* scratch,
-    int8_t* out,
-    uint32_t needs);
+PackedImagesNeedsFunction<const PackedParts&> packed_convolution;
+PackedImagesNeedsFunction<const int8_t*> packed_convolution;
 
 /// Returns whether packed_grouped_convolution() computes a layer of its kind: not for MVE, and at
 /// most 504 products per output, whose sums have no more bits than those of packed_convolution()
@@ -74,81 +76,48 @@ bool takes_grouped(const PackedLayer& layer);
 /// same function.
 int64_t grouped_scratch(const PackedParts& parts, const Window& width);
 
-void packed_grouped_convolution(
-    const PackedParts& parts,
-    const PackedImages& images,
-    const int8_t* in,
-    int8_t* scratch,
-    int8_t* out);
-
-/// Does the same for a packed constant that the build has checked.
-void packed_grouped_convolution(
-    const int8_t* packed,
-    const PackedImages& images,
-    const int8_t* in,
-    int8_t* scratch,
-    int8_t* out);
+PackedImagesFunction<const PackedParts&> packed_grouped_convolution;
+PackedImagesFunction<const int8_t*> packed_grouped_convolution;
 
 /// Maps `rows` vectors of parts.inner elements to as many of layer->channels; `needs` are
 /// PackedNeeds.
-void packed_linear(
-    const PackedParts& parts,
-    const int8_t* in,
-    int32_t rows,
-    int8_t* out,
-    uint32_t needs);
-
-/// Does the same for a packed constant that the build has checked.
-void packed_linear(
-    const int8_t* packed,
-    const int8_t* in,
-    int32_t rows,
-    int8_t* out,
-    uint32_t needs);
+template <class Layer>
+using LinearFunction =
+    void(Layer layer, const int8_t* in, int32_t rows, int8_t* out, uint32_t needs);
+LinearFunction<const PackedParts&> packed_linear;
+LinearFunction<const int8_t*> packed_linear;
 
 /// Dequantizes the same outputs: out = (output - zero_point) * scale. `out` doesn't overlap `in`.
-void packed_linear_to_float(
-    const PackedParts& parts,
+template <class Layer>
+using LinearToFloatFunction = void(
+    Layer layer,
     const int8_t* in,
     int32_t rows,
     float scale,
     int32_t zero_point,
     float* out,
     uint32_t needs);
-
-/// Does the same for a packed constant that the build has checked.
-void packed_linear_to_float(
-    const int8_t* packed,
-    const int8_t* in,
-    int32_t rows,
-    float scale,
-    int32_t zero_point,
-    float* out,
-    uint32_t needs);
+LinearToFloatFunction<const PackedParts&> packed_linear_to_float;
+LinearToFloatFunction<const int8_t*> packed_linear_to_float;
 
 /// Quantizes its at most kMostFloats inputs, whose zero point is the layer's, and does the same as
 /// packed_linear(). `out` doesn't overlap `in`.
-void packed_linear_from_float(
-    const PackedParts& parts,
+template <class Layer>
+using LinearFromFloatFunction = void(
+    Layer layer,
     const float* in,
     int32_t rows,
     float inverse_scale,
     int8_t* out,
     uint32_t needs);
-
-/// Does the same for a packed constant that the build has checked.
-void packed_linear_from_float(
-    const int8_t* packed,
-    const float* in,
-    int32_t rows,
-    float inverse_scale,
-    int8_t* out,
-    uint32_t needs);
+LinearFromFloatFunction<const PackedParts&> packed_linear_from_float;
+LinearFromFloatFunction<const int8_t*> packed_linear_from_float;
 
 /// Quantizes its inputs like packed_linear_from_float(), and dequantizes its outputs like
 /// packed_linear_to_float().
-void packed_linear_of_floats(
-    const PackedParts& parts,
+template <class Layer>
+using LinearOfFloatsFunction = void(
+    Layer layer,
     const float* in,
     int32_t rows,
     float inverse_scale,
@@ -156,35 +125,20 @@ void packed_linear_of_floats(
     int32_t zero_point,
     float* out,
     uint32_t needs);
-
-/// Does the same for a packed constant that the build has checked.
-void packed_linear_of_floats(
-    const int8_t* packed,
-    const float* in,
-    int32_t rows,
-    float inverse_scale,
-    float scale,
-    int32_t zero_point,
-    float* out,
-    uint32_t needs);
+LinearOfFloatsFunction<const PackedParts&> packed_linear_of_floats;
+LinearOfFloatsFunction<const int8_t*> packed_linear_of_floats;
 
 /// Replaces the outputs of packed_linear() by a table's: out = table[output + 128].
-void packed_linear_table(
-    const PackedParts& parts,
+template <class Layer>
+using LinearTableFunction = void(
+    Layer layer,
     const int8_t* in,
     int32_t rows,
     const int8_t* table,
     int8_t* out,
     uint32_t needs);
-
-/// Does the same for a packed constant that the build has checked.
-void packed_linear_table(
-    const int8_t* packed,
-    const int8_t* in,
-    int32_t rows,
-    const int8_t* table,
-    int8_t* out,
-    uint32_t needs);
+LinearTableFunction<const PackedParts&> packed_linear_table;
+LinearTableFunction<const int8_t*> packed_linear_table;
 
 /// Returns the bytes of scratch memory that packed_linear_rows() needs; pack.py has the same
 /// function.
@@ -192,19 +146,10 @@ int64_t linear_rows_scratch(const PackedParts& parts);
 
 /// Does the same as packed_linear() with kNeedsAll, faster from three rows on if the layer is not
 /// arranged for MVE: weights are read once for four rows, whose inputs are expanded in `scratch`.
-void packed_linear_rows(
-    const PackedParts& parts,
-    const int8_t* in,
-    int32_t rows,
-    int8_t* scratch,
-    int8_t* out);
-
-/// Does the same for a packed constant that the build has checked.
-void packed_linear_rows(
-    const int8_t* packed,
-    const int8_t* in,
-    int32_t rows,
-    int8_t* scratch,
-    int8_t* out);
+template <class Layer>
+using LinearRowsFunction =
+    void(Layer layer, const int8_t* in, int32_t rows, int8_t* scratch, int8_t* out);
+LinearRowsFunction<const PackedParts&> packed_linear_rows;
+LinearRowsFunction<const int8_t*> packed_linear_rows;
 
 } // namespace torch::executor::native::cortex_m

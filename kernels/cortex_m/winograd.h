@@ -36,19 +36,7 @@ inline bool takes_winograd(const PackedLayer& layer) {
 /// tools/pipeline/export/backends/cortex_m/pack.py has the same function.
 int64_t winograd_scratch(const PackedParts& parts, const Window& width);
 
-void packed_winograd(
-    const PackedParts& parts,
-    const PackedImages& images,
-    const int8_t* in,
-    int8_t* scratch,
-    int8_t* out);
-
-/// Does the same for a packed constant that the build has checked.
-void packed_winograd(
-    const int8_t* packed,
-    const PackedImages& images,
-    const int8_t* in,
-    int8_t* scratch,
-    int8_t* out);
+PackedImagesFunction<const PackedParts&> packed_winograd;
+PackedImagesFunction<const int8_t*> packed_winograd;
 
 } // namespace torch::executor::native::cortex_m

@@ -6,24 +6,16 @@
 
 namespace torch::executor::native {
 
-/// The shape of tensors put together along a dim; fails the context and returns
-/// false if they do not fit together. One-dim tensors without elements fit
-/// anywhere and count for nothing, as in PyTorch.
-bool cat_sizes(
+/// The shape of tensors put together along a dim, or of equal ones along a new dim; fails the
+/// context and returns false if they do not fit together, or their shapes differ. One-dim tensors
+/// without elements fit anywhere along a dim and count for nothing, as in PyTorch.
+using JoinedSizes = bool(
     KernelRuntimeContext& ctx,
     const ArrayRef<Tensor>& tensors,
     int64_t dim,
     int32_t& index,
     Shape& out_sizes);
-
-/// The shape of equal tensors put together along a new dim; fails the context
-/// and returns false if their shapes differ.
-bool stack_sizes(
-    KernelRuntimeContext& ctx,
-    const ArrayRef<Tensor>& tensors,
-    int64_t dim,
-    int32_t& index,
-    Shape& out_sizes);
+JoinedSizes cat_sizes, stack_sizes;
 
 /// Writes a tensor to a part of out of its shape, converting its dtype.
 template <class S>

@@ -206,7 +206,7 @@ struct Erased {
  * @param[in] common What PyTorch converts the inputs to if that is a 16-bit
  *     float, which they are then rounded to; any other dtype has no effect.
  */
-void run_mixed(
+using RunMixed = void(
     KernelRuntimeContext& ctx,
     const Erased& operation,
     const void* op,
@@ -214,14 +214,7 @@ void run_mixed(
     size_t count,
     const Tensor& out,
     ScalarType common);
-void run_mixed_flat(
-    KernelRuntimeContext& ctx,
-    const Erased& operation,
-    const void* op,
-    const Tensor* const* inputs,
-    size_t count,
-    const Tensor& out,
-    ScalarType common);
+RunMixed run_mixed, run_mixed_flat;
 
 /// Sets out[i] = op(in[i * strides[0]], ...).
 template <class Op, class R, class... In, size_t... kIndex>
