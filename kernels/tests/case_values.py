@@ -1,6 +1,7 @@
 """Values and calls that cases are made of."""
 
 import random
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -49,3 +50,13 @@ def case(operator: str, *arguments: Any, expected: Tensor) -> Case:
 def channels_last(tensor: Tensor) -> Tensor:
     """Returns a tensor of four dims with its channels innermost."""
     return tensor.contiguous(memory_format=torch.channels_last)
+
+
+def refused(operator: str, right: list[Any], **changes: list[dict[int, Any]]) -> Iterator[Case]:
+    """Yields calls of an operator that are right but for some arguments.
+
+    Args:
+      changes: by error, the wrong arguments of each call by their places.
+    """
+    for error, wrong in ((error, wrong) for error, calls in changes.items() for wrong in calls):
+        yield Case(operator, [wrong.get(place, argument) for place, argument in enumerate(right)], error=error)

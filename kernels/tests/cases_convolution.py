@@ -3,13 +3,12 @@
 import itertools
 import random
 from collections.abc import Iterator
-from typing import Any
 
 import torch
 import torch.nn.functional as functional
 
 from kernels.tests.case_file import Case, Out
-from kernels.tests.case_values import REALS, case, channels_last, out_like, values
+from kernels.tests.case_values import REALS, case, channels_last, out_like, refused, values
 
 # The dtypes of matrix products and convolutions.
 DTYPES = [*REALS, torch.float64, torch.float16, torch.bfloat16]
@@ -279,34 +278,22 @@ def refused_convolution_cases() -> Iterator[Case]:
     image = torch.randn(1, 3, 8, 8)
     weight = torch.randn(4, 3, 3, 3)
     image_out = Out(torch.float32, (1, 4, 6, 6))
-    arguments: list[Any] = [image, weight, None, *UNIT, True, (0, 0), 1, image_out]
-    yield Case("aten::convolution.out", arguments, error="InvalidArgument")
+    yield from refused(
+        "aten::convolution.out",
+        [image, weight, None, *UNIT, False, (0, 0), 1, image_out],
+        InvalidArgument=[
+            {0: image[0]}, {2: torch.randn(3)}, {3: (0, 1)}, {4: (2**40, 0)}, {6: True}, {8: 2},
+            {9: Out(torch.float32, (1, 4, 5, 6))},
+        ],
+    )  # fmt: skip
     transposed = weight.transpose(0, 1).contiguous()
-    for padding, output_padding in (((0, 0), (1, 1)), ((0, 0), (-1, 0)), ((5, 5), (0, 0)), ((-1, 0), (0, 0))):
-        arguments = [image, transposed, None, (1, 1), padding, (1, 1), True, output_padding, 1, image_out]
-        yield Case("aten::convolution.out", arguments, error="InvalidArgument")
-    arguments = [image, weight, None, (1, 1), (2**40, 0), (1, 1), False, (0, 0), 1, image_out]
-    yield Case("aten::convolution.out", arguments, error="InvalidArgument")
-    arguments = [image[0], weight, None, *UNIT, False, (0, 0), 1, image_out]
-    yield Case("aten::convolution.out", arguments, error="InvalidArgument")
-    arguments = [image, weight, None, (0, 1), (0, 0), (1, 1), False, (0, 0), 1, image_out]
-    yield Case("aten::convolution.out", arguments, error="InvalidArgument")
-    arguments = [image, weight, None, *UNIT, False, (0, 0), 2, image_out]
-    yield Case("aten::convolution.out", arguments, error="InvalidArgument")
-    arguments = [image, weight, torch.randn(3), *UNIT, False, (0, 0), 1, image_out]
-    yield Case("aten::convolution.out", arguments, error="InvalidArgument")
-    arguments = [image, weight, None, *UNIT, False, (0, 0), 1, Out(torch.float32, (1, 4, 5, 6))]
-    yield Case("aten::convolution.out", arguments, error="InvalidArgument")
-    pool = [
-        image,
-        (2, 2),
-        (2, 2),
-        (2, 2),
-        (1, 1),
-        False,
-        Out(torch.float32, (1, 3, 6, 6)),
-        Out(torch.int64, (1, 3, 6, 6)),
-    ]
+    yield from refused(
+        "aten::convolution.out",
+        [image, transposed, None, *UNIT, True, (0, 0), 1, image_out],
+        InvalidArgument=[{7: (1, 1)}, {7: (-1, 0)}, {4: (5, 5)}, {4: (-1, 0)}],
+    )
+    outs = [Out(dtype, (1, 3, 6, 6)) for dtype in (torch.float32, torch.int64)]
+    pool = [image, (2, 2), (2, 2), (2, 2), (1, 1), False, *outs]
     yield Case("aten::max_pool2d_with_indices.out", pool, error="InvalidArgument")
     last = channels_last(torch.randn(1, 2, 4, 4))
     pooled, indices = functional.max_pool2d(last, 2, return_indices=True)
@@ -331,10 +318,12 @@ def refused_convolution_cases() -> Iterator[Case]:
     yield Case("aten::upsample_bilinear2d.vec_out", [image, (4,), False, None, image_out], error="InvalidArgument")
     grid = torch.zeros(1, 6, 6, 2)
     sampled = Out(torch.float32, (1, 3, 6, 6))
-    for mode, padding_mode in ((3, 0), (0, -1)):
-        arguments = [image, grid, mode, padding_mode, False, sampled]
-        yield Case("aten::grid_sampler_2d.out", arguments, error="InvalidArgument")
-    yield Case("aten::grid_sampler_2d.out", [image, grid.double(), 0, 0, False, sampled], error="InvalidType")
+    yield from refused(
+        "aten::grid_sampler_2d.out",
+        [image, grid, 0, 0, False, sampled],
+        InvalidArgument=[{2: 3}, {3: -1}],
+        InvalidType=[{1: grid.double()}],
+    )
     indices = torch.full((1, 3, 4, 4), 64)
     arguments = [torch.ones(1, 3, 4, 4), image, (2, 2), (2, 2), (0, 0), (1, 1), False, indices]
     arguments.append(Out(torch.float32, (1, 3, 8, 8)))

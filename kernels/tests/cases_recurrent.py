@@ -2,12 +2,13 @@
 
 import itertools
 from collections.abc import Iterator
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from kernels.tests.case_file import Case, Out
-from kernels.tests.case_values import out_like
+from kernels.tests.case_values import out_like, refused
 
 
 def recurrent_cases() -> Iterator[Case]:
@@ -54,7 +55,7 @@ def refused_recurrent_cases() -> Iterator[Case]:
     """Calls that no kernel may accept, with the error that says why."""
     x, weight, recurrent = torch.randn(5, 2, 4), torch.randn(32, 4), torch.randn(32, 8)
     outs = [Out(torch.float32, size) for size in ((5, 2, 8), (2, 8), (2, 8), (32,))]
-    wrong = {
+    wrong: dict[int, Any] = {
         0: x.double(),
         1: torch.randn(3, 8),
         3: torch.randn(32, 5),
@@ -63,7 +64,6 @@ def refused_recurrent_cases() -> Iterator[Case]:
         8: Out(torch.float32, (5, 2, 4)),
         11: Out(torch.float32, (8,)),
     }
-    for place, value in wrong.items():
-        arguments = [x, None, None, weight, recurrent, None, False, False, *outs]
-        arguments[place] = value
-        yield Case("torch_fusion::lstm.out", arguments, error="InvalidArgument")
+    right = [x, None, None, weight, recurrent, None, False, False, *outs]
+    calls = [{place: value} for place, value in wrong.items()]
+    yield from refused("torch_fusion::lstm.out", right, InvalidArgument=calls)

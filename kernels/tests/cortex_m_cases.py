@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from kernels.tests.case_file import Case, Out, dim_order
+from kernels.tests.case_values import refused
 from tools.abi.layouts.layouts import INT4_BLOCK
 from tools.pipeline.export.backends.cortex_m import int4, norms, pack, prelu, recurrent, softmax, transposed, winograd
 from tools.pipeline.export.backends.cortex_m.dialect import passes_utils
@@ -501,148 +502,130 @@ def cortex_m_refused_cases(arrangement: int = pack.DSP) -> Iterator[Case]:
     x, out = image(1, 4, 5, 5), Out(torch.int8, (1, 4, 5, 5), (0, 2, 3, 1))
     small = Out(torch.int8, (1, 4, 3, 3), (0, 2, 3, 1))
     one = (2**30, 0)
-    add = [x, 0, *one, x, 0, *one, 0, *one, -128, 127, out]
-
-    def changed(arguments: list[Any], changes: dict[int, Any]) -> list[Any]:
-        return [changes.get(index, argument) for index, argument in enumerate(arguments)]
-
-    wrong = [
-        ({0: x.int()}, "InvalidType"),
-        ({4: image(1, 3, 5, 5)}, "InvalidArgument"),
-        ({1: 1000}, "InvalidArgument"),
-        ({3: 40}, "InvalidArgument"),
-        ({2: 2**40}, "InvalidArgument"),
-        ({11: 5, 12: 4}, "InvalidArgument"),
-        ({12: 128}, "InvalidArgument"),
-        ({13: small}, "InvalidArgument"),
-    ]
-    for changes, error in wrong:
-        yield Case("cortex_m::quantized_add.out", changed(add, changes), error=error)
+    yield from refused(
+        "cortex_m::quantized_add.out",
+        [x, 0, *one, x, 0, *one, 0, *one, -128, 127, out],
+        InvalidType=[{0: x.int()}],
+        InvalidArgument=[
+            {4: image(1, 3, 5, 5)}, {1: 1000}, {3: 40}, {2: 2**40}, {11: 5, 12: 4}, {12: 128}, {13: small}
+        ],
+    )  # fmt: skip
     weight = integers((4, 3, 3, 4))
     ones = torch.full((4,), 2**30, dtype=torch.int32)
     bias = torch.zeros(4, dtype=torch.int32)
     convolution = [x, weight, bias, (1, 1), (0, 0), (1, 1), 0, 0, ones, bias, -128, 127, _SCRATCH, small]
-    wrong = [
-        ({1: integers((4, 3, 3, 3))}, "InvalidArgument"),
-        ({1: integers((4, 3, 3, 4)).short()}, "InvalidType"),
-        ({1: integers((4, 6, 3, 4))}, "InvalidArgument"),
-        ({2: bias[:3]}, "InvalidArgument"),
-        ({2: bias.float()}, "InvalidType"),
-        ({3: (0, 1)}, "InvalidArgument"),
-        ({3: (1,)}, "InvalidArgument"),
-        ({4: (-1, 0)}, "InvalidArgument"),
-        ({6: 300}, "InvalidArgument"),
-        ({8: ones[:2]}, "InvalidArgument"),
-        ({9: bias + 32}, "InvalidArgument"),
-        ({10: 100, 11: 50}, "InvalidArgument"),
-        ({13: out}, "InvalidArgument"),
-        ({0: integers((4, 5, 5))}, "InvalidArgument"),
-    ]
-    for changes, error in wrong:
-        yield Case("cortex_m::quantized_conv2d.out", changed(convolution, changes), error=error)
+    yield from refused(
+        "cortex_m::quantized_conv2d.out",
+        convolution,
+        InvalidType=[{1: integers((4, 3, 3, 4)).short()}, {2: bias.float()}],
+        InvalidArgument=[
+            {1: integers((4, 3, 3, 3))}, {1: integers((4, 6, 3, 4))}, {2: bias[:3]}, {3: (0, 1)}, {3: (1,)},
+            {4: (-1, 0)}, {6: 300}, {8: ones[:2]}, {9: bias + 32}, {10: 100, 11: 50}, {13: out},
+            {0: integers((4, 5, 5))},
+        ],
+    )  # fmt: skip
     depthwise = [*convolution[:6], 1, *convolution[6:]]
-    wrong = [({1: integers((1, 3, 3, 6))}, "InvalidArgument"), ({1: integers((2, 3, 3, 4))}, "InvalidArgument")]
-    for changes, error in [*wrong, ({1: integers((1, 3, 3, 4)), 6: 2}, "InvalidArgument")]:
-        yield Case("cortex_m::quantized_depthwise_conv2d.out", changed(depthwise, changes), error=error)
+    wrong: list[dict[int, Any]] = [{1: integers((1, 3, 3, 6))}, {1: integers((2, 3, 3, 4))}]
+    wrong.append({1: integers((1, 3, 3, 4)), 6: 2})
+    yield from refused("cortex_m::quantized_depthwise_conv2d.out", depthwise, InvalidArgument=wrong)
     up = Out(torch.int8, (1, 4, 7, 7), (0, 2, 3, 1))
     transposed = [*convolution[:5], (0, 0), *convolution[5:12], _SCRATCH, _SCRATCH, up]
-    for changes in ({5: (1, 0)}, {4: (9, 9)}, {1: integers((4, 3, 3, 3))}, {15: out}):
-        yield Case("cortex_m::quantized_transpose_conv2d.out", changed(transposed, changes), error="InvalidArgument")
+    wrong = [{5: (1, 0)}, {4: (9, 9)}, {1: integers((4, 3, 3, 3))}, {15: out}]
+    yield from refused("cortex_m::quantized_transpose_conv2d.out", transposed, InvalidArgument=wrong)
     row, matrix = integers((2, 8)), integers((3, 8))
-    linear = [row, matrix, None, None, 0, 0, 0, (2**30,), (0,), 127, -128, Out(torch.int8, (2, 3))]
-    wrong = [({1: integers((3, 7))}, "InvalidArgument"), ({2: bias}, "InvalidArgument"), ({7: ()}, "InvalidArgument")]
-    for changes, error in [*wrong, ({2: torch.zeros(3)}, "InvalidType"), ({0: row.int()}, "InvalidType")]:
-        yield Case("cortex_m::quantized_linear.out", changed(linear, changes), error=error)
-    pool = [x, (3, 3), (1, 1), (0, 0), (1, 1), False, 0, 0, -128, 127, small]
-    wrong = [({4: (2, 2)}, "NotSupported"), ({5: True}, "NotSupported"), ({6: 1}, "InvalidArgument")]
-    for changes, error in [*wrong, ({3: (2, 2)}, "InvalidArgument"), ({1: (6, 6)}, "InvalidArgument")]:
-        yield Case("cortex_m::quantized_max_pool2d.out", changed(pool, changes), error=error)
+    yield from refused(
+        "cortex_m::quantized_linear.out",
+        [row, matrix, None, None, 0, 0, 0, (2**30,), (0,), 127, -128, Out(torch.int8, (2, 3))],
+        InvalidType=[{2: torch.zeros(3)}, {0: row.int()}],
+        InvalidArgument=[{1: integers((3, 7))}, {2: bias}, {7: ()}],
+    )
+    yield from refused(
+        "cortex_m::quantized_max_pool2d.out",
+        [x, (3, 3), (1, 1), (0, 0), (1, 1), False, 0, 0, -128, 127, small],
+        NotSupported=[{4: (2, 2)}, {5: True}],
+        InvalidArgument=[{6: 1}, {3: (2, 2)}, {1: (6, 6)}],
+    )
     average = [x, (3, 3), (1, 1), (0, 0), 0, 0, 0, _SCRATCH, small]
     yield Case("cortex_m::quantized_avg_pool2d.out", average, error="InvalidArgument")
-    rounded_up = [*average[:4], True, *average[4:]]
-    yield Case("cortex_m::quantized_avg_pool2d.out", rounded_up, error="NotSupported")
+    yield Case("cortex_m::quantized_avg_pool2d.out", [*average[:4], True, *average[4:]], error="NotSupported")
     yield Case("cortex_m::quantized_activation.out", [x, integers((255,)), out], error="InvalidArgument")
     yield Case("cortex_m::softmax.out", [x, 4, 0, -128, *one, -1, out], error="InvalidArgument")
     yield Case("cortex_m::softmax.out", [x, 1, 0, 0, *one, -1, out], error="InvalidArgument")
-    by_table = [x, torch.ones(256, dtype=torch.int16), 1, out]
-    wrong = [({1: torch.ones(255, dtype=torch.int16)}, "InvalidArgument"), ({1: torch.ones(256).int()}, "InvalidType")]
-    for changes, error in [*wrong, ({2: 4}, "InvalidArgument"), ({0: x.int()}, "InvalidType")]:
-        yield Case("torch_fusion::quantized_softmax.out", changed(by_table, changes), error=error)
-    masks = torch.full((1, 5, 5), -1, dtype=torch.int8)
-    masked = [integers((4, 5, 5)), by_table[1], masks, 1, Out(torch.int8, (4, 5, 5))]
-    wrong = [({3: 0}, "InvalidArgument"), ({3: 7}, "InvalidArgument"), ({2: masks[0]}, "InvalidArgument")]
-    wrong += [({2: masks[..., 1:]}, "InvalidArgument"), ({2: masks[:, :3]}, "InvalidArgument")]
-    for changes, error in [*wrong, ({2: masks.int()}, "InvalidType"), ({1: masks}, "InvalidType")]:
-        yield Case("torch_fusion::quantized_masked_softmax.out", changed(masked, changes), error=error)
-    quantize = [torch.randn(3), 0.5, 0, -128, 127, 1, Out(torch.int8, (3,))]
-    wrong = [({1: 0.0}, "InvalidArgument"), ({1: float("nan")}, "InvalidArgument"), ({3: -129}, "InvalidArgument")]
-    for changes, error in [*wrong, ({5: 2}, "InvalidType"), ({0: torch.zeros(3).int()}, "InvalidType")]:
-        yield Case("cortex_m::quantize_per_tensor.out", changed(quantize, changes), error=error)
-    scales, offsets = torch.ones(8, dtype=torch.int16), torch.zeros(8, dtype=torch.int32)
-    norm = [row, scales, offsets, None, 0.1, 12, Out(torch.int8, (2, 8))]
-    wrong = [
-        ({0: row.int()}, "InvalidType"),
-        ({1: offsets}, "InvalidType"),
-        ({1: scales[:7]}, "InvalidArgument"),
-        ({2: offsets[:7]}, "InvalidArgument"),
-        ({1: scales[:3], 2: offsets[:3]}, "InvalidArgument"),
-        ({3: 128}, "InvalidArgument"),
-        ({4: -0.1}, "InvalidArgument"),
-        ({4: float("nan")}, "InvalidArgument"),
-        ({5: 31}, "InvalidArgument"),
-        ({5: -1}, "InvalidArgument"),
-        ({6: Out(torch.int8, (2, 7))}, "InvalidArgument"),
-    ]
-    for changes, error in wrong:
-        yield Case("torch_fusion::quantized_layer_norm.out", changed(norm, changes), error=error)
-    group_norm = [x, scales[:4], offsets[:4], 2, 0.1, 12, out]
-    for changes in ({3: 0}, {3: 3}, {3: -2}, {3: 8}, {1: scales[:5], 2: offsets[:5]}, {6: small}):
-        yield Case("torch_fusion::quantized_group_norm.out", changed(group_norm, changes), error="InvalidArgument")
-    slopes = [x, torch.ones(4, dtype=torch.int32), 1, 0, 0, 12, out]
-    for place, value, error in (
-        (1, torch.ones(5, dtype=torch.int32), "InvalidArgument"),
-        (1, torch.ones(4, dtype=torch.int16), "InvalidType"),
-        (2, -1, "InvalidArgument"),
-        (2, 1 << 23, "InvalidArgument"),
-        (3, 128, "InvalidArgument"),
-        (4, -129, "InvalidArgument"),
-        (5, 23, "InvalidArgument"),
-        (5, -1, "InvalidArgument"),
-        (6, small, "InvalidArgument"),
-    ):
-        yield Case("torch_fusion::quantized_prelu.out", changed(slopes, {place: value}), error=error)
-    yield from _refused_recurrent_cases()
-    yield from _refused_int4_cases(arrangement)
-    yield Case("cortex_m::transpose.out", [row, (0, 0), Out(torch.int8, (2, 2))], error="InvalidArgument")
-    yield Case(
-        "cortex_m::pad.out", [row, (0, 0, -1, 0), (0, 0, 0, 0), 0, Out(torch.int8, (1, 8))], error="InvalidArgument"
+    table = torch.ones(256, dtype=torch.int16)
+    yield from refused(
+        "torch_fusion::quantized_softmax.out",
+        [x, table, 1, out],
+        InvalidType=[{1: table.int()}, {0: x.int()}],
+        InvalidArgument=[{1: table[:255]}, {2: 4}],
     )
-
-
-def _refused_recurrent_cases() -> Iterator[Case]:
-    """Calls of an LSTM of 4 features and 8 units over 5 steps of a batch of 2, with one wrong argument."""
-    right = [integers((5, 2, 4)), None, None, integers((8, 48)), torch.ones(8, 12, dtype=torch.int32)]
-    right += [0, 15, 8192, 20, 0, False, False]
-    right += [Out(dtype, shape) for dtype, shape in ((torch.int8, (5, 2, 8)), *[(torch.float32, (2, 8))] * 2)]
-    right.append(Out(torch.int16, (40,)))
-    changes: dict[int, list[Any]] = {
-        0: [integers((5, 2, 4)).int(), integers((5, 4)), integers((5, 2, 5))],
-        1: [torch.zeros(3, 8), torch.zeros(2, 8).double()],
-        3: [integers((8, 36)), integers((48, 8))],
-        4: [torch.ones(8, 10, dtype=torch.int32), torch.ones(8, 12)],
-        5: [128, -129],
-        6: [10, 16],
-        7: [-1, 32768],
-        8: [0, 23],
-        9: [128],
-        12: [Out(torch.int8, (5, 2, 7))],
-        13: [Out(torch.float32, (3, 8))],
-        15: [Out(torch.int16, (38,)), Out(torch.int32, (40,))],
-    }
-    for place, values in changes.items():
-        for value in values:
-            arguments = [value if index == place else each for index, each in enumerate(right)]
-            yield Case("torch_fusion::quantized_lstm.out", arguments, error="InvalidArgument")
+    masks = torch.full((1, 5, 5), -1, dtype=torch.int8)
+    yield from refused(
+        "torch_fusion::quantized_masked_softmax.out",
+        [integers((4, 5, 5)), table, masks, 1, Out(torch.int8, (4, 5, 5))],
+        InvalidType=[{2: masks.int()}, {1: masks}],
+        InvalidArgument=[{3: 0}, {3: 7}, {2: masks[0]}, {2: masks[..., 1:]}, {2: masks[:, :3]}],
+    )
+    yield from refused(
+        "cortex_m::quantize_per_tensor.out",
+        [torch.randn(3), 0.5, 0, -128, 127, 1, Out(torch.int8, (3,))],
+        InvalidType=[{5: 2}, {0: torch.zeros(3).int()}],
+        InvalidArgument=[{1: 0.0}, {1: float("nan")}, {3: -129}],
+    )
+    scales, offsets = torch.ones(8, dtype=torch.int16), torch.zeros(8, dtype=torch.int32)
+    yield from refused(
+        "torch_fusion::quantized_layer_norm.out",
+        [row, scales, offsets, None, 0.1, 12, Out(torch.int8, (2, 8))],
+        InvalidType=[{0: row.int()}, {1: offsets}],
+        InvalidArgument=[
+            {1: scales[:7]}, {2: offsets[:7]}, {1: scales[:3], 2: offsets[:3]}, {3: 128}, {4: -0.1},
+            {4: float("nan")}, {5: 31}, {5: -1}, {6: Out(torch.int8, (2, 7))},
+        ],
+    )  # fmt: skip
+    group_norm = [x, scales[:4], offsets[:4], 2, 0.1, 12, out]
+    wrong = [{3: 0}, {3: 3}, {3: -2}, {3: 8}, {1: scales[:5], 2: offsets[:5]}, {6: small}]
+    yield from refused("torch_fusion::quantized_group_norm.out", group_norm, InvalidArgument=wrong)
+    slopes = torch.ones(4, dtype=torch.int32)
+    yield from refused(
+        "torch_fusion::quantized_prelu.out",
+        [x, slopes, 1, 0, 0, 12, out],
+        InvalidType=[{1: slopes.short()}],
+        InvalidArgument=[
+            {1: torch.ones(5, dtype=torch.int32)}, {2: -1}, {2: 1 << 23}, {3: 128}, {4: -129}, {5: 23}, {5: -1},
+            {6: small},
+        ],
+    )  # fmt: skip
+    # An LSTM of 4 features and 8 units over 5 steps of a batch of 2.
+    states = [Out(torch.float32, (2, 8))] * 2
+    yield from refused(
+        "torch_fusion::quantized_lstm.out",
+        [
+            *(integers((5, 2, 4)), None, None, integers((8, 48)), torch.ones(8, 12, dtype=torch.int32)),
+            *(0, 15, 8192, 20, 0, False, False, Out(torch.int8, (5, 2, 8)), *states, Out(torch.int16, (40,))),
+        ],
+        InvalidArgument=[
+            {0: integers((5, 2, 4)).int()}, {0: integers((5, 4))}, {0: integers((5, 2, 5))},
+            {1: torch.zeros(3, 8)}, {1: torch.zeros(2, 8).double()},
+            {3: integers((8, 36))}, {3: integers((48, 8))},
+            {4: torch.ones(8, 10, dtype=torch.int32)}, {4: torch.ones(8, 12)},
+            {5: 128}, {5: -129}, {6: 10}, {6: 16}, {7: -1}, {7: 32768}, {8: 0}, {8: 23}, {9: 128},
+            {12: Out(torch.int8, (5, 2, 7))}, {13: Out(torch.float32, (3, 8))},
+            {15: Out(torch.int16, (38,))}, {15: Out(torch.int32, (40,))},
+        ],
+    )  # fmt: skip
+    packed = int4.pack_int4(_int4_layer(int4.LINEAR_INT4, 5, 40, True), arrangement)
+    assert packed is not None
+    yield from refused(
+        "torch_fusion::linear_int4.out",
+        [integers((2, 40)), packed, 5, Out(torch.int8, (2, 5))],
+        InvalidType=[{0: integers((2, 40)).int()}],
+        InvalidArgument=[{0: integers((2, 39))}, {3: Out(torch.int8, (2, 4))}],
+    )
+    # It is no layer on images.
+    images = [image(1, 40, 2, 2), packed, 5, Out(torch.int8, (1, 5, 2, 2), (0, 2, 3, 1))]
+    yield Case("torch_fusion::pointwise_int4.out", images, error="InvalidProgram")
+    yield Case("cortex_m::transpose.out", [row, (0, 0), Out(torch.int8, (2, 2))], error="InvalidArgument")
+    padded = [row, (0, 0, -1, 0), (0, 0, 0, 0), 0, Out(torch.int8, (1, 8))]
+    yield Case("cortex_m::pad.out", padded, error="InvalidArgument")
 
 
 def _int4_layer(kind: int, channels: int, inner: int, has_factors: bool, factor: float = 0.002) -> int4.Int4Layer:
@@ -674,23 +657,6 @@ def int4_cases(count: int, arrangement: int) -> Iterator[Case]:
         expected = int4.compute(layer, x.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
         out = Out(torch.int8, tuple(expected.shape), (0, 2, 3, 1))
         yield Case("torch_fusion::pointwise_int4.out", [x, packed, channels, out], [expected])
-
-
-def _refused_int4_cases(arrangement: int) -> Iterator[Case]:
-    """Yields a linear layer with int4 weights of 40 features to 5, with one argument wrong."""
-    packed = int4.pack_int4(_int4_layer(int4.LINEAR_INT4, 5, 40, True), arrangement)
-    assert packed is not None
-    right = [integers((2, 40)), packed, 5, Out(torch.int8, (2, 5))]
-    for place, value, error in (
-        (0, integers((2, 40)).int(), "InvalidType"),
-        (0, integers((2, 39)), "InvalidArgument"),
-        (3, Out(torch.int8, (2, 4)), "InvalidArgument"),
-    ):
-        arguments = [value if index == place else each for index, each in enumerate(right)]
-        yield Case("torch_fusion::linear_int4.out", arguments, error=error)
-    # It is no layer on images.
-    images = [image(1, 40, 2, 2), packed, 5, Out(torch.int8, (1, 5, 2, 2), (0, 2, 3, 1))]
-    yield Case("torch_fusion::pointwise_int4.out", images, error="InvalidProgram")
 
 
 def cortex_m_huge_cases() -> Iterator[Case]:
