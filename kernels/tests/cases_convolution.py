@@ -219,32 +219,14 @@ def pool_cases() -> Iterator[Case]:
     for shape, scale in itertools.product([(2, 8, 8), (1, 9, 7), (1, 2, 4)], [1.0, -1.0, 0.0]):
         x = values(shape, torch.float32, True) + 3 * scale
         x[..., :3].mul_(scale).add_(0.0)
-        yield case(
-            "torch_fusion::max_pool2d.out",
-            x,
-            (2, 2),
-            (2, 2),
-            (0, 0),
-            (1, 1),
-            False,
-            expected=functional.max_pool2d(x, 2),
-        )
+        yield _maxima_of_pairs(x)
         yield case("aten::avg_pool2d.out", x, (2, 2), (), (0,), False, True, None, expected=functional.avg_pool2d(x, 2))
     for word in (0xFFC00000, 0x7FC00000, 0x80000000, 0xBF800000, 0xFF800000):
         x = torch.tensor([word - (word >> 31 << 32)] * 4, dtype=torch.int32).view(torch.float32).view(1, 2, 2)
         for place, other in itertools.product(range(4), (1.0, -2.0, 0.0, -float("inf"))):
             y = x.clone()
             y.view(-1)[place] = other
-            yield case(
-                "torch_fusion::max_pool2d.out",
-                y,
-                (2, 2),
-                (2, 2),
-                (0, 0),
-                (1, 1),
-                False,
-                expected=functional.max_pool2d(y, 2),
-            )
+            yield _maxima_of_pairs(y)
     x = torch.full((1, 1, 4, 4), -float("inf"))
     out, indices = functional.max_pool2d(x, 2, return_indices=True)
     yield Case(
@@ -252,6 +234,11 @@ def pool_cases() -> Iterator[Case]:
         [x, (2, 2), (2, 2), (0, 0), (1, 1), False, out_like(out), out_like(indices)],
         [out, indices],
     )
+
+
+def _maxima_of_pairs(x: torch.Tensor) -> Case:
+    arguments = (x, (2, 2), (2, 2), (0, 0), (1, 1), False)
+    return case("torch_fusion::max_pool2d.out", *arguments, expected=functional.max_pool2d(x, 2))
 
 
 def resampling_cases() -> Iterator[Case]:
