@@ -10,7 +10,7 @@ def py_tool_package(name, data = [], deps = [], env = {}, module = "", test_data
     """Declares the targets of a folder of Python files.
 
     Creates the `py_library` `lib` of all files besides tests, the `py_tool` `<name>` of a `tool`, of a `module`
-    or of a `__main__.py`, and the `py_tool_test` `<name>_test` of all files `*_test.py`.
+    or of a `__main__.py`, and the `py_tool_test` `<name>_test` of all files `*_test.py`, if there are any.
 
     Args:
       name: the folder's name.
@@ -38,12 +38,14 @@ def py_tool_package(name, data = [], deps = [], env = {}, module = "", test_data
     )
     if tool or module or native.glob(["__main__.py"], allow_empty = True):
         py_tool(name = name, env = env, module = module, visibility = visibility, deps = [":lib"])
-    py_tool_test(
-        name = name + "_test",
-        size = test_size,
-        srcs = native.glob(["*_test.py"]),
-        data = test_data,
-        env = test_env,
-        visibility = visibility,
-        deps = [":lib"] + test_deps,
-    )
+    tests = native.glob(["*_test.py"], allow_empty = True)
+    if tests:
+        py_tool_test(
+            name = name + "_test",
+            size = test_size,
+            srcs = tests,
+            data = test_data,
+            env = test_env,
+            visibility = visibility,
+            deps = [":lib"] + test_deps,
+        )
