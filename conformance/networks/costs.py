@@ -109,7 +109,7 @@ def _work(name: str) -> Work:
     works = [work for node in calls if (work := work_of(node)) is not None]
     works += [work for node in calls if scores_of(node) is not None and (work := work_of_group([node])) is not None]
     # An operator may need copies to the order that it takes.
-    works = [work for work in works if name.startswith(work.kind)] or works
+    works = [work for work in works if work.kind.startswith(name.rpartition("_")[0])] or works
     (work,) = works or [Work("permute", (1, inputs[0].numel()))]
     return work
 

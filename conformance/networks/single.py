@@ -281,6 +281,9 @@ for _name, _kind in (("max_pool2d", nn.MaxPool2d), ("avg_pool2d", nn.AvgPool2d))
     # Windows over one dimension only: over time, or over channels.
     for _kernel, _shape in [((3, 1), (1, 1, 8, 196)), ((5, 1), (1, 4, 20, 16)), ((1, 3), (1, 8, 6, 20))]:
         _add(_name, lambda t=_kind, k=_kernel: t(k, 1), _shape)
+# Channels that are left over by words.
+for _channels, _kernel in [(3, 2), (6, 3), (10, 5)]:
+    _add("max_pool2d", lambda k=_kernel: nn.MaxPool2d(k, 2), (1, _channels, 16, 16))
 for _channels, _size in [(8, 16), (12, 12), (20, 16), (64, 4), (3, 24), (2, 12)]:
     _add("channelwise", lambda c=_channels: _normalization(c), (1, _channels, _size, _size))
 for _kind, _gates in ((nn.LSTM, "lstm"), (nn.GRU, "gru")):

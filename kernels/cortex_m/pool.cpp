@@ -178,24 +178,62 @@ uint32_t four_bytes(int32_t value) {
 
 void max_lanes(const Values& values, Range range, int8_t* out) {
   uint32_t largest = four_bytes(range.min);
-  const auto take = [&](const int8_t* value) {
-    largest = choose_bytes<true>(largest, load_word(value));
-  };
-  if (values.rows == 2 && values.columns == 2) {
-    // Loops would take four times the instructions.
-    const int8_t* const second = values.first + values.row_step;
-    take(values.first);
-    take(values.first + values.column_step);
-    take(second);
-    take(second + values.column_step);
-  } else {
-    values.each(take);
-  }
+  values.each(
+      [&](const int8_t* value) { largest = choose_bytes<true>(largest, load_word(value)); });
   if (range.max < 127) {
-    // Complements are in reverse order.
-    largest = ~choose_bytes<true>(~largest, ~four_bytes(range.max));
+    largest = choose_bytes<false>(largest, four_bytes(range.max));
   }
   std::memcpy(out, &largest, sizeof(largest));
+}
+
+/// Does the same as max_pool() if all windows are 2x2 and lie in the image, whose channels are
+/// contiguous and at least four, and returns whether it did. Windows one by one would take four
+/// times the instructions.
+bool max_of_squares(
+    PoolWindows windows,
+    Range range,
+    Image in_shape,
+    const int8_t* in,
+    Image out_shape,
+    int8_t* out) {
+  for (const Window* const window : {&windows.height, &windows.width}) {
+    const int32_t needed = (window->out - 1) * window->stride + 2;
+    if (window->kernel != 2 || window->padding != 0 || window->in < needed) {
+      return false;
+    }
+  }
+  const int32_t last = out_shape.channels - 4;
+  if (in_shape.channel_step != 1 || out_shape.channel_step != 1 || last < 0) {
+    return false;
+  }
+  const uint32_t low = four_bytes(range.min);
+  const uint32_t high = four_bytes(range.max);
+  for (int32_t row = 0; row < out_shape.batch * out_shape.height; ++row) {
+    const int32_t n = row / out_shape.height;
+    const int32_t y = row - n * out_shape.height;
+    const int8_t* pixel =
+        in + n * in_shape.batch_step + y * windows.height.stride * in_shape.row_step;
+    int8_t* to = out + n * out_shape.batch_step + y * out_shape.row_step;
+    for (int32_t x = out_shape.width; x > 0; --x) {
+      const int8_t* const right = pixel + in_shape.column_step;
+      for (int32_t c = 0; c < last + 4; c += 4) {
+        // The last four channels may overlap with those before them.
+        const int32_t at = c < last ? c : last;
+        const int8_t* const below = pixel + in_shape.row_step;
+        uint32_t largest = choose_bytes<true>(low, load_word(pixel + at));
+        largest = choose_bytes<true>(largest, load_word(right + at));
+        largest = choose_bytes<true>(largest, load_word(below + at));
+        largest = choose_bytes<true>(largest, load_word(right + in_shape.row_step + at));
+        if (range.max < 127) {
+          largest = choose_bytes<false>(largest, high);
+        }
+        std::memcpy(to + at, &largest, sizeof(largest));
+      }
+      pixel += windows.width.stride * in_shape.column_step;
+      to += out_shape.column_step;
+    }
+  }
+  return true;
 }
 
 constexpr int32_t kSumLanes = 4;
@@ -361,6 +399,11 @@ void max_pool(
     const int8_t* in,
     const Image& out_shape,
     int8_t* out) {
+#if !defined(__ARM_FEATURE_MVE)
+  if (max_of_squares(windows, range, in_shape, in, out_shape, out)) {
+    return;
+  }
+#endif
   pool(
       windows,
       in_shape,

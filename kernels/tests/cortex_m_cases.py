@@ -286,6 +286,8 @@ def pool_cases(count: int) -> Iterator[Case]:
         if random.random() < 0.2:
             kh, kw = height, width
         ph, pw = random.randint(0, kh // 2), random.randint(0, kw // 2)
+        if random.random() < 0.2 and min(height, width) > 1:
+            kh, kw, ph, pw = 2, 2, 0, 0
         stride = (random.randint(1, 3), random.randint(1, 3))
         x = image(random.choice([1, 1, 2]), random.choice([1, 3, 4, 8, 17, 64]), height, width)
         if random.random() < 0.2:

@@ -137,7 +137,7 @@ def work_of(node: Node) -> Work | None:
         kernel = for_each(given["kernel_size"])
         count = math.prod(kernel)
         stride = for_each(given["stride"] or kernel)
-        floating = pool_in_float(_image_shape(node), kernel, stride)
+        floating = Work(_POOLS[target], pool_in_float(_image_shape(node), kernel, stride))
         # Kernels for int8 process four channels at a time, and divide by shifting where the count is a power of two.
         # Columns that windows don't join are channels, too, and sums of one column are those of one row.
         batch, channels, height, width = _image_shape(node)
@@ -150,7 +150,12 @@ def work_of(node: Node) -> Work | None:
         vectors = batch * height * width * math.ceil(channels / 16)
         with_vectors = Work(_POOLS[target], (1, outputs, vectors, vectors * count, divided, alone, alone * count))
         amounts = (1, outputs, outputs * rows, outputs * count, pixels, divided, alone, alone * rows, alone * count)
-        return Work(_POOLS[target], amounts, Work(_POOLS[target], floating), with_vectors)
+        has_squares = kernel == [2, 2] and not any(for_each(given["padding"])) and channels >= WORD
+        if has_squares and target == _aten.max_pool2d.default:
+            # The last channels are computed with some of those before them.
+            words = pixels * math.ceil(channels / WORD)
+            return Work("max_pool2d_2x2", (1, pixels, words), floating, with_vectors)
+        return Work(_POOLS[target], amounts, floating, with_vectors)
     if target in _BINARY:
         shapes = {_shape(operand) for operand in node.all_input_nodes}
         is_broadcast = any(math.prod(shape) not in (1, outputs) for shape in shapes)
@@ -510,7 +515,7 @@ def _cost_of_order(node: Node, costs: Costs) -> float:
 # Kinds of operators whose floating-point kernels process channels-last images element by element.
 _SLOW_CHANNELS_LAST = frozenset((
     "channelwise", "convolution", "depthwise", "depthwise_3x3", "few_groups", "grouped", "transposed",
-    "avg_pool2d", "max_pool2d", "group_norm", "pixel_shuffle",
+    "avg_pool2d", "max_pool2d", "max_pool2d_2x2", "group_norm", "pixel_shuffle",
 ))  # fmt: skip
 # Kinds that move or repeat elements.
 _ROW_BY_ROW = frozenset((*_MOVES.values(), "cat", "index_select", "add_broadcast", "mul_broadcast"))
