@@ -182,6 +182,7 @@ CORTEX_M_EDGE = Pipeline(
     "cortex_m, edge",
     (
         *CORTEX_M_SUBSTITUTION.passes,
+        Pass("backends.cortex_m.lower:dequantize_once", needs=_EDGE),
         Pass("backends.cortex_m.lower:leave_views_to_the_plan", needs=_EDGE),
         Pass("backends.cortex_m.lower:let_quantization_overlap", needs=_EDGE),
         Pass("backends.cortex_m.lower:note_default_order", needs=_EDGE),

@@ -23,6 +23,7 @@ import tools.pipeline.export.backends.cortex_m.softmax  # noqa: F401
 from tools.artifacts.core.core import has_dsp, has_vectors
 from tools.pipeline.export.backends.cortex_m.dialect import PASSES
 from tools.pipeline.export.backends.cortex_m.pack import arrangement_of, has_window
+from tools.pipeline.export.backends.cortex_m.transposed import VIEWS
 from tools.pipeline.export.capture.reference import module_of_copy
 from tools.pipeline.export.ir.constants import Constants, add_constant
 from tools.pipeline.export.ir.dim_orders import PIXELS, copy_to_order
@@ -436,6 +437,26 @@ def let_quantization_overlap(program: ExportedProgram) -> None:
         # The kernel works in the memory order of the result.
         if source.dim_order() == result.dim_order():
             node.meta[LEAD] = Lead(max(result.numel() * (result.element_size() - source.element_size()), 0))
+
+
+def dequantize_once(program: ExportedProgram) -> None:
+    """Makes views of dequantized tensors of dequantized views, where that leaves one dequantization of several."""
+    found: dict[tuple[Any, ...], Node] = {}
+    for node in list(program.graph.nodes):
+        if node.target != _DEQUANTIZE:
+            continue
+        source = node.args[0]
+        while source.target in VIEWS:
+            source = source.args[0]
+        first = found.setdefault((source, *node.args[1:]), node)
+        value, before = node.meta["val"], first.meta["val"]
+        if first is node or not (value.is_contiguous() and before.is_contiguous()):
+            continue
+        with program.graph.inserting_before(node):
+            view = emit(node, exir_ops.edge.aten.view_copy.default, first, list(value.shape))
+        replace_node(program, node, view)
+        program.graph.erase_node(node)
+    program.graph.eliminate_dead_code()
 
 
 def read_unquantized(program: ExportedProgram) -> None:

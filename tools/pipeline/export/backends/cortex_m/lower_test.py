@@ -550,6 +550,13 @@ return h
         25,
         options=_PACKED,
     ),
+    "a layer and its view between operators in floating point": _Network(
+        "y = self.linear(x)\nreturn y.std(1), y.view(4, 8).std(0), y.unsqueeze(0).std(2)",
+        "torch.randn(4, 8)",
+        "self.linear = nn.Linear(8, 8)",
+        {"aten::var": 3, "cortex_m::dequantize_per_tensor": 1},
+        options=_PACKED,
+    ),
     "a product between operators in floating point": _Network(
         "return self.linear(x).exp().sum(1) * 0.5",
         "torch.randn(1, 8)",
