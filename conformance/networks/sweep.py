@@ -31,6 +31,7 @@ from tqdm import tqdm
 
 from conformance.networks import networks
 from tools.artifacts.board.board import read_board
+from tools.pipeline.export.backends.cortex_m.export import FEW_BYTES, WORTH
 from tools.pipeline.export.export import export
 from tools.pipeline.export.options import Options
 from tools.quiet.console import SilentConsole, UserError, user_path
@@ -45,8 +46,6 @@ _FLOAT32, _INT8, _DEFAULT = FORMS = "float32", "int8", "default"
 # Columns of a table behind instructions: parts of what float32 takes, and what else there is to say.
 _COLUMNS = ("int8 flash", "default flash", "int8 RAM", "default RAM", "SNR dB", "in floating point")
 
-# torch_program chooses floating point for a whole network if it takes at most this share of int8's instructions.
-_WORTH = 0.9
 # Counts of the same program at different addresses differ by at most this.
 _NOISE = 1.002
 # A kernel of floating point rounds in another order than PyTorch's.
@@ -106,8 +105,8 @@ class Outcomes:
         floating, chosen = self.floating, self.chosen
         if chosen.instructions > _NOISE * self.int8.instructions:
             return f"chosen were {chosen.instructions:,} instructions, int8 alone takes {self.int8.instructions:,}"
-        is_smaller = floating.size <= chosen.size and floating.memory <= chosen.memory
-        if is_smaller and floating.instructions < _WORTH * chosen.instructions:
+        is_smaller = floating.size <= chosen.size and floating.memory < chosen.memory + FEW_BYTES
+        if is_smaller and floating.instructions < WORTH * chosen.instructions:
             return f"chosen was int8, {chosen.instructions:,} instructions, float32 takes {floating.instructions:,}"
         return None
 

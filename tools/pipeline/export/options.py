@@ -28,7 +28,7 @@ class Options:
       float_where_faster: whether operators of a packed program with floating-point inputs and outputs stay in floating
         point where they take fewer instructions and are no larger.
       float_growth: the bytes of program and memory by which such a program may grow to be all in floating point, if
-        that takes fewer instructions. With 0, neither may grow.
+        that takes fewer instructions. With 0, only memory may grow, by a few bytes.
       winograd_growth: the bytes of memory by which a packed program for a core with the DSP extension may grow for
         convolutions with fewer multiplications.
       keep_float: the names of modules that stay in floating point when the model is quantized.

@@ -32,7 +32,9 @@ from tools.pipeline.export.quantize.source import AUTO, Source, capture_source, 
 from tools.quiet.console import UserError
 
 # Floating point is chosen for a whole model only if it takes at most this share of the instructions of int8.
-_WORTH = 0.9
+WORTH = 0.9
+# Less memory is not what int8 is chosen for: the smallest core with costs has a hundred times as much.
+FEW_BYTES = 256
 
 
 def lower_model(asked: LoweringRequest) -> LoweredModel:
@@ -178,12 +180,13 @@ def _without_int8(
         if options.io == "int8":
             lower.BORDER.remove(int8, path)
         sizes = [optimized(emit(lower.pack(int8, target), lower.config()), options)[1:], floating_bytes]
-        growth = sum(max(0, larger - smaller) for smaller, larger in zip(*sizes, strict=True))
+        grown, more = (max(0, larger - smaller) for smaller, larger in zip(*sizes, strict=True))
+        growth = 0 if grown == 0 and more < FEW_BYTES else grown + more
         takes = [
             f"{instructions:,.0f} instructions, {size:,} bytes of program and {memory:,} of memory"
             for instructions, (size, memory) in zip((in_int8, in_float), sizes, strict=True)
         ]
-        is_worth_it = options.io == "float32" and in_float <= _WORTH * in_int8
+        is_worth_it = options.io == "float32" and in_float <= WORTH * in_int8
         if not is_worth_it or growth > options.float_growth:
             chooses = f"float_growth = {growth}" if is_worth_it else 'backend = "portable"'
             return None, (

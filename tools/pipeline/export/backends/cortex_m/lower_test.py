@@ -826,6 +826,17 @@ def test_a_program_that_takes_fewer_instructions_without_int8_has_none_unless_it
     assert chosen.report["notes"][0].startswith("everything stays in floating point")
 
 
+def test_a_few_bytes_of_memory_alone_don_t_make_a_program_int8(tmp_path: Path) -> None:
+    forward, init = "return self.a @ (self.a @ x).relu()", "self.a = nn.Buffer(torch.randn(12, 12))"
+    chosen, int8 = (
+        exported(tmp_path, forward, "(torch.randn(12, 2),)", init, packed=True, float_where_faster=choice)
+        for choice in (True, False)
+    )
+    assert "torch_fusion::linear" in int8.operators and not any("linear" in name for name in chosen.operators)
+    assert len(chosen.program) <= len(int8.program)
+    assert 0 < sum(chosen.manifest["planned_buffers"]) - sum(int8.manifest["planned_buffers"]) < 256
+
+
 def test_what_stays_in_floating_point_takes_no_more_memory_than_int8_does(tmp_path: Path) -> None:
     forward = 'return nn.functional.interpolate(self.c(x).relu(), (40, 40), mode="nearest-exact")'
     inputs, init = "(torch.randn(1, 3, 24, 24),)", "self.c = nn.Conv2d(3, 4, 3, padding=1)"
