@@ -132,6 +132,14 @@ def test_without_a_network_it_says_so(machine: Path) -> None:
 
 @needs_keyring
 @pytest.mark.usefixtures("debian")
+def test_a_clock_that_is_behind_is_named(machine: Path, program: Program) -> None:
+    early = "E: Release file for http://mirror/forky/InRelease is not valid yet (invalid for another 334d)."
+    program("apt-get", apt_get("http://mirror/debian", update=f"echo '{early}'; exit 100"))
+    refused(machine, "this machine's clock says 2", "Set the clock")
+
+
+@needs_keyring
+@pytest.mark.usefixtures("debian")
 @pytest.mark.parametrize(
     "mirrors",
     [

@@ -1,8 +1,8 @@
 """Debian packages for repository rules: downloaded, verified and unpacked privately by the host's own apt.
 
 Nothing on the host changes and root is not needed: apt gets a configuration of its own, in which every directory is in
-the repository being fetched. The mirror is the one that the host already uses; the archive's signature is checked
-against Debian's keyring. One repository per suite (`debian_suite`) holds the package index, so that it is downloaded once.
+the repository being fetched. The mirrors, of the suite and of its security updates, are those that the host already uses;
+the archive's signatures are checked against Debian's keyring. One repository per suite (`debian_suite`) holds the package index, so that it is downloaded once.
 
 A mirror keeps only the newest version of a package. Packages that it has no longer are looked for on a snapshot mirror,
 if the user names one in TORCH_FUSION_DEBIAN_SNAPSHOT. TORCH_FUSION_TAKEN names a file made by `//third_party:taken`:
@@ -63,26 +63,30 @@ def _run(rctx, arguments, what, environment = {}, working_directory = ""):
         fail("{}: {} failed.\n{}{}".format(rctx.name, what, result.stdout, result.stderr))
     return result.stdout
 
-def _find_mirrors(rctx):
-    """The mirrors in the host's apt sources that may be Debian's, the likeliest first."""
+def _find_mirrors(rctx, suite):
+    """The mirrors in the host's apt sources that may be Debian's, the likeliest first, and one of the suite's security updates or ""."""
 
     # An update would fetch these. `apt-get indextargets` lists only what one has fetched.
     listing = rctx.execute(["apt-get", "--print-uris", "update"])
-    likely, others = [], []
+    likely, others, security = [], [], ""
     for line in listing.stdout.splitlines():
         address = line.split(" ")[0].strip("'")
         mirror, separator, index = address.partition("/dists/")
-        if not separator or "/main/binary-" not in index or "security" in mirror or mirror in likely + others:
+        if not separator or "/main/binary-" not in index or mirror in likely + others:
             continue
-        if mirror.endswith("/debian"):
+        if "security" in mirror:
+            security = mirror if index.startswith(suite + "-security/") else security
+        elif mirror.endswith("/debian"):
             likely.append(mirror)
         else:
             others.append(mirror)
-    return likely + others
+    return likely + others, security
 
-def _download_index(rctx, mirror, suite, directory, options = ""):
-    """Fetches and verifies the suite's package index into `directory` (absolute). Returns apt's error, or None."""
-    rctx.file(directory + "/sources.list", "deb [signed-by={}{}] {} {} main\n".format(_KEYRING, options, mirror, suite))
+def _download_index(rctx, mirror, suite, directory, options = "", security = ""):
+    """Fetches and verifies the suite's package index into `directory` (absolute), and that of its security updates. Returns apt's error, or None."""
+    line = "deb [signed-by={}{}] {} {} main\n"
+    updates = line.format(_KEYRING, options, security, suite + "-security") if security else ""
+    rctx.file(directory + "/sources.list", line.format(_KEYRING, options, mirror, suite) + updates)
     rctx.delete(directory + "/lists")
     rctx.file(directory + "/lists/partial/.keep", "")
     config = _write_config(rctx, directory, directory)
@@ -125,20 +129,27 @@ def _question(error):
 
 def _debian_suite_impl(rctx):
     rctx.file("BUILD.bazel", "exports_files([\"mirror.txt\"])\n")
-    mirrors = []
+    mirrors, security = [], ""
     if rctx.which("apt-get") and rctx.which("dpkg-deb") and rctx.path(_KEYRING).exists:
-        mirrors = _find_mirrors(rctx)
+        mirrors, security = _find_mirrors(rctx, rctx.attr.suite)
     found, errors = "", []
     for mirror in mirrors:
         rctx.report_progress("reading the package index of Debian {} from {}".format(rctx.attr.suite, mirror))
-        error = _download_index(rctx, mirror, rctx.attr.suite, str(rctx.path(".")))
+        error = _download_index(rctx, mirror, rctx.attr.suite, str(rctx.path(".")), security = security)
+        if error and security:
+            # The index of security updates is valid for a week, the suite's own for ever.
+            refusal, security = error, ""
+            error = _download_index(rctx, mirror, rctx.attr.suite, str(rctx.path(".")))
+            if not error:
+                # buildifier: disable=print
+                print("Debian's security updates are left out. {}\n{}".format(_question(refusal), refusal))
         if not error:
             found = mirror
             break
         errors.append(error)
         if mirror.endswith("/debian"):
             fail("the package index of Debian {} could not be fetched from {}. {}\n{}".format(rctx.attr.suite, mirror, _question(error), error))
-    rctx.file("mirror.txt", "{} {}".format(found, rctx.attr.suite) if found else "")
+    rctx.file("mirror.txt", "{} {} {}".format(found, rctx.attr.suite, security) if found else "")
 
 debian_suite = repository_rule(
     doc = """The package index of one Debian suite.
@@ -207,7 +218,7 @@ http://snapshot.debian.org/archive/debian/20260701T000000Z.""".format("\n".join(
 
 def _download(rctx, suite, packages, dependencies, stand_ins):
     """Downloads packages to `_debian/archives`. Returns what went wrong, or None."""
-    mirror, codename = rctx.read(rctx.path(Label(suite))).split(" ")
+    mirror, codename, security = rctx.read(rctx.path(Label(suite))).split(" ")
     work = str(rctx.path("_debian"))
     arguments = ["install", "--yes", "--download-only"] if dependencies else ["download"]
 
@@ -216,12 +227,12 @@ def _download(rctx, suite, packages, dependencies, stand_ins):
     snapshot = rctx.os.environ.get("TORCH_FUSION_DEBIAN_SNAPSHOT", "")
     errors = []
     explanation = None
-    for source, options in [(None, ""), (mirror, ""), (snapshot.rstrip("/"), " check-valid-until=no")]:
+    for source, options, updates in [(None, "", ""), (mirror, "", security), (snapshot.rstrip("/"), " check-valid-until=no", "")]:
         index = work
         if source == None:
             index = str(rctx.path(Label(suite)).dirname)
         elif source:
-            error = _download_index(rctx, source, codename, work, options)
+            error = _download_index(rctx, source, codename, work, options, updates)
             if error:
                 errors.append(error)
                 continue

@@ -127,6 +127,9 @@ explain_failure() {
   grep -E '^(E|W|Err):?' "$apt/log" | head -n 5 >&2 || tail -n 5 "$apt/log" >&2
   free_mib=$(($(df --output=avail --block-size=1M "$install" | tail -n 1)))
   [ "$free_mib" -ge 50 ] || fail "the disk of $install is full. Free some space, or set BAZELW_CACHE to another directory."
+  if grep -q 'is not valid yet' "$apt/log"; then
+    fail "this machine's clock says $(printf '%(%F)T' -1), before the package index of Debian $suite was made. Set the clock, then start again."
+  fi
   fail "Debian's Bazel could not be downloaded from $mirror." \
     "Check the network (and the proxy in apt's configuration), then start again." "$other_ways"
 }
