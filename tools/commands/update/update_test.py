@@ -1,4 +1,5 @@
 import os
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,8 @@ _DEFINITIONS = {
 }
 _IMAGES = {Path(path).stem: Path(path) for path in os.environ["IMAGES"].split() if path.endswith(".elf")}
 _PATIENCE = 20.0
-_CUTS = 3
+# The test cuts the power in a few operations on flash; `power_every_step_test` in all of an update.
+_EVERY = int(os.environ.get("EVERY", "60"))
 
 
 class _PowerCut(Exception):
@@ -26,34 +28,42 @@ class _PowerCut(Exception):
 
 
 class _CutChannel(MachineChannel):
-    """A console whose board loses power after so many instructions, while it erases or writes flash."""
+    """A console that counts operations on flash, in the n-th of which the board loses power."""
 
-    def __init__(self, machine: Machine, instructions: int) -> None:
+    def __init__(self, machine: Machine, cut: int = -1) -> None:
         super().__init__(machine)
-        self._end = machine.cpu.instructions + instructions
+        self.operations = 0
+        self._cut = cut
+        self._was_busy = False
 
     def _cuts(self) -> bool:
         chip: Any = self.machine.chip
-        flash = chip.nvmc.operation if hasattr(chip, "nvmc") else chip.flash
-        return self.machine.cpu.instructions >= self._end and flash.busy
+        busy = (chip.nvmc.operation if hasattr(chip, "nvmc") else chip.flash).busy
+        self.operations += busy and not self._was_busy
+        self._was_busy = busy
+        return self.operations == self._cut
 
     def read(self, timeout: float) -> bytes:
         while not self._received:
             self.machine.run(20_000, until=lambda: bool(self._received) or self._cuts())
-            if self._cuts():
+            if self.operations == self._cut:
                 self.machine.power_cycle()
                 raise _PowerCut
         return super().read(timeout)
 
 
+def _simulated(board: str) -> Machine:
+    return simulate(_IMAGES[board], read_board(_DEFINITIONS[board])).machine
+
+
 @pytest.fixture(params=sorted(_IMAGES))
 def machine(request: pytest.FixtureRequest) -> Machine:
-    return simulate(_IMAGES[request.param], read_board(_DEFINITIONS[request.param])).machine
+    return _simulated(request.param)
 
 
-def _started(machine: Machine) -> Client:
+def _started(board: Machine | MachineChannel) -> Client:
     """Lets a board start and run its example, and meets it."""
-    channel = MachineChannel(machine)
+    channel = MachineChannel(board) if isinstance(board, Machine) else board
     text = b""
     while not text.endswith(b"> "):
         received = channel.read(_PATIENCE)
@@ -109,29 +119,32 @@ def test_a_program_that_cannot_be_loaded_is_given_up(machine: Machine) -> None:
     _runs_well(client)
 
 
-def test_a_power_cut_leaves_the_old_program_or_the_new_one(machine: Machine) -> None:
-    client = _started(machine)
-    start = machine.cpu.instructions
-    _update(client, "version_2")
-    whole = machine.cpu.instructions - start
-    client = _started(machine)
-    seen = {running_version(client)[0]}
-    for cut in range(1, _CUTS + 1):
-        client.close()
-        cutting = _CutChannel(machine, whole * cut // (_CUTS + 1))
+@pytest.mark.parametrize("board", sorted(_IMAGES))
+def test_a_power_cut_leaves_the_old_program_or_the_new_one(board: str) -> None:
+    # An update from its first byte to its confirmation, after the first execution.
+    machine = _simulated(board)
+    _update(_started(machine), "version_2")
+    _started(machine).close()
+    whole = _CutChannel(machine)
+    _update(Client(whole, _PATIENCE), "version_3")
+    assert running_version(_started(whole))[0] == 3
+    found, version = Counter[int](), 3
+    for cut in range(whole.operations, 0, -_EVERY):
+        if version == 3:
+            machine = _simulated(board)
+            _update(_started(machine), "version_2")
+            _started(machine).close()
+        channel = _CutChannel(machine, cut)
         with pytest.raises(_PowerCut):
-            _update(Client(cutting, _PATIENCE), "version_3")
-            while True:
-                cutting.read(1.0)
+            _update(Client(channel, _PATIENCE), "version_3")
+            _started(channel)
         client = _started(machine)
-        seen.add(running_version(client)[0])
+        version = running_version(client)[0]
+        found[version] += 1
         _runs_well(client)
-        if 3 in seen:
-            break
-    assert seen <= {2, 3}
-    if 3 not in seen:
-        _update(client, "version_3")
-        assert running_version(_started(machine))[0] == 3
+        client.close()
+    assert found.keys() == {2, 3}
+    print(f"{board}: power cut in {found.total()} of {whole.operations} operations: {found[2]} old, {found[3]} new")
 
 
 def test_a_file_that_is_none_is_refused(tmp_path: Path) -> None:
