@@ -628,6 +628,21 @@ def _bicubic(resample: Callable[[Tensor, Tensor, float], Tensor], is_cornered: b
     return resample_both
 
 
+def _affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool) -> Tensor:
+    """Multiplies the positions of pixels by matrices; PyTorch decomposes it to products and sums for each pixel."""
+    if not _is_static(theta):
+        return NotImplemented
+    batch, _, *sides = size
+    axes = [torch.linspace(-1, 1, side) if side > 1 else torch.zeros(1) for side in sides]
+    if not align_corners:
+        axes = [axis * ((side - 1) / side) for axis, side in zip(axes, sides, strict=True)]
+    places = torch.meshgrid(*axes, indexing="ij")
+    base = torch.stack([*reversed(places), torch.ones(sides)], -1).reshape(-1, len(sides) + 1).to(theta.dtype)
+    # Layers whose weights are computed stay in floating point, as a grid has to.
+    grids = [_functional.linear(base, matrix) for matrix in theta.unbind()]
+    return (torch.stack(grids) if batch > 1 else grids[0]).reshape(batch, *sides, len(sides))
+
+
 # PyTorch itself decomposes these to operators of the table.
 _COMPOSITES = (
     _aten.adaptive_max_pool1d.default,
@@ -718,6 +733,7 @@ DECOMPOSITIONS: dict[torch._ops.OpOverload, Callable[..., Any]] = {
     _aten.adaptive_avg_pool3d.default: _adaptive_avg_pool3d,
     _aten.adaptive_max_pool2d.default: _adaptive_max_pool,
     _aten.adaptive_max_pool3d.default: _adaptive_max_pool,
+    _aten.affine_grid_generator.default: _affine_grid,
     _aten.argsort.default: _argsort,
     _aten.argsort.stable: _stable_argsort,
     _aten.as_strided_scatter.default: _as_strided_scatter,

@@ -144,6 +144,11 @@ _CALLS: dict[str, dict[str, tuple[Callable[..., object], Tensor]]] = {
         ),
         "rrelu": (lambda x: _F.rrelu(x, 0.1, 0.4), _IMAGES),
     },
+    "grids": {
+        "affine_grid": (lambda x: _F.affine_grid(x, (2, 3, 4, 5), align_corners=False), _volume(2, 2, 3)),
+        "affine_grid of one": (lambda x: _F.affine_grid(x[:1], (1, 3, 5, 1), align_corners=True), _volume(2, 2, 3)),
+        "affine_grid of volumes": (lambda x: _F.affine_grid(x, (2, 3, 4, 2, 5), align_corners=False), _volume(2, 3, 4)),
+    },
     "pairs": {
         "hypot": (lambda x: torch.hypot(x[0], x[1]), _EXTREMES),
         "fake quantization": (
@@ -281,6 +286,11 @@ def test_decompositions_give_what_eager_gives_by_operators_that_there_are(topic:
     for name, result, expected in zip(_CALLS[topic], results, Calls(functions)(*inputs), strict=True):
         torch.testing.assert_close(result, expected, equal_nan=True, msg=lambda text, name=name: f"{name}: {text}")
     assert operators <= set(read_catalog())
+
+
+def test_grids_are_matrix_products() -> None:
+    # Elsewhere they would be products and sums of each pixel.
+    assert not {"aten::mul", "aten::sum"} & {operator.partition(".")[0] for operator in _lowered("grids")[1]}
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
