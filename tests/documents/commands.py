@@ -28,7 +28,7 @@ import numpy as np
 
 from tests.checkout.checkout import Checkout, copy_checkout, environment, shared_repositories
 from tools.quiet.console import UserError
-from tools.quiet.tool import run_tool
+from tools.quiet.tool import option_parser, run_tool
 
 _BLOCK = re.compile(
     r"(?:<!-- commands: ([^>]*?) -->\n\n?)?((?:^ {4}[^\n]*\n)+)|<!-- build file -->\n\n```starlark\n(.*?)^```",
@@ -246,9 +246,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(
-        prog="commands", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = option_parser("commands", __doc__)
     parser.add_argument(
         "--workspace",
         type=Path,

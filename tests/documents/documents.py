@@ -21,7 +21,7 @@ from pathlib import Path, PurePosixPath
 
 from tests.documents.commands import commands
 from tools.quiet.console import UserError
-from tools.quiet.tool import run_tool
+from tools.quiet.tool import option_parser, run_tool
 
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
 _HEADING = re.compile(r"^#+ +(.+?) *$", re.MULTILINE)
@@ -180,9 +180,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(
-        prog="documents", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = option_parser("documents", __doc__)
     parser.add_argument("--root", type=Path, default=Path(), help="the repository (default: the working directory)")
     parser.add_argument("--targets", type=Path, required=True, help="labels of all targets: bazel query '//...:*'")
     parser.add_argument("files", nargs="+", help="all files, by their paths from the repository: git ls-files")

@@ -31,7 +31,7 @@ from typing import TextIO
 
 from tests.checkout.checkout import Checkout, CheckoutError, copy_checkout, remove, shared_repositories
 from tools.quiet.console import UserError
-from tools.quiet.tool import run_tool
+from tools.quiet.tool import option_parser, run_tool
 
 _SECONDS = 1800
 _DISK = 16 << 30
@@ -308,9 +308,7 @@ def _run(options: argparse.Namespace, workspace: Checkout) -> int:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(
-        prog="faults", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = option_parser("faults", __doc__)
     parser.add_argument("--kills", type=int, default=12, help="how many builds are killed (default: 12)")
     parser.add_argument("--full", type=int, default=8, help="how often the disk is filled (default: 8)")
     parser.add_argument("--seed", type=int, default=1, help="which moments and processes (default: 1)")

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.checkout.checkout import Checkout
-from tools.quiet.tool import run_tool
+from tools.quiet.tool import option_parser, run_tool
 
 _IMAGE = "//firmware:nucleo_wb55rg"
 _SECOND = "//firmware:mps2_an386"
@@ -71,9 +71,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(
-        prog="incremental", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = option_parser("incremental", __doc__)
     parser.add_argument(
         "--workspace",
         type=Path,

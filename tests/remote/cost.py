@@ -10,14 +10,13 @@ core, a further model only what is its own. Targets of one's own instead, a step
 What was fetched for the workspace is used and not counted. docs/scale.md says what follows for many models.
 """
 
-import argparse
 import os
 import shutil
 import tempfile
 from pathlib import Path
 
 from tests.checkout.checkout import Checkout, shared_repositories
-from tools.quiet.tool import run_tool
+from tools.quiet.tool import option_parser, run_tool
 
 # A small model's export, a trained one's, an image with the latter, and a further model's image for the same board.
 _STEPS = [
@@ -79,9 +78,7 @@ def _run(targets: list[str], user: Checkout) -> None:
 
 def main() -> int:
     """Parses the command line and measures; returns the exit status."""
-    parser = argparse.ArgumentParser(
-        prog="cost", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = option_parser("cost", __doc__)
     parser.add_argument("targets", nargs="*", default=_STEPS, help="programs, images or tests, a step each")
     options = parser.parse_args()
     workspace = os.environ.get("BUILD_WORKSPACE_DIRECTORY")

@@ -1,5 +1,6 @@
 """How every tool ends: with a status for the shell, and one message where what it was given doesn't work."""
 
+import argparse
 import select
 import sys
 from collections.abc import Callable
@@ -9,6 +10,13 @@ from .console import UserError, flush_or_drop, printable, system_error
 
 # A shell reports this status of a program that SIGPIPE ended.
 _NOBODY_READS = 141
+
+
+def option_parser(tool: str, description: str | None) -> argparse.ArgumentParser:
+    """Returns the parser of a tool's command line, whose help has the description as it stands in the source."""
+    return argparse.ArgumentParser(
+        prog=tool, description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
 
 
 def run_tool(tool: str, run: Callable[..., int | None], *arguments: Any) -> int:

@@ -24,7 +24,7 @@ from tools.artifacts.size_report.size_report import read_size_report
 from tools.commands.benchmark.npu import NPU_TABLE_HEAD, NpuRow, measure_with_npu, npu_table, update_npu_table
 from tools.quiet.console import UserError, user_path
 from tools.quiet.files import reading, replace_text
-from tools.quiet.tool import run_tool
+from tools.quiet.tool import option_parser, run_tool
 from tools.verify.cycles.cycles import MEANING, QemuWithCycles, qemu_with_cycles
 from tools.verify.emulate.emulate import run_golden
 
@@ -156,9 +156,7 @@ def update(text: str, rows: Sequence[Row]) -> tuple[str, list[str]]:
 
 
 def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="benchmark", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = option_parser("benchmark", __doc__)
     parser.add_argument("--index", type=Path, required=True, help=argparse.SUPPRESS)
     parser.add_argument("--qemu", type=Path, required=True, help=argparse.SUPPRESS)
     parser.add_argument("--objdump", type=Path, help=argparse.SUPPRESS)

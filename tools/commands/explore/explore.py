@@ -22,7 +22,7 @@ from tools.commands.explore.progress import Progress, find_bazel
 from tools.commands.new_model.new_model import Model, check_models, program_name
 from tools.pipeline.page.page import Image, page_data, read_image, write_page
 from tools.quiet.console import UserError, user_path
-from tools.quiet.tool import run_tool
+from tools.quiet.tool import option_parser, run_tool
 from tools.verify.exploration.exploration import Row, best, parse_budget, rows_of, table
 
 
@@ -155,9 +155,7 @@ def _names(option: str, known: Sequence[str] = ()) -> Any:
 
 
 def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="explore", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = option_parser("explore", __doc__)
     parser.add_argument(
         "models",
         type=user_path,

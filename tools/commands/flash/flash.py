@@ -26,7 +26,7 @@ from tools.commands.flash.chips import chip_of_target
 from tools.commands.flash.pyocd_tool import Chunks, Programmed, Selection, list_probes, program
 from tools.commands.flash.uf2 import copy_uf2, uf2_drives
 from tools.quiet.console import UserError, user_path
-from tools.quiet.tool import run_tool
+from tools.quiet.tool import option_parser, run_tool
 
 
 def check_fit(chunks: Chunks, board: Board) -> None:
@@ -106,9 +106,7 @@ def program_with_openocd(image: Path, board: Board, probe_id: str | None) -> Non
 
 
 def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="flash", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = option_parser("flash", __doc__)
     add_arguments(parser)
     parser.add_argument("--list", action="store_true", help="show the debug probes that are connected, and end")
     parser.add_argument("--follow", action="store_true", help="show the board's console afterwards, until Ctrl-C")

@@ -19,7 +19,7 @@ from tools.commands.console.options import image_options
 from tools.commands.flash.flash import openocd_base, refuse_when_simulated
 from tools.commands.flash.pyocd_tool import Selection, open_session
 from tools.quiet.console import UserError, user_path
-from tools.quiet.tool import run_tool
+from tools.quiet.tool import option_parser, run_tool
 
 _LAST_PORT = 65535
 # Debuggers for Arm images, the best first.
@@ -130,9 +130,7 @@ def debug_with_openocd(arguments: argparse.Namespace, board: Board, gdb: str | N
 
 
 def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="gdb", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = option_parser("gdb", __doc__)
     image = image_options(parser)
     image.add_argument("--elf", type=Path, required=True, help="the image")
     image.add_argument("--board", type=Path, required=True, help="board.json of the board it is for")

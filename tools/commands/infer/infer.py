@@ -17,7 +17,7 @@ from tools.commands.console.options import add_arguments, add_model, open_channe
 from tools.commands.infer.protocol import Client, Device, TensorSpec
 from tools.quiet.console import UserError, printable, user_path
 from tools.quiet.files import reading, replacing
-from tools.quiet.tool import run_tool
+from tools.quiet.tool import option_parser, run_tool
 
 
 def load_arrays(path: Path) -> dict[str, np.ndarray]:
@@ -204,9 +204,7 @@ def _progress(done: int, count: int) -> None:
 
 
 def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="infer", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = option_parser("infer", __doc__)
     add_arguments(parser)
     add_model(parser)
     parser.add_argument("--input", type=user_path, help="one sample: .npy, or .npz with input_0, input_1, ...")

@@ -18,7 +18,7 @@ from tools.artifacts.program.program import operator_name, read
 from tools.artifacts.program.program_schema import KernelCall
 from tools.quiet.console import UserError, system_error, user_path
 from tools.quiet.local_pages import LocalServer, serve_folder, show
-from tools.quiet.tool import run_tool
+from tools.quiet.tool import option_parser, run_tool
 
 _OPERATORS = "pytorch-metadata.json"
 
@@ -73,9 +73,7 @@ def _run(arguments: argparse.Namespace) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(
-        prog="netron", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = option_parser("netron", __doc__)
     parser.add_argument("--port", type=int, default=0, help="the port of 127.0.0.1; any by default")
     parser.add_argument("file", type=user_path, help="the model file")
     return run_tool("netron", _run, parser.parse_args(argv))

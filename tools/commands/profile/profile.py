@@ -23,7 +23,7 @@ from tools.commands.profile.npu_profile import npu_json, npu_picture, npu_rows, 
 from tools.quiet.console import UserError, user_path
 from tools.quiet.files import reading, replace_text
 from tools.quiet.table import text_table
-from tools.quiet.tool import run_tool
+from tools.quiet.tool import option_parser, run_tool
 from tools.verify.cycles.cycles import MEANING, QemuWithCycles, qemu_with_cycles
 from tools.verify.environment.npu import QemuWithNpu
 
@@ -127,9 +127,7 @@ def picture(profile: Profile, path: Path) -> None:
 
 
 def _parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="profile", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = option_parser("profile", __doc__)
     parser.add_argument("--index", type=Path, required=True, help=argparse.SUPPRESS)
     parser.add_argument("--qemu", type=Path, required=True, help=argparse.SUPPRESS)
     parser.add_argument("--objdump", type=Path, help=argparse.SUPPRESS)

@@ -35,7 +35,7 @@ from tools.commands.profile.profile import parse
 from tools.pipeline.page.page import page_data, read_image, write_page
 from tools.quiet.console import UserError, user_path
 from tools.quiet.files import reading, replacing
-from tools.quiet.tool import run_tool
+from tools.quiet.tool import option_parser, run_tool
 from tools.verify.cycles.cycles import estimate_stretches
 from tools.verify.cycles.disassembly import disassemble
 from tools.verify.cycles.timing import timing_of
@@ -261,9 +261,7 @@ def prove(arguments: argparse.Namespace, board: Board) -> BoardReport:
 
 
 def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="prove", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = option_parser("prove", __doc__)
     image = add_arguments(parser)
     image.add_argument("--golden", type=Path, required=True, help="the model's golden inputs and PyTorch's outputs")
     image.add_argument("--manifest", type=Path, required=True, help="manifest.json of the model's program")

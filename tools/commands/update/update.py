@@ -17,7 +17,7 @@ from tools.commands.console.options import add_arguments, open_channel
 from tools.commands.infer.protocol import Client
 from tools.quiet.console import UserError, printable, user_path
 from tools.quiet.files import reading
-from tools.quiet.tool import run_tool
+from tools.quiet.tool import option_parser, run_tool
 
 # firmware/update/application.cpp.
 _STATE, _BEGIN, _WRITE, _FINISH = range(16, 20)
@@ -134,9 +134,7 @@ def _run(arguments: argparse.Namespace) -> None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Command line entry point."""
-    parser = argparse.ArgumentParser(
-        prog="update", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = option_parser("update", __doc__)
     add_arguments(parser)
     parser.add_argument("file", type=user_path, help="signed program: the .update of a signed_program")
     parser.add_argument("--patience", type=float, default=30.0, help="seconds without an answer until giving up")

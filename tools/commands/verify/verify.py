@@ -17,7 +17,7 @@ from tools.artifacts.intel_hex.reader import read_intel_hex
 from tools.artifacts.uf2.uf2 import read_uf2
 from tools.quiet.console import UserError, user_path
 from tools.quiet.files import reading, replace_text
-from tools.quiet.tool import run_tool
+from tools.quiet.tool import option_parser, run_tool
 
 # The bytes that fill gaps between and after an image's pieces, and erased flash.
 _EMPTY = (0x00, 0xFF)
@@ -86,9 +86,7 @@ def _run(arguments: argparse.Namespace) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(
-        prog="verify", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = option_parser("verify", __doc__)
     parser.add_argument("--file", type=Path, action="append", required=True, help="a file that this tree builds")
     parser.add_argument("--record", type=user_path, help="SPDX file to write, of what built the image, if it is equal")
     parser.add_argument("image", type=user_path, help="the file in question")

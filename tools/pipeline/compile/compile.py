@@ -32,7 +32,7 @@ from tools.pipeline.registry.calls import operator_uses
 from tools.pipeline.registry.catalog import read_catalog
 from tools.pipeline.registry.registry import origins_of, select
 from tools.quiet.console import UserError
-from tools.quiet.tool import run_tool
+from tools.quiet.tool import option_parser, run_tool
 
 _HASH_DIGITS = 16
 
@@ -125,9 +125,7 @@ def _memory_plan(core: str, method: Method) -> MemoryPlan:
 
 
 def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="compile", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = option_parser("compile", __doc__)
     parser.add_argument("--program", type=Path, required=True, help="the .pte")
     parser.add_argument("--core", required=True, choices=list(POINTER_SIZES), help="the core to compile for")
     parser.add_argument("--method", default="forward", help="the method of the program")

@@ -22,7 +22,7 @@ from tools.pipeline.report.npu import npu_bytes
 from tools.pipeline.report.report import full_text, over_limits, summary
 from tools.pipeline.report.stack import StackBound, readable, stack_bound
 from tools.quiet.console import UserError
-from tools.quiet.tool import run_tool
+from tools.quiet.tool import option_parser, run_tool
 
 
 def flash_content(image: ElfImage, flash: Region) -> bytes:
@@ -106,9 +106,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(
-        prog="image_files", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = option_parser("image_files", __doc__)
     parser.add_argument("--elf", type=Path, required=True, help="the image")
     parser.add_argument("--map", type=Path, required=True, help="the linker's map")
     parser.add_argument("--board", type=Path, required=True, help="board.json of the board it is for")

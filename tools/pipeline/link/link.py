@@ -19,7 +19,7 @@ from tools.pipeline.link.interface import find_method, interface_of, read_exampl
 from tools.pipeline.link.plan import make_plan
 from tools.pipeline.link.source import source
 from tools.quiet.console import UserError
-from tools.quiet.tool import run_tool
+from tools.quiet.tool import option_parser, run_tool
 
 
 @dataclass(frozen=True)
@@ -86,9 +86,7 @@ def link(program: Path, core: str, methods: Sequence[Method], backends: Sequence
 
 
 def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="link", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = option_parser("link", __doc__)
     parser.add_argument("--program", type=Path, required=True, help="the .pte")
     parser.add_argument("--core", required=True, choices=list(POINTER_SIZES), help="the core of the image")
     parser.add_argument(

@@ -29,7 +29,7 @@ from tools.pipeline.package.layout import SETTINGS, SETTINGS_HEADER, Package, ar
 from tools.pipeline.package.layouts import LAYOUTS
 from tools.pipeline.package.selftest import selftest_header, selftest_source
 from tools.quiet.console import UserError
-from tools.quiet.tool import run_tool
+from tools.quiet.tool import option_parser, run_tool
 
 # A file's time in the .zip: the earliest that the format supports, so that the bytes only depend on the contents.
 _TIME = (1980, 1, 1, 0, 0, 0)
@@ -311,9 +311,7 @@ state on several, one after another, if its model file has an `evaluation_set()`
 
 
 def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="package", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = option_parser("package", __doc__)
     steps = parser.add_subparsers(required=True, metavar="STEP")
     sources = steps.add_parser("sources", help="write the models, what they need, and the build system's files")
     sources.set_defaults(step=_write_sources)

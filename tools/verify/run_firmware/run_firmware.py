@@ -13,7 +13,7 @@ from contextlib import ExitStack
 
 from tools.artifacts.board.board import read_board
 from tools.quiet.console import UserError, user_path
-from tools.quiet.tool import run_tool
+from tools.quiet.tool import option_parser, run_tool
 from tools.verify.environment.hosted import EmulationError
 from tools.verify.environment.npu import attached_npu
 from tools.verify.environment.qemu import command_line
@@ -84,9 +84,7 @@ def _run(arguments: argparse.Namespace) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(
-        prog="run_firmware", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = option_parser("run_firmware", __doc__)
     parser.add_argument("--elf", type=user_path, required=True, help="the image")
     parser.add_argument("--board", type=user_path, required=True, help="board.json of the board that it is for")
     parser.add_argument("--qemu", type=user_path, required=True, help="qemu-system-arm")
