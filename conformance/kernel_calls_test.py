@@ -10,7 +10,7 @@ import yaml
 from conformance.kernel_calls import kernel_case
 from kernels.tests.case_file import Case, run_cases
 from kernels.tests.cases import supported_cases
-from kernels.tests.corrupted import corrupted_cases, overlapping_cases
+from kernels.tests.corrupted import corrupted_cases, exploding_cases, overlapping_cases
 
 RUNNER = Path(os.environ["CASE_RUNNER"]).absolute()
 # The limit of elements of a call: in larger ones corruptions show nothing more.
@@ -45,6 +45,10 @@ def test_corrupted_calls_touch_no_foreign_memory(tmp_path: Path) -> None:
     # The runner ends with an error where a sanitizer sees one, or a kernel aborts.
     for seed in range(2):
         run_cases(RUNNER, corrupted_cases(cases(), 6000, seed), tmp_path)
+
+
+def test_work_is_bounded_by_elements(tmp_path: Path) -> None:
+    run_cases(RUNNER, exploding_cases(cases(), 12000, 0), tmp_path)
 
 
 def test_tensors_that_overlap_touch_no_foreign_memory(tmp_path: Path) -> None:

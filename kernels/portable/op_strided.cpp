@@ -1,5 +1,7 @@
 #include "kernels/portable/op_strided.h"
 
+#include <algorithm>
+
 namespace torch::executor::native {
 
 bool as_strided(
@@ -125,6 +127,9 @@ bool unfold(KernelRuntimeContext& ctx, View& view, int64_t dim, int64_t size, in
   return true;
 }
 
+/// Its square fits into 31 bits.
+constexpr int64_t kLargestFactor = 46340;
+
 bool shuffle_pixels(KernelRuntimeContext& ctx, View& view, int64_t factor, bool is_shuffled) {
   // Three dims become five.
   CHECK_ARGUMENT(
@@ -134,11 +139,13 @@ bool shuffle_pixels(KernelRuntimeContext& ctx, View& view, int64_t factor, bool 
       kMaxDims - 2);
   const size_t channels = view.shape.dims - 3;
   const SizesType* const last = view.shape.sizes + channels;
-  bool fits = factor > 0 && factor <= INT32_MAX;
+  // The results' sizes fit into 32 bits by themselves only if there are elements.
+  bool fits = factor > 0 && factor <= kLargestFactor;
   if (fits && is_shuffled) {
-    fits = last[1] % factor == 0 && last[2] % factor == 0;
+    fits = last[1] % factor == 0 && last[2] % factor == 0 && last[0] * factor * factor <= INT32_MAX;
   } else if (fits) {
-    fits = last[0] % factor == 0 && last[0] / factor % factor == 0;
+    fits = last[0] % factor == 0 && last[0] / factor % factor == 0 &&
+        std::max(last[1], last[2]) * factor <= INT32_MAX;
   }
   CHECK_ARGUMENT(ctx, fits, "The factor %d does not divide the dims", static_cast<int>(factor));
   const SizesType inner = static_cast<SizesType>(factor);

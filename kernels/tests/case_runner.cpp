@@ -2,14 +2,18 @@
 // writes what they leave in their outputs. Every tensor has a heap block of
 // exactly its size, so that the address sanitizer sees any other access. A kernel that writes to
 // another tensor than its outputs must refuse constants there: otherwise the tests fail. The
-// tensors of some cases overlap in one block, as those of a corrupted program may.
+// tensors of some cases overlap in one block, as those of a corrupted program may. No call may take
+// seconds: the work of a kernel is in proportion to the elements of its tensors.
 //
 //   case_runner CASES RESULTS
 //
 // kernels/tests/case_file.py has the formats of both files.
 
+#include <sys/time.h>
+
 #include <algorithm>
 #include <cinttypes>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -369,6 +373,17 @@ void run(Case& test, File& results) {
   }
 }
 
+/// Processor time of a call, under sanitizers, beyond which it counts as hung.
+constexpr int kMaxSeconds = 10;
+
+/// The operator of the call that runs.
+const char* running = "";
+
+[[noreturn]] void give_up(int) {
+  std::fprintf(stderr, "a call of %s with few elements takes %d s\n", running, kMaxSeconds);
+  std::_Exit(1);
+}
+
 } // namespace
 
 int main(int argc, char** argv) {
@@ -377,11 +392,15 @@ int main(int argc, char** argv) {
     return 2;
   }
   executorch::runtime::runtime_init();
+  std::signal(SIGPROF, give_up);
   File cases(argv[1], "rb");
   File results(argv[2], "wb");
   const uint32_t count = cases.read<uint32_t>();
   for (uint32_t i = 0; i < count; ++i) {
     Case test(cases);
+    running = test.name().c_str();
+    const itimerval limit = {{0, 0}, {kMaxSeconds, 0}};
+    setitimer(ITIMER_PROF, &limit, nullptr);
     run(test, results);
   }
   return 0;

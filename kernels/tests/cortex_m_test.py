@@ -6,7 +6,7 @@ from pathlib import Path
 import yaml
 
 from kernels.tests.case_file import exact_difference, run_cases
-from kernels.tests.corrupted import corrupted_cases, overlapping_cases
+from kernels.tests.corrupted import corrupted_cases, exploding_cases, overlapping_cases
 from kernels.tests.cortex_m_cases import cortex_m_cases, cortex_m_huge_cases, cortex_m_refused_cases
 
 RUNNER = Path(os.environ["CASE_RUNNER"]).absolute()
@@ -31,6 +31,10 @@ def test_every_kernel_has_cases() -> None:
 def test_corrupted_calls_touch_no_foreign_memory(tmp_path: Path) -> None:
     # The runner ends with an error where a sanitizer sees one, or a kernel aborts.
     run_cases(RUNNER, corrupted_cases(cortex_m_cases(10, seed=2), 4000, seed=0), tmp_path)
+
+
+def test_work_is_bounded_by_elements(tmp_path: Path) -> None:
+    run_cases(RUNNER, exploding_cases(cortex_m_cases(10, seed=4), 4000, seed=0), tmp_path)
 
 
 def test_tensors_that_overlap_touch_no_foreign_memory(tmp_path: Path) -> None:

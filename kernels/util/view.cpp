@@ -59,7 +59,8 @@ void View::split(size_t dim, SizesType inner) {
   append(inner, strides[dim]);
   move_dim(shape.dims - 1, dim + 1);
   shape.sizes[dim] /= inner;
-  strides[dim] *= inner;
+  // Of a dim without elements the product may be too large.
+  strides[dim] *= shape.sizes[dim] > 0 ? inner : 0;
 }
 
 void View::append(SizesType size, int32_t stride) {
