@@ -25,6 +25,7 @@ PYPI_SETS = {
     "trained": ["tools", "torch", "export"],
     "board": ["tools"],
     "docs": ["tools"],
+    "fuzz": ["tools"],
     "test": ["tools"],
 }
 

@@ -4,47 +4,13 @@ All is seeded, so that a failure comes again.
 """
 
 import copy
+import math
 import random
 from collections.abc import Iterator
 from typing import Any
 
-_NUMBERS = [
-    0,
-    1,
-    -1,
-    2,
-    255,
-    256,
-    2**31 - 1,
-    2**31,
-    2**32,
-    2**63,
-    -(2**63),
-    10**30,
-    0.5,
-    -0.0,
-    1e308,
-    float("inf"),
-    float("nan"),
-]
-_OTHERS = [
-    "",
-    "x",
-    "a\nb",
-    "\0",
-    "\u00e9\U0001f600",
-    "../../x",
-    "{}",
-    "12",
-    True,
-    False,
-    None,
-    [],
-    {},
-    [[]],
-    [None],
-    {"": 0},
-]
+_NUMBERS = [0, 1, -1, 2, 255, 256, 2**31 - 1, 2**31, 2**63, -(2**63), 10**30, 0.5, -0.0, 1e308, math.inf, math.nan]
+_OTHERS = ["", "a\nb", "\0", "\u00e9\U0001f600", "../../x", "12", True, False, None, [], {}, [[]], [None], {"": 0}]
 
 
 def mutated_bytes(data: bytes, count: int, seed: int = 1) -> Iterator[bytes]:

@@ -1,107 +1,39 @@
 """Records are read from their files as they were written, and other files are named with the next step."""
 
 import json
-import math
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
-from tools.artifacts.board_report.board_report import board_report_json, read_board_report
-from tools.artifacts.board_report.testing import make_report
-from tools.artifacts.graph.graph import Graph, Step, Value, graph_json, read_graph
-from tools.artifacts.npu_report.npu_report import Delegate, NpuReport, OnCore, npu_report_json, read_npu_report
-from tools.artifacts.quantization_report import quantization_report as quantization
-from tools.artifacts.quantization_report.quantization_report import Accuracy, QuantizationReport
-from tools.artifacts.size_report.size_report import Memory, SizeReport, read_size_report, size_report_json
+from tools.artifacts.size_report.size_report import size_report_json
+from tools.artifacts.testing import FORMATS, Format
 from tools.quiet.console import UserError
 
 
-class _Format(NamedTuple):
-    """A format, and a record of it."""
-
-    name: str
-    write: Callable[[Any], str]
-    read: Callable[[Path], Any]
-    record: Any
-
-
-_TENSORS = {
-    0: Value("int8", (1, 4), 4, offset=0),
-    1: Value("int8", (4, 4), 16, data=1, stored=16, parameter="fc.weight"),
-    2: Value("int8", (1, 4), 4, offset=16),
-}
-_LINEAR = Step("aten::linear", "fc (Linear) at net.py:3", 16, 0, (0, 1), (2,))
-_COSTS = {"operator": "Conv2D", "name": "aten_conv2d", "cycles": 1200, "macs": 4096, "sram_bytes": 512}
-_NPU_REPORT = NpuReport(
-    "net",
-    "ethos-u55-128",
-    "shared_sram",
-    500_000_000,
-    (Delegate(9000, 2000, 6800, 1024, {"cycles_total": 1200, "nn_macs": 4096}, (_COSTS,)),),
-    (OnCore("aten::sin", "net.py:12 (sin)", "the NPU has no such operator", "floating point"),),
-)
-_LAYERS = (
-    quantization.Layer("conv", "aten::conv2d", "fused", weight=quantization.Weight("per channel", 8, 0.1, 0.2)),
-    quantization.Layer("relu", "aten::relu", "int8", output=quantization.QParams(0.125, -128), snr_db=41.23),
-    quantization.Layer("pool", "aten::max_pool2d", "int8", snr_db=math.inf),
-    quantization.Layer("norm", "aten::layer_norm", "float32", reason="no form"),
-)
-_CLASSES = (("no", "yes"), ((1, 0), (0, 2)), ((1, 0), (1, 1)))
-_FLASH = Memory(30, 4096, {"runtime": 20, "kernels": 10})
-_FORMATS = [
-    _Format("board report", board_report_json, read_board_report, make_report()),
-    _Format("graph", graph_json, read_graph, Graph("net", "cortex-m4", 32, (0,), (2,), _TENSORS, (_LINEAR,))),
-    _Format("NPU report", npu_report_json, read_npu_report, _NPU_REPORT),
-    *(
-        _Format(
-            "quantization report",
-            quantization.quantization_report_json,
-            quantization.read_quantization_report,
-            QuantizationReport("net", "cortex-m4", 8, _LAYERS, accuracy),
-        )
-        for accuracy in (None, Accuracy(360, 0.975, 0.9722), Accuracy(3, 1.0, 0.67, *_CLASSES))
-    ),
-    _Format(
-        "size report",
-        size_report_json,
-        read_size_report,
-        SizeReport("firmware", "sine", "tiny", "cortex-m4", _FLASH, Memory(0, 2048, {})),
-    ),
-]
-
-
-@pytest.mark.parametrize("each", _FORMATS, ids=[each.name for each in _FORMATS])
-def test_what_is_written_is_read(tmp_path: Path, each: _Format) -> None:
+@pytest.mark.parametrize("each", FORMATS, ids=[each.name for each in FORMATS])
+def test_what_is_written_is_read(tmp_path: Path, each: Format) -> None:
     path = tmp_path / "x.json"
     path.write_text(each.write(each.record))
     assert each.read(path) == each.record
 
 
 def test_parts_of_a_memory_stay_in_order() -> None:
-    assert list(json.loads(size_report_json(_FORMATS[-1].record))["flash"]["parts"]) == ["runtime", "kernels"]
+    assert list(json.loads(size_report_json(FORMATS[-1].record))["flash"]["parts"]) == ["runtime", "kernels"]
 
 
 @pytest.mark.parametrize(
     ("name", "change", "message"),
     [
-        *((each.name, {"format": "rows"}, f"is no {each.name} .*its format is 'rows'") for each in _FORMATS),
-        *((each.name, {"version": 9}, "has version 9 of its schema") for each in _FORMATS),
+        *((each.name, {"format": "rows"}, f"is no {each.name} .*its format is 'rows'") for each in FORMATS),
+        *((each.name, {"version": 9}, "has version 9 of its schema") for each in FORMATS),
         ("board report", {"place": "desk"}, "is no board report .*it ran on 'desk'"),
-        ("board report", {"layers": [{}]}, "is no board report"),
         ("graph", {"inputs": [7]}, "there is no tensor 7"),
-        ("NPU report", {"delegates": [{}]}, "is no NPU report"),
-        ("NPU report", {"core": [{"operator": "aten::sin"}]}, "is no NPU report"),
-        ("quantization report", {"layers": 3}, "is no quantization report"),
-        ("quantization report", {"layers": [{"place": "x"}]}, "is no quantization report"),
-        ("quantization report", {"accuracy": {"share": 1}}, "is no quantization report"),
         ("size report", {"flash": 1}, r"is no size report .*; pass the \.report\.json of a torch_firmware"),
-        ("size report", {"core": None, "ram": {"used": 1}}, "is no size report"),
     ],
 )
 def test_another_file_is_named(tmp_path: Path, name: str, change: dict[str, Any], message: str) -> None:
-    each = next(each for each in _FORMATS if each.name == name)
+    each = next(each for each in FORMATS if each.name == name)
     path = tmp_path / "x.json"
     path.write_text(json.dumps(json.loads(each.write(each.record)) | change))
     with pytest.raises(UserError, match=message) as error:

@@ -1,10 +1,12 @@
 """Reports an error with a file as one message to the user."""
 
 import contextlib
+import lzma
 import os
 import stat
 import struct
 import tempfile
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -25,6 +27,8 @@ _SOMETHING_ELSE = (
     struct.error,
     zipfile.BadZipFile,
     zlib.error,
+    lzma.LZMAError,
+    tokenize.TokenError,
 )
 
 # Everybody may read a new file.

@@ -30,14 +30,6 @@ def test_a_board_without_emulator(tmp_path: Path) -> None:
     assert read_board(write_board(tmp_path, emulator=None)).emulator is None
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"name": "x"}', '{"name": "x", "flash": 3}', "\x00\xff"])
-def test_a_foreign_file_is_named(tmp_path: Path, text: str) -> None:
-    path = tmp_path / "other.json"
-    path.write_text(text, encoding="utf-8")
-    with pytest.raises(UserError, match=r"other\.json is no board definition"):
-        read_board(path)
-
-
 def test_a_definition_of_another_version(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"board\.json has version 2 of its schema"):
         read_board(write_board(tmp_path, version=2))

@@ -34,14 +34,6 @@ def test_golden_files_that_do_not_fit(tmp_path: Path) -> None:
             read_golden(path)
 
 
-@pytest.mark.parametrize("size", [0, 1, 100, 250])
-def test_a_truncated_golden_file_is_named(tmp_path: Path, size: int) -> None:
-    path = tmp_path / "golden.npz"
-    path.write_bytes(golden_npz(Golden((np.zeros((1, 1)),), (np.zeros((1, 1)),), None))[:size])
-    with pytest.raises(UserError, match=r"golden\.npz is no golden file"):
-        read_golden(path)
-
-
 def test_dim_orders_of_golden_files(tmp_path: Path) -> None:
     path = tmp_path / "golden.npz"
     image = np.arange(2 * 3 * 4, dtype=np.int8).reshape(2, 3, 4)

@@ -34,14 +34,6 @@ def test_what_is_written_is_read(tmp_path: Path, address: int) -> None:
     assert IntelHex(str(path)).start_addr == {"EIP": address | 1}
 
 
-@pytest.mark.parametrize("content", [b"\x7fELF\x01\xff", b":00", b"hello"])
-def test_a_file_that_is_no_hex(tmp_path: Path, content: bytes) -> None:
-    path = tmp_path / "foreign.hex"
-    path.write_bytes(content)
-    with pytest.raises(UserError, match=r"foreign\.hex is no Intel HEX"):
-        read_intel_hex(path)
-
-
 def test_an_empty_file(tmp_path: Path) -> None:
     (tmp_path / "empty.hex").touch()
     with pytest.raises(UserError, match=r"empty\.hex is empty"):

@@ -183,6 +183,13 @@ def load(path: Path) -> ProgramFile:
         for name in ("values", "inputs", "outputs", "chains", "operators", "delegates", "non_const_buffer_sizes"):
             if getattr(plan, name) is None:
                 setattr(plan, name, [])
+        if any(operator.name is None for operator in plan.operators):
+            raise ProgramError(f"{path} is corrupted: method {plan.name}: an operator has no name")
+        for chain in plan.chains:
+            chain.instructions = chain.instructions or []
+            for instruction in chain.instructions:
+                if isinstance(instruction.instr_args, KernelCall | DelegateCall):
+                    instruction.instr_args.args = instruction.instr_args.args or []
         for what, index, count in _references(plan):
             if not 0 <= index < count:
                 raise ProgramError(f"{path} is corrupted: method {plan.name}: {what} {index} of {count}")
@@ -191,22 +198,22 @@ def load(path: Path) -> ProgramFile:
 
 def _references(plan: ExecutionPlan) -> Iterator[tuple[str, int, int]]:
     """Yields what a method refers to by number: the kind of thing, the number, and how many such things there are."""
-    values, operators = plan.values or [], plan.operators or []
-    indices = [*(plan.inputs or []), *(plan.outputs or [])]
+    values, operators = plan.values, plan.operators
+    indices = [*plan.inputs, *plan.outputs]
     for value in values:
         if isinstance(value.val, IntList | TensorList):
             indices += value.val.items or []
         elif isinstance(value.val, OptionalTensorList):
             # -1 stands for None.
             indices += [index for index in value.val.items or [] if index != -1]
-    for chain in plan.chains or []:
-        for instruction in chain.instructions or []:
+    for chain in plan.chains:
+        for instruction in chain.instructions:
             call = instruction.instr_args
             if isinstance(call, KernelCall):
                 yield "operator", call.op_index, len(operators)
-                indices += call.args or []
+                indices += call.args
             elif isinstance(call, DelegateCall):
-                indices += call.args or []
+                indices += call.args
             elif isinstance(call, MoveCall):
                 indices += [call.move_from, call.move_to]
             elif isinstance(call, JumpFalseCall):

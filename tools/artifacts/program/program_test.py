@@ -51,14 +51,6 @@ def test_constant_bytes() -> None:
     assert constant_bytes(FOLDER / "inline_constant.pte") == 8
 
 
-@pytest.mark.parametrize("size", [0, 10, 100, 600, 800])
-def test_truncated(tmp_path: Path, size: int) -> None:
-    path = tmp_path / "short.pte"
-    path.write_bytes((FOLDER / "constant.pte").read_bytes()[:size])
-    with pytest.raises(ProgramError, match="short.pte"):
-        load(path).constants()
-
-
 def test_missing(tmp_path: Path) -> None:
     with pytest.raises(ProgramError, match=r"none\.pte: No such file or directory; pass a \.pte file"):
         load(tmp_path / "none.pte")

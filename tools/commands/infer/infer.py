@@ -6,7 +6,6 @@ outputs that are expected.
 
 import argparse
 import sys
-import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -27,11 +26,8 @@ def load_arrays(path: Path) -> dict[str, np.ndarray]:
         UserError: the file is missing or neither.
     """
     with reading("file of arrays (.npy, .npz)", path, "write it with numpy.save or numpy.savez"):
-        try:
-            data = np.load(path, allow_pickle=False)
-            return {"input_0": data} if isinstance(data, np.ndarray) else dict(data)
-        except (EOFError, zipfile.BadZipFile) as error:
-            raise ValueError(error) from error
+        data = np.load(path, allow_pickle=False)
+        return {"input_0": data} if isinstance(data, np.ndarray) else dict(data)
 
 
 def numbered(arrays: dict[str, np.ndarray], prefix: str) -> list[np.ndarray]:

@@ -309,16 +309,6 @@ def test_the_command_over_a_serial_port(channel, tmp_path, golden, capsys) -> No
 
 
 @pytest.mark.usefixtures("running")
-@pytest.mark.parametrize("content", [b"something else", b"", b"PK\x03\x04 cut", b"\x93NUMPY\x01\x00"])
-def test_a_file_that_is_no_array(tmp_path: Path, capsys: pytest.CaptureFixture, content: bytes) -> None:
-    (tmp_path / "x.npy").write_bytes(content)
-    assert main([*_RUN, "--input", str(tmp_path / "x.npy")]) == 1
-    error = capsys.readouterr().err
-    assert "x.npy is no file of arrays (.npy, .npz)" in error
-    assert error.endswith("; write it with numpy.save or numpy.savez\n")
-
-
-@pytest.mark.usefixtures("running")
 def test_arrays_by_another_name(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     np.savez(tmp_path / "x.npz", x=np.zeros((8, 8)))
     assert main([*_RUN, "--input", str(tmp_path / "x.npz")]) == 1

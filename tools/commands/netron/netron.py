@@ -28,8 +28,8 @@ def _operators(known: str, file: Path) -> bytes:
     entries = json.loads(known)
     names = {entry["name"].partition("(")[0] for entry in entries}
     for plan in read(file).execution_plan or []:
-        for chain in plan.chains or []:
-            for instruction in chain.instructions or []:
+        for chain in plan.chains:
+            for instruction in chain.instructions:
                 call = instruction.instr_args
                 if not isinstance(call, KernelCall):
                     continue

@@ -5,10 +5,12 @@ import pickletools
 import re
 import textwrap
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from tools.quiet.console import UserError
+from tools.quiet.files import reading
 
 # All names in a state dict's pickle.
 _OF_TENSORS = (
@@ -129,7 +131,7 @@ def _architecture(path: Path) -> str:
     """Returns the class that the config.json of a folder of transformers names; empty if there is none."""
     try:
         names = json.loads((path / "config.json").read_text(encoding="utf-8"))["architectures"]
-    except (OSError, ValueError, LookupError, TypeError):
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
         return ""
     name = names[0] if isinstance(names, list) and names else ""
     return name if isinstance(name, str) and name.isidentifier() else ""
@@ -200,8 +202,14 @@ def _weights(path: Path) -> str:
 def _members(path: Path) -> list[str]:
     if not path.is_file() or not zipfile.is_zipfile(path):
         return []
-    with zipfile.ZipFile(path) as archive:
+    with _opened(path) as archive:
         return archive.namelist()
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[zipfile.ZipFile]:
+    with reading("archive that PyTorch wrote", path, "save it again"), zipfile.ZipFile(path) as archive:
+        yield archive
 
 
 def _is_exported(path: Path) -> bool:
@@ -216,7 +224,7 @@ def _foreign(path: Path) -> str | None:
     """Returns the first class in a pickle that no state dict has, empty if there is none; None if it isn't a pickle."""
     pickles = [name for name in _members(path) if name.endswith("/data.pkl")]
     if pickles:
-        with zipfile.ZipFile(path) as archive:
+        with _opened(path) as archive:
             data = archive.read(pickles[0])
     elif path.is_file() and path.suffix in _PICKLES:
         data = path.read_bytes()

@@ -12,6 +12,9 @@ from tools.artifacts.manifest.manifest import Manifest, read_manifest
 from tools.artifacts.program.program import ELEMENT_SIZES, ProgramFile, ScalarType, Tensor
 from tools.quiet.console import UserError
 
+# The bytes of an input or output that fit into no microcontroller's memory.
+_MOST_BYTES = 1 << 30
+
 
 @dataclass(frozen=True)
 class TensorSpec:
@@ -93,7 +96,14 @@ def interface_of(path: Path, method: Any, returns_numbers: bool = False) -> Inte
                     f"program {path}: {kind} {place} has the unsupported dtype {value.scalar_type.name}; "
                     f"make it one of {', '.join(ELEMENT_SIZES)}"
                 )
-            result.append(TensorSpec(value.scalar_type, tuple(value.sizes or ()), tuple(value.dim_order or ())))
+            spec = TensorSpec(value.scalar_type, tuple(value.sizes or ()), tuple(value.dim_order or ()))
+            is_ordered = sorted(spec.dim_order) == list(range(len(spec.sizes)))
+            if not is_ordered or min(spec.sizes, default=0) < 0 or spec.nbytes > _MOST_BYTES:
+                raise UserError(
+                    f"program {path}: {kind} {place} has the sizes {list(spec.sizes)} in the order "
+                    f"{list(spec.dim_order)}, which no board can hold; it is corrupted"
+                )
+            result.append(spec)
         return tuple(result)
 
     return Interface(specs("input", method.inputs), specs("output", method.outputs))

@@ -12,6 +12,8 @@ from tools.pipeline.registry.calls import SCALAR_TYPES
 from tools.quiet.files import reading
 
 KERNELS = Path(__file__).absolute().parents[3] / "kernels"
+# Levels of lists and mappings; a table has four.
+_DEEPEST = 20
 
 _INTEGRAL = ("Byte", "Char", "Short", "Int", "Long")
 _FLOATING = ("Half", "Float", "Double", "BFloat16")
@@ -101,9 +103,15 @@ def _read_folder(folder: Path) -> Mapping[str, Kernel]:
 def _read_file(path: Path, kernels: dict[str, Kernel]) -> None:
     """Adds the kernels of a file to others."""
     with reading("table of kernels", path, "kernels/README.md says what an entry is"):
+        text, depth = path.read_text(encoding="utf-8"), 0
         try:
-            # The loader in C: the other one takes seven times as long, in each build of a program.
-            entries = yaml.load(path.read_text(encoding="utf-8"), Loader=yaml.CSafeLoader)
+            # The loader in C: the other one takes seven times as long, in each build of a program. It calls itself for
+            # each level, and ends the process where the stack does.
+            for event in yaml.parse(text, Loader=yaml.CSafeLoader):
+                depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+                if depth > _DEEPEST:
+                    raise ValueError(f"line {event.start_mark.line + 1} has more than {_DEEPEST} levels")
+            entries = yaml.load(text, Loader=yaml.CSafeLoader)
         except yaml.YAMLError as error:
             raise ValueError(str(error)) from error
         for entry in entries:

@@ -76,6 +76,8 @@ def rows_of(data: Mapping[str, Any]) -> list[Row]:
     """Returns a row for each image of a page's JSON; its times may be those of another board with the same core."""
     rows = []
     for image in data["images"]:
+        if image["clock_hz"] <= 0:
+            raise ValueError(f"a clock of {image['clock_hz']} Hz")
         counts = [instructions for instructions, _ in image["rows"]]
         cycles = [cycles for _, cycles in image["rows"]]
         numbers = {
@@ -85,7 +87,9 @@ def rows_of(data: Mapping[str, Any]) -> list[Row]:
             "ms": None if image["untimed"] else 1e3 * sum(cycles) / image["clock_hz"],
             "accuracy": image["accuracy"],
         }
-        rows.append(Row(data["programs"][image["program"]]["name"], image["board"], numbers, image["untimed"]))
+        known = {name: None if number is None else float(number) for name, number in numbers.items()}
+        name = str(data["programs"][image["program"]]["name"])
+        rows.append(Row(name, str(image["board"]), known, str(image["untimed"])))
     return rows
 
 

@@ -5,6 +5,7 @@ A program with VGF runs on this machine, on Vulkan.
 
 import argparse
 import json
+import math
 import re
 import tempfile
 from collections.abc import Sequence
@@ -17,6 +18,7 @@ import numpy as np
 from tools.abi.layouts.layouts import RUNNER_MAX_DIM
 from tools.artifacts.program.program import ProgramError, Tensor, load, read, with_first_method
 from tools.quiet.console import UserError, printable, user_path
+from tools.quiet.files import reading
 from tools.quiet.tool import run_tool
 from tools.verify.environment.hosted import EmulationError
 from tools.verify.run_pte import vulkan
@@ -26,6 +28,8 @@ from tools.verify.run_pte.values import Value, dtype_name, encode, name_of, nump
 _FOLDER = "tools/verify/run_pte"
 _INDEXES = ("runners.json", "daily_runners.json", "core_runners.json")
 
+# Bytes of an input that is not given; no board has more memory.
+_LARGEST_INPUT = 1 << 30
 # ExecuTorch's ScalarType of inputs that are numbers, by the schema's type.
 _NUMBERS: dict[str, tuple[int, Any]] = {"Int": (4, 1), "Double": (7, 1.0), "Bool": (11, True)}
 
@@ -62,15 +66,21 @@ def read_runners() -> Runners:
     )
 
 
-def _load_input(path: Path) -> np.ndarray:
+def load_input(path: Path) -> np.ndarray:
+    """Reads an input.
+
+    Raises:
+        RunError: the file is missing or no .npy file.
+    """
     try:
-        return np.load(path, allow_pickle=False)
-    except OSError as error:
-        raise RunError("AccessFailed", f"input {path}: {error.strerror or error}") from error
-    except ValueError as error:
-        raise RunError(
-            "InvalidArgument", f"input {path} is no .npy file ({error}); write it with numpy.save"
-        ) from error
+        with reading(".npy file", path, "write it with numpy.save"):
+            array = np.load(path, allow_pickle=False)
+            if not isinstance(array, np.ndarray):
+                raise ValueError("it has several arrays")
+            return array
+    except UserError as error:
+        name = "AccessFailed" if isinstance(error.__cause__, OSError) else "InvalidArgument"
+        raise RunError(name, f"input {error}") from error
 
 
 def _array(index: int, tensor: Tensor, given: np.ndarray | None) -> np.ndarray:
@@ -86,6 +96,8 @@ def _array(index: int, tensor: Tensor, given: np.ndarray | None) -> np.ndarray:
             f"input {index} has {len(shape)} dimensions {list(shape)} in the order {list(order)}; "
             f"at most {RUNNER_MAX_DIM} can be passed, each of which the order names once",
         )
+    if given is None and math.prod(shape) * kind.itemsize > _LARGEST_INPUT:
+        raise RunError("NotSupported", f"input {index} is of {list(shape)}; at most {_LARGEST_INPUT:,} bytes are made")
     array = np.ones(shape, dtype=kind) if given is None else given
     is_static = int(tensor.shape_dynamism) == 0
     if array.dtype != kind or array.ndim != len(shape) or (is_static and array.shape != shape):
@@ -384,7 +396,7 @@ def _words(arguments: argparse.Namespace) -> list[str]:
 
 def _run(arguments: argparse.Namespace) -> int | None:
     try:
-        inputs = [_load_input(path) for path in arguments.input]
+        inputs = [load_input(path) for path in arguments.input]
         if has_vgf(arguments.program):
             on_vulkan = _run_on_vulkan(arguments, inputs)
             if on_vulkan is None:

@@ -1,0 +1,262 @@
+"""Lists what reads files that others made, each with a good file of it."""
+
+import io
+import json
+import os
+import resource
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+import yaml
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
+
+from tests.bad_files.mutations import mutated_bytes, mutated_value
+from tools.artifacts.board.board import read_board
+from tools.artifacts.board.testing import board_json
+from tools.artifacts.elf_image.testing import CODE, elf
+from tools.artifacts.golden.golden import read_golden
+from tools.artifacts.image_index.image_index import read_image_index
+from tools.artifacts.intel_hex.writer import intel_hex
+from tools.artifacts.manifest.manifest import read_manifest
+from tools.artifacts.memory_plan.memory_plan import MemoryPlan, memory_plan_json, read_memory_plan
+from tools.artifacts.profile.profile import read_profile
+from tools.artifacts.program import load
+from tools.artifacts.signed_program.signed_program import SignedProgram, load_private_key, load_public_key, sign
+from tools.artifacts.testing import FORMATS
+from tools.artifacts.uf2.uf2 import uf2
+from tools.commands.flash.uf2 import copy_uf2
+from tools.commands.infer.infer import load_arrays
+from tools.commands.netron.netron import server
+from tools.commands.new_model.no_model_file import model_file_text
+from tools.commands.profile import profile
+from tools.commands.update.update import read_update
+from tools.commands.verify import verify
+from tools.pipeline.link import link
+from tools.pipeline.linker_script import linker_script
+from tools.pipeline.model_file.model_file import ModelFile
+from tools.pipeline.pte.pte import take
+from tools.pipeline.registry.catalog import KERNELS, read_catalog
+from tools.pipeline.registry.registry import origins_of
+from tools.quiet.console import UserError
+from tools.verify.budget.budget import Measures, baseline_json, markdown, over, read_baseline
+from tools.verify.exploration import exploration
+from tools.verify.run_pte.run_pte import RunError, encode_inputs, load_input, note_of_methods
+
+_MODEL = {"".join(Path(path).suffixes): Path(path).absolute() for path in os.environ["MODEL"].split()}
+_FILES = {"program": _MODEL[".pte"], "manifest": _MODEL[".manifest.json"], "golden": _MODEL[".golden.npz"]}
+
+_FILE_NAMES = [file.name for file in _FILES.values()]
+
+# Bytes that no file of these kinds can honestly make a tool take.
+_MEMORY_LIMIT = 1 << 30
+
+
+class Reader(NamedTuple):
+    """A reader of files.
+
+    Attributes:
+        name: of a file, as a user may call it.
+        good: what a file holds: bytes, or a value of JSON.
+        read: reads a file.
+    """
+
+    name: str
+    good: Any
+    read: Callable[[Path], object]
+
+    def damaged(self, count: int, seed: int = 1) -> Iterator[bytes]:
+        """Yields damaged files."""
+        if isinstance(self.good, bytes):
+            yield from mutated_bytes(self.good, count, seed)
+            if self.name.endswith(".pte"):
+                # Each field of a table is left out, and each number is huge.
+                for changed in (b"\0\0", b"\0\0\0\x40"):
+                    for at in range(0, len(self.good), len(changed)):
+                        yield self.good[:at] + changed + self.good[at + len(changed) :]
+            return
+        yield b"[" * 100_000
+        yield from (json.dumps(changed).encode() for changed in mutated_value(self.good, count, seed))
+        yield from mutated_bytes(json.dumps(self.good).encode(), count, seed)
+
+    def try_on(self, content: bytes, folder: Path) -> None:
+        """Reads a file of some content. A failure is a UserError that names the file, or one that it doesn't fit."""
+        path = folder / self.name
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(content)
+        try:
+            with redirect_stdout(io.StringIO()):
+                self.read(path)
+        except UserError as error:
+            message = str(error)
+            # A board with too much or too little of something is an error of its BUILD file, not of board.json.
+            names = (path.name, path.with_suffix(".py").name, f"{path.parent}:", *_FILE_NAMES)
+            is_named = any(name in message for name in names) or message.startswith("linker_script: error: board ")
+            assert is_named, f"{message!r} names no file"
+            assert "Traceback" not in message
+        except Exception as error:
+            raise AssertionError(f"{content[:2000]!r}") from error
+
+
+@contextmanager
+def limited_memory() -> Iterator[None]:
+    """Limits memory: a request of more than a gibibyte gets a MemoryError."""
+    now = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (now + _MEMORY_LIMIT, hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+
+
+def _exit_status_of(main: Callable[[list[str]], int], *arguments: object) -> Callable[[Path], None]:
+    """Returns a reader: the program, with the file in place of None. Its message becomes a UserError."""
+
+    def read(path: Path) -> None:
+        with redirect_stderr(io.StringIO()) as said:
+            status = main([str(path if argument is None else argument) for argument in arguments])
+        if said.getvalue():
+            assert status == 1
+            assert "error: " in said.getvalue()
+            raise UserError(said.getvalue())
+
+    return read
+
+
+def _linked(**files: None) -> Callable[[Path], None]:
+    """Returns the step that links a program, with one of its files in the place of None."""
+    given = _FILES | files
+    options = [
+        *("--program", given["program"], "--core", "host"),
+        *("--method", "forward", "x", given["manifest"], "--golden", "forward", given["golden"]),
+    ]
+    return _exit_status_of(link.main, *options, "--output", tempfile.mkdtemp(dir=os.environ.get("TEST_TMPDIR")))
+
+
+def _copy_to_drive(path: Path) -> None:
+    """Copies a UF2 file to a drive, which takes it only if numbers, addresses and marks of its blocks are right."""
+    drive, mounts, good = path.parent / "drive", path.parent / "mounts", READERS["UF2"].good
+    drive.mkdir(exist_ok=True)
+    (drive / "INFO_UF2.TXT").write_text("Board-ID: RP2350\n")
+    (drive / path.name).unlink(missing_ok=True)
+    mounts.write_text(f"/dev/sda1 {drive} vfat rw 0 0\n")
+    copy_uf2(path, mounts)
+    copied = (drive / path.name).read_bytes()
+    assert [copied[at : at + 32] for at in range(0, len(copied), 512)] == [
+        good[at : at + 32] for at in range(0, len(good), 512)
+    ]
+
+
+def _check_budget(path: Path) -> None:
+    baseline = read_baseline(path, "//:update")
+    now = Measures({"flash": 3000, "ms": 2.5}, {"flash": {"kernels": 2000}, "ms": {"fc": 2.5}})
+    over({"flash": 10, "ms": 1}, now, baseline, "//:update")
+    markdown("net", {"flash": 10}, now, baseline)
+
+
+def _prepare_run(path: Path) -> None:
+    """Prepares a program's run, for which a command has no other program."""
+    try:
+        encode_inputs(path, [])
+        note_of_methods(path, None)
+    except RunError as error:
+        raise UserError(f"{path.name}: {error}") from error
+
+
+def _load_model(path: Path) -> None:
+    """Loads a model file's text around a file."""
+    file = path.with_suffix(".py")
+    file.write_text(model_file_text(path, "torch.nn.Identity", ["1,4"]))
+    model = ModelFile(file)
+    model.model()
+    model.example_inputs()
+
+
+def _new_model(path: Path) -> None:
+    model_file_text(path, "torch.nn.Linear", ["1,4"])
+
+
+def _verify(path: Path) -> None:
+    image = path.parent / "ours.elf"
+    image.write_bytes(elf())
+    _exit_status_of(verify.main, "--file", image, None)(path)
+
+
+def _saved(save: Callable[..., object], value: object) -> bytes:
+    file = io.BytesIO()
+    save(value, file)
+    return file.getvalue()
+
+
+def _readers() -> Iterator[tuple[str, str, Any, Callable[[Path], object]]]:
+    """Yields names of readers, names of files, what these hold, and functions that read them."""
+    yield from ((each.name, "x.json", json.loads(each.write(each.record)), each.read) for each in FORMATS)
+    manifest = json.loads(_FILES["manifest"].read_text())
+    program, golden = _FILES["program"].read_bytes(), _FILES["golden"].read_bytes()
+    with np.load(_FILES["golden"]) as arrays:
+        samples = {name: array[:2] if array.ndim else array for name, array in arrays.items()}
+    uncompressed = _saved(lambda value, file: np.savez(file, **value), samples)
+
+    yield "array", "x.npy", _saved(lambda value, file: np.save(file, value), np.ones(3)), load_input
+    yield "arrays", "x.npz", golden, load_arrays
+    yield "arrays, uncompressed", "x.npz", uncompressed, load_arrays
+    baseline = json.loads(baseline_json(Measures({"flash": 9}, {"flash": {"x": 9}})))
+    yield "baseline", "budget.json", baseline, _check_budget
+    yield "board", "board.json", board_json(), read_board
+    linker = _exit_status_of(linker_script.main, "--board", None, "--output", os.devnull)
+    yield "board, linker script", "board.json", board_json(), linker
+    yield "ELF", "image.elf", elf(), _verify
+    sample = {name: array[0] for name, array in samples.items() if array.ndim}
+    one = _saved(lambda value, file: np.savez(file, **value), sample)
+    yield "examples", "x.npz", one, lambda path: take(_FILES["program"], "net", path)
+    yield "golden", "x.golden.npz", golden, read_golden
+    yield "golden, link", "x.golden.npz", golden, _linked(golden=None)
+    yield "golden, uncompressed", "x.golden.npz", uncompressed, read_golden
+    yield "Intel HEX", "image.hex", intel_hex([(0x08000000, CODE)], 0x08000005).encode(), _verify
+    fields = ("board", "elf", "plan", "description", "report", "golden", "manifest", "model")
+    index = {"format": "index of images", "version": 1, "images": [dict.fromkeys(fields, "x")]}
+    yield "image index", "images.json", index, read_image_index
+    key = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
+    private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    yield "key, private", "key.pem", private, load_private_key
+    public = key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+    yield "key, public", "key.pub", public, load_public_key
+    entries = yaml.safe_load(next(KERNELS.glob("prim/operators.yaml")).read_text())
+    yield "kernel table", "group/operators.yaml", entries[:6], lambda path: read_catalog(path.parents[1])
+    text = yaml.safe_dump(entries[:6]).encode()
+    yield "kernel table, text", "group/operators.yaml", text, lambda path: read_catalog(path.parents[1])
+    yield "manifest, link", "x.manifest.json", manifest, _linked(manifest=None)
+    console = "profile 0: 1 instructions,\n"
+    yield "manifest, profile", "x.json", manifest, lambda path: profile.table(profile.parse(console, path, "tiny"))
+    yield "manifest, registry", "x.json", manifest, lambda path: origins_of([read_manifest(path)])
+    image = {"program": 0, "board": "desk", "rows": [[5, 6]], "untimed": "", "clock_hz": 9, "accuracy": 0.5}
+    memories = {"memories": {name: {"used": 9} for name in ("flash", "RAM")}}
+    page = {"programs": [{"name": "net"}], "images": [image | memories]}
+    explored = _exit_status_of(exploration.main, "--budget", "flash=9,ms=5", "--page", None)
+    yield "page", "page.json", page, explored
+    plan = json.loads(memory_plan_json(MemoryPlan("host", 64, (64, 128), 0, 1, 8, 2, 1)))
+    yield "plan", "plan.json", plan, read_memory_plan
+    yield "profile", "profile.json", [{"index": 0, "count": 5, "cycles": 6}], read_profile
+    yield "program", "x.pte", program, load
+    yield "program, examples", "x.pte", program, lambda path: take(path, "net", _FILES["golden"])
+    yield "program, link", "x.pte", program, _linked(program=None)
+    yield "program, netron", "x.pte", program, lambda path: server(path).server_close()
+    yield "program, run", "x.pte", program, _prepare_run
+    header = json.dumps({"weight": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}}).encode()
+    yield "safetensors", "x.safetensors", len(header).to_bytes(8, "little") + header + bytes(8), _load_model
+    signed = sign(SignedProgram(2, "leaf sensor", bytes(40)), key)
+    yield "signed program", "net.update", signed, read_update
+    exported = torch.export.export(torch.nn.Linear(4, 2).eval(), (torch.zeros(1, 4),))
+    yield "exported", "x.pt2", _saved(torch.export.save, exported), _load_model
+    yield "state dict", "x.pt", _saved(torch.save, torch.nn.Linear(4, 2).state_dict()), _load_model
+    yield "module", "x.pt", _saved(torch.save, torch.nn.Linear(4, 2)), _new_model
+    config = {"architectures": ["BertModel"], "vocab_size": 9}
+    yield "transformers", "folder/config.json", config, lambda path: _new_model(path.parent)
+    yield "UF2", "image.uf2", uf2(bytes(range(256)) * 5, 0x10000000, 0xE48BFF59), _copy_to_drive
+
+
+READERS = {name: Reader(*rest) for name, *rest in _readers()}
