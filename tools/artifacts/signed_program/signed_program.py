@@ -5,7 +5,7 @@ import struct
 from dataclasses import dataclass
 from pathlib import Path
 
-from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.exceptions import InternalError, InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import (
     Encoding,
@@ -63,7 +63,7 @@ def load_private_key(path: Path) -> Ed25519PrivateKey:
     with reading("private key", path, "make one with `openssl genpkey -algorithm ed25519 -out key.pem`"):
         try:
             key = load_pem_private_key(path.read_bytes(), None)
-        except (TypeError, UnsupportedAlgorithm) as error:
+        except (TypeError, UnsupportedAlgorithm, InternalError) as error:
             raise ValueError(error) from error
         if not isinstance(key, Ed25519PrivateKey):
             raise ValueError(f"it is a {type(key).__name__}, not an Ed25519 key")
@@ -79,7 +79,7 @@ def load_public_key(path: Path) -> bytes:
     with reading("public key", path, "make it with `openssl pkey -in key.pem -pubout -out key.pub`"):
         try:
             key = load_pem_public_key(path.read_bytes())
-        except UnsupportedAlgorithm as error:
+        except (UnsupportedAlgorithm, InternalError) as error:
             raise ValueError(error) from error
         if not isinstance(key, Ed25519PublicKey):
             raise ValueError(f"it is a {type(key).__name__}, not an Ed25519 key")
