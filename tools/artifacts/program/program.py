@@ -187,9 +187,9 @@ def load(path: Path) -> ProgramFile:
             raise ProgramError(f"{path} is corrupted: method {plan.name}: an operator has no name")
         for chain in plan.chains:
             chain.instructions = chain.instructions or []
-            for instruction in chain.instructions:
-                if isinstance(instruction.instr_args, KernelCall | DelegateCall):
-                    instruction.instr_args.args = instruction.instr_args.args or []
+        for call in calls_of(plan):
+            if isinstance(call, KernelCall | DelegateCall):
+                call.args = call.args or []
         for what, index, count in _references(plan):
             if not 0 <= index < count:
                 raise ProgramError(f"{path} is corrupted: method {plan.name}: {what} {index} of {count}")
@@ -206,20 +206,18 @@ def _references(plan: ExecutionPlan) -> Iterator[tuple[str, int, int]]:
         elif isinstance(value.val, OptionalTensorList):
             # -1 stands for None.
             indices += [index for index in value.val.items or [] if index != -1]
-    for chain in plan.chains:
-        for instruction in chain.instructions:
-            call = instruction.instr_args
-            if isinstance(call, KernelCall):
-                yield "operator", call.op_index, len(operators)
-                indices += call.args
-            elif isinstance(call, DelegateCall):
-                indices += call.args
-            elif isinstance(call, MoveCall):
-                indices += [call.move_from, call.move_to]
-            elif isinstance(call, JumpFalseCall):
-                indices.append(call.cond_value_index)
-            elif isinstance(call, FreeCall):
-                indices.append(call.value_index)
+    for call in calls_of(plan):
+        if isinstance(call, KernelCall):
+            yield "operator", call.op_index, len(operators)
+            indices += call.args
+        elif isinstance(call, DelegateCall):
+            indices += call.args
+        elif isinstance(call, MoveCall):
+            indices += [call.move_from, call.move_to]
+        elif isinstance(call, JumpFalseCall):
+            indices.append(call.cond_value_index)
+        elif isinstance(call, FreeCall):
+            indices.append(call.value_index)
     for index in indices:
         yield "value", index, len(values)
 
@@ -259,6 +257,11 @@ def aligned(size: int, alignment: int = PLANNED_ALIGNMENT) -> int:
     return -(-size // alignment) * alignment
 
 
+def calls_of(plan: ExecutionPlan) -> list[Any]:
+    """Returns what each instruction of a method does, such as a KernelCall, in the order of its chains."""
+    return [instruction.instr_args for chain in plan.chains or [] for instruction in chain.instructions or []]
+
+
 def output_places(plan: ExecutionPlan) -> tuple[int | None, ...]:
     """Returns the offsets of a method's outputs in its buffers of planned memory, which an image has one after the
     other, each at a multiple of PLANNED_ALIGNMENT; None for an output that is in none of them.
@@ -282,7 +285,7 @@ def unwritten_bytes(plan: ExecutionPlan) -> int:
     write all of the scratch memory that the largest window would need, and of two branches one is taken.
     """
     sizes, values = plan.non_const_buffer_sizes or [], plan.values or []
-    calls = [instruction.instr_args for chain in plan.chains or [] for instruction in chain.instructions or []]
+    calls = calls_of(plan)
     written = {*(plan.inputs or []), *(plan.outputs or [])}
     if not any(isinstance(call, JumpFalseCall) for call in calls):
         for call in calls:

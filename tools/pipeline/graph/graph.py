@@ -10,7 +10,7 @@ from typing import Any
 from tools.artifacts.board.board import read_board
 from tools.artifacts.graph.graph import Graph, Step, Value, graph_json
 from tools.artifacts.manifest.manifest import Manifest, read_manifest
-from tools.artifacts.program.program import DTYPES, ELEMENT_SIZES, ProgramFile, Tensor, aligned, load
+from tools.artifacts.program.program import DTYPES, ELEMENT_SIZES, ProgramFile, Tensor, aligned, calls_of, load
 from tools.artifacts.program.program_schema import DelegateCall, KernelCall, OptionalTensorList, TensorList
 from tools.pipeline.compile.chain import LAYERS, MEMORY, Fusion
 from tools.pipeline.compile.fusion import fusion_of
@@ -40,12 +40,7 @@ def make_graph(
     use_in_place(file, plan)
     is_whole = memory == LAYERS and room is None
     fusion = Fusion() if is_whole else fusion_of(make_method(file, method_layout(plan), manifest), memory, room)
-    calls = [
-        instruction.instr_args
-        for chain in plan.chains or []
-        for instruction in chain.instructions or []
-        if isinstance(instruction.instr_args, KernelCall | DelegateCall)
-    ]
+    calls = [call for call in calls_of(plan) if isinstance(call, KernelCall | DelegateCall)]
     kernel_calls = sum(isinstance(call, KernelCall) for call in calls)
     if kernel_calls != len(manifest.calls):
         raise UserError(

@@ -10,7 +10,7 @@ from typing import Any
 from tools.abi.layouts.layouts import EVALUE_SIZE, tensor_size
 from tools.artifacts.core.core import POINTER_SIZES
 from tools.artifacts.memory_plan.memory_plan import MemoryPlan
-from tools.artifacts.program.program import ProgramFile, output_places, unwritten_bytes
+from tools.artifacts.program.program import ProgramFile, calls_of, output_places, unwritten_bytes
 from tools.artifacts.program.program_schema import (
     BoolList,
     DelegateCall,
@@ -85,21 +85,15 @@ class _Values:
 def _arena_size(plan: Any, pointer: int) -> int:
     """Bytes that loading a method takes of the method allocator."""
     values = plan.values or []
-    chains = plan.chains or []
     arena = _Arena()
     arena.take(len(values), EVALUE_SIZE, 8)
     parser = _Values(arena, pointer)
     for value in values:
         parser.parse(value.val)
-    arena.take(max(len(chains), 1), 8 * pointer, pointer)  # Chain
+    arena.take(max(len(plan.chains or []), 1), 8 * pointer, pointer)  # Chain
     arena.take(len(plan.operators or []), pointer, pointer)  # OpFunction
-    calls = [
-        len(instruction.instr_args.args or [])
-        for chain in chains
-        for instruction in chain.instructions or []
-        if isinstance(instruction.instr_args, KernelCall | DelegateCall)
-    ]
-    arena.take(max(calls, default=0), pointer, pointer)  # EValue*
+    arguments = [len(call.args or []) for call in calls_of(plan) if isinstance(call, KernelCall | DelegateCall)]
+    arena.take(max(arguments, default=0), pointer, pointer)  # EValue*
     arena.take(2 * len(plan.inputs or []), 1, 1)  # bool
     return arena.used
 
@@ -131,7 +125,7 @@ def make_plan(file: ProgramFile, method: Any, core: str, backends: Sequence[Back
         operators=len(method.operators or []),
         values=len(values),
         tensors=sum(isinstance(value.val, Tensor) for value in values),
-        instructions=sum(len(chain.instructions or []) for chain in method.chains or []),
+        instructions=len(calls_of(method)),
         outputs=output_places(method),
         unwritten=unwritten_bytes(method),
     )

@@ -15,7 +15,7 @@ from npu.fault import NpuFault
 from npu.memory import Segments
 from tools.artifacts.ethos_u.npu import Npu
 from tools.artifacts.ethos_u.payload import BACKEND, Payload, PayloadError, parse, parse_commands
-from tools.artifacts.program.program import ProgramFile, Tensor
+from tools.artifacts.program.program import ProgramFile, Tensor, calls_of
 from tools.artifacts.program.program_schema import DelegateCall
 from tools.pipeline.export.backends.ethos_u.addresses import execute_checked
 from tools.quiet.console import UserError
@@ -152,12 +152,7 @@ class Delegates:
 
 
 def _calls(plan: Any, index: int) -> list[DelegateCall]:
-    return [
-        instruction.instr_args
-        for chain in plan.chains or []
-        for instruction in chain.instructions or []
-        if isinstance(instruction.instr_args, DelegateCall) and instruction.instr_args.delegate_index == index
-    ]
+    return [call for call in calls_of(plan) if isinstance(call, DelegateCall) and call.delegate_index == index]
 
 
 def _significant(sizes: Sequence[int]) -> list[int]:

@@ -15,7 +15,8 @@ import torch
 from tools.artifacts.ethos_u.npu import Npu
 from tools.artifacts.ethos_u.payload import BACKEND
 from tools.artifacts.manifest.manifest import manifest_json
-from tools.artifacts.program.program import ProgramFile, load, operator_name
+from tools.artifacts.program.program import ProgramFile, calls_of, load, operator_name
+from tools.artifacts.program.program_schema import KernelCall
 from tools.pipeline.export.capture.golden import serialize
 from tools.pipeline.link.interface import Interface, TensorSpec, find_method, interface_of
 from tools.pipeline.pte.delegates import Delegates
@@ -165,12 +166,7 @@ def _child(load: Any, program: bytes, inputs: list[torch.Tensor], results: Path,
 
 
 def _manifest(name: str, plan: Any, interface: Interface, backend: str) -> dict[str, Any]:
-    calls = [
-        instruction.instr_args.op_index
-        for chain in plan.chains or []
-        for instruction in chain.instructions or []
-        if hasattr(instruction.instr_args, "op_index")
-    ]
+    calls = [call.op_index for call in calls_of(plan) if isinstance(call, KernelCall)]
     tensors = [value.val for value in plan.values if type(value.val).__name__ == "Tensor"]
     return {
         "name": name,

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import torch
 
 from tools.artifacts.program import program
-from tools.artifacts.program.program import ProgramFile, ScalarType, Tensor, operator_name
+from tools.artifacts.program.program import ProgramFile, ScalarType, Tensor, calls_of, operator_name
 from tools.artifacts.program.program_schema import DelegateCall, FreeCall, KernelCall
 from tools.pipeline.pte.delegates import Delegates
 from tools.quiet.console import UserError
@@ -44,21 +44,19 @@ def compute(file: ProgramFile, plan: Any, delegates: Delegates, inputs: Sequence
     memory = _Memory(file, plan)
     for index, tensor in zip(plan.inputs, inputs, strict=True):
         memory.write(index, tensor)
-    for chain in plan.chains or []:
-        for instruction in chain.instructions or []:
-            call = instruction.instr_args
-            if isinstance(call, KernelCall):
-                operator = plan.operators[call.op_index]
-                name = operator_name(operator.name, operator.overload or "default")
-                _run_kernel(file, name, call.args or [], memory)
-            elif isinstance(call, DelegateCall):
-                arguments = call.args or []
-                count = len(arguments) - delegates.output_count(call.delegate_index)
-                results = delegates.run(call.delegate_index, [memory.bytes_of(index) for index in arguments[:count]])
-                for index, result in zip(arguments[count:], results, strict=True):
-                    memory.bytes_of(index)[:] = numpy.frombuffer(result, numpy.uint8)
-            elif not isinstance(call, FreeCall):
-                raise UserError(f"{file.path}: a program that jumps is not computed here; {_ADVICE}")
+    for call in calls_of(plan):
+        if isinstance(call, KernelCall):
+            operator = plan.operators[call.op_index]
+            name = operator_name(operator.name, operator.overload or "default")
+            _run_kernel(file, name, call.args or [], memory)
+        elif isinstance(call, DelegateCall):
+            arguments = call.args or []
+            count = len(arguments) - delegates.output_count(call.delegate_index)
+            results = delegates.run(call.delegate_index, [memory.bytes_of(index) for index in arguments[:count]])
+            for index, result in zip(arguments[count:], results, strict=True):
+                memory.bytes_of(index)[:] = numpy.frombuffer(result, numpy.uint8)
+        elif not isinstance(call, FreeCall):
+            raise UserError(f"{file.path}: a program that jumps is not computed here; {_ADVICE}")
     return [memory.tensor(index, ordered=True) for index in plan.outputs]
 
 

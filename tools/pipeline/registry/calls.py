@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from tools.artifacts.program.program import DTYPES, operator_name
+from tools.artifacts.program.program import DTYPES, calls_of, operator_name
 from tools.artifacts.program.program_schema import (
     Bool,
     DelegateCall,
@@ -78,11 +78,9 @@ def operator_uses(program: Program) -> list[OperatorUse]:
             uses.setdefault(name, OperatorUse(name))
         readers = _readers(plan)
         computed = _computed_numbers(plan, names)
-        for chain in plan.chains or []:
-            for instruction in chain.instructions or []:
-                call = instruction.instr_args
-                if isinstance(call, KernelCall):
-                    uses[names[call.op_index]].calls.append(_call(plan, list(call.args or []), readers, computed))
+        for call in calls_of(plan):
+            if isinstance(call, KernelCall):
+                uses[names[call.op_index]].calls.append(_call(plan, list(call.args or []), readers, computed))
     return list(uses.values())
 
 
@@ -127,12 +125,11 @@ def _computed_numbers(plan: Any, names: list[str]) -> dict[int, float | None]:
             return SCALAR_TYPES.get(int(value.scalar_type)) in ("Half", "Float", "Double", "BFloat16")
         return isinstance(value, Double) or computed.get(index) is not None
 
-    instructions = [i.instr_args for chain in plan.chains or [] for i in chain.instructions or []]
     # Repeated because a value may be computed later in the order of a loop's instructions than it is read.
     changes = True
     while changes:
         before = dict(computed)
-        for call in instructions:
+        for call in calls_of(plan):
             if isinstance(call, MoveCall):
                 operands, result, like_operands, to_floating = [call.move_from], call.move_to, True, False
             elif isinstance(call, KernelCall) and call.args:
@@ -164,14 +161,12 @@ def _readers(plan: Any) -> list[int]:
             for item in value.val.items or []:
                 if item >= 0:
                     counts[item] += 1
-    for chain in plan.chains or []:
-        for instruction in chain.instructions or []:
-            call = instruction.instr_args
-            if isinstance(call, KernelCall | DelegateCall):
-                for index in call.args or []:
-                    counts[index] += 1
-            elif isinstance(call, MoveCall):
-                counts[call.move_from] += 1
+    for call in calls_of(plan):
+        if isinstance(call, KernelCall | DelegateCall):
+            for index in call.args or []:
+                counts[index] += 1
+        elif isinstance(call, MoveCall):
+            counts[call.move_from] += 1
     return counts
 
 
