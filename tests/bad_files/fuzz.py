@@ -16,10 +16,10 @@ from pathlib import Path
 
 import atheris
 
-with atheris.instrument_imports(include=["tools", "elftools", "intelhex"]):
+with atheris.instrument_imports(include=["tools", "elftools", "intelhex", "numpy.lib", "zipfile"]):
     from tests.bad_files.readers import READERS, Reader
 from tools.quiet.console import user_path
-from tools.quiet.tool import run_tool
+from tools.quiet.tool import option_parser, run_tool
 
 
 def _fuzz(reader: Reader, seconds: int, output: Path) -> None:
@@ -64,7 +64,7 @@ def _run(arguments: argparse.Namespace) -> None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command line."""
-    parser = argparse.ArgumentParser(prog="fuzz", description=__doc__)
+    parser = option_parser("fuzz", __doc__)
     parser.add_argument("reader", choices=READERS, help="what reads")
     parser.add_argument("--seconds", type=int, default=600, help="how long (default: %(default)s)")
     parser.add_argument("--output", type=user_path, default=user_path("file_findings"), help="folder of findings")

@@ -56,6 +56,10 @@ _FILE_NAMES = [file.name for file in _FILES.values()]
 # Bytes that no file of these kinds can honestly make a tool take.
 _MEMORY_LIMIT = 1 << 30
 
+# What is put at every place of a file: of a program, fields of tables that are left out and huge numbers; of an array,
+# what ends a word of Python.
+_EVERYWHERE = {".pte": (b"\0\0", b"\0\0\0\x40"), ".npy": (b",",)}
+
 
 class Reader(NamedTuple):
     """A reader of files.
@@ -74,11 +78,9 @@ class Reader(NamedTuple):
         """Yields damaged files."""
         if isinstance(self.good, bytes):
             yield from mutated_bytes(self.good, count, seed)
-            if self.name.endswith(".pte"):
-                # Each field of a table is left out, and each number is huge.
-                for changed in (b"\0\0", b"\0\0\0\x40"):
-                    for at in range(0, len(self.good), len(changed)):
-                        yield self.good[:at] + changed + self.good[at + len(changed) :]
+            for changed in _EVERYWHERE.get(Path(self.name).suffix, ()):
+                for at in range(0, len(self.good), len(changed)):
+                    yield self.good[:at] + changed + self.good[at + len(changed) :]
             return
         yield b"[" * 100_000
         yield from (json.dumps(changed).encode() for changed in mutated_value(self.good, count, seed))

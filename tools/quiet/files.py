@@ -29,6 +29,7 @@ _SOMETHING_ELSE = (
     zlib.error,
     lzma.LZMAError,
     tokenize.TokenError,
+    SyntaxError,
 )
 
 # Everybody may read a new file.
