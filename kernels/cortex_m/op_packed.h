@@ -168,16 +168,32 @@ template <class S>
 int32_t open_rows(
     KernelRuntimeContext& ctx,
     const Tensor& input,
+    ScalarType dtype,
     const Tensor& packed,
     Tensor& out,
-    PackedParts& parts,
-    ScalarType dtype = ScalarType::Char) {
+    PackedParts& parts) {
   if (!check_packed_linear(ctx, input, dtype, packed, parts) ||
       !check_contiguous<S>(ctx, input, out)) {
     return -1;
   }
   const int32_t rows = static_cast<int32_t>(input.numel()) / parts.inner;
   return size_channels<S>(ctx, input, input.sizes().size() - 1, parts, rows, out) ? rows : -1;
+}
+
+/// Calls `compute(parts, in, rows)` for the rows of type T of a linear layer, if it has any.
+template <class S, class T = int8_t, class Compute>
+void compute_rows(
+    KernelRuntimeContext& ctx,
+    const Tensor& input,
+    const Tensor& packed,
+    Tensor& out,
+    Compute&& compute) {
+  constexpr ScalarType kDtype = std::is_same_v<T, float> ? ScalarType::Float : ScalarType::Char;
+  PackedParts parts;
+  const int32_t rows = open_rows<S>(ctx, input, kDtype, packed, out, parts);
+  if (rows >= 0) {
+    compute(parts, input.const_data_ptr<T>(), rows);
+  }
 }
 
 /// torch_fusion::linear.out, contiguous.
@@ -188,11 +204,10 @@ Tensor& packed_linear_out(
     const Tensor& packed,
     int64_t /*geometry*/,
     Tensor& out) {
-  PackedParts parts;
-  const int32_t rows = check_int8(ctx, out) ? open_rows<S>(ctx, input, packed, out, parts) : -1;
-  if (rows >= 0) {
-    packed_linear(
-        parts, input.const_data_ptr<int8_t>(), rows, out.mutable_data_ptr<int8_t>(), kNeedsAll);
+  if (check_int8(ctx, out)) {
+    compute_rows<S>(ctx, input, packed, out, [&](const auto&... given) {
+      packed_linear(given..., out.mutable_data_ptr<int8_t>(), kNeedsAll);
+    });
   }
   return out;
 }
@@ -208,20 +223,11 @@ Tensor& packed_linear_to_float_out(
     int64_t zero_point,
     Tensor& out) {
   int32_t offset = 0;
-  if (!check_dequantization(ctx, zero_point, out, offset)) {
-    return out;
-  }
-  PackedParts parts;
-  const int32_t rows = open_rows<S>(ctx, input, packed, out, parts);
-  if (rows >= 0) {
-    packed_linear_to_float(
-        parts,
-        input.const_data_ptr<int8_t>(),
-        rows,
-        float_of(scale),
-        offset,
-        out.mutable_data_ptr<float>(),
-        kNeedsAll);
+  if (check_dequantization(ctx, zero_point, out, offset)) {
+    compute_rows<S>(ctx, input, packed, out, [&](const auto&... given) {
+      packed_linear_to_float(
+          given..., float_of(scale), offset, out.mutable_data_ptr<float>(), kNeedsAll);
+    });
   }
   return out;
 }
@@ -235,19 +241,11 @@ Tensor& packed_linear_from_float_out(
     int64_t /*geometry*/,
     double input_scale,
     Tensor& out) {
-  PackedParts parts;
   const float inverse_scale = check_floats(ctx, input, input_scale);
-  const int32_t rows = inverse_scale != 0 && check_int8(ctx, out)
-      ? open_rows<S>(ctx, input, packed, out, parts, ScalarType::Float)
-      : -1;
-  if (rows >= 0) {
-    packed_linear_from_float(
-        parts,
-        input.const_data_ptr<float>(),
-        rows,
-        inverse_scale,
-        out.mutable_data_ptr<int8_t>(),
-        kNeedsAll);
+  if (inverse_scale != 0 && check_int8(ctx, out)) {
+    compute_rows<S, float>(ctx, input, packed, out, [&](const auto&... given) {
+      packed_linear_from_float(given..., inverse_scale, out.mutable_data_ptr<int8_t>(), kNeedsAll);
+    });
   }
   return out;
 }
@@ -267,20 +265,12 @@ Tensor& packed_linear_of_floats_out(
   if (!check_dequantization(ctx, zero_point, out, offset)) {
     return out;
   }
-  PackedParts parts;
   const float inverse_scale = check_floats(ctx, input, input_scale);
-  const int32_t rows =
-      inverse_scale != 0 ? open_rows<S>(ctx, input, packed, out, parts, ScalarType::Float) : -1;
-  if (rows >= 0) {
-    packed_linear_of_floats(
-        parts,
-        input.const_data_ptr<float>(),
-        rows,
-        inverse_scale,
-        float_of(scale),
-        offset,
-        out.mutable_data_ptr<float>(),
-        kNeedsAll);
+  if (inverse_scale != 0) {
+    compute_rows<S, float>(ctx, input, packed, out, [&](const auto&... given) {
+      float* const to = out.mutable_data_ptr<float>();
+      packed_linear_of_floats(given..., inverse_scale, float_of(scale), offset, to, kNeedsAll);
+    });
   }
   return out;
 }
@@ -295,17 +285,11 @@ Tensor& packed_linear_table_out(
     const Tensor& table,
     Tensor& out) {
   KERNEL_CHECK(ctx, table.numel() == 256, InvalidArgument, out, "table does not have 256 elements");
-  PackedParts parts;
-  const int32_t rows =
-      check_int8(ctx, table, out) ? open_rows<S>(ctx, input, packed, out, parts) : -1;
-  if (rows >= 0) {
-    packed_linear_table(
-        parts,
-        input.const_data_ptr<int8_t>(),
-        rows,
-        table.const_data_ptr<int8_t>(),
-        out.mutable_data_ptr<int8_t>(),
-        kNeedsAll);
+  if (check_int8(ctx, table, out)) {
+    compute_rows<S>(ctx, input, packed, out, [&](const auto&... given) {
+      const int8_t* const values = table.const_data_ptr<int8_t>();
+      packed_linear_table(given..., values, out.mutable_data_ptr<int8_t>(), kNeedsAll);
+    });
   }
   return out;
 }
@@ -319,15 +303,13 @@ Tensor& packed_linear_rows_out(
     int64_t /*geometry*/,
     Tensor& scratch,
     Tensor& out) {
-  PackedParts parts;
-  const int32_t rows = check_int8(ctx, out) ? open_rows<S>(ctx, input, packed, out, parts) : -1;
-  if (rows >= 0 && check_rows_scratch(ctx, parts, scratch)) {
-    packed_linear_rows(
-        parts,
-        input.const_data_ptr<int8_t>(),
-        rows,
-        scratch.mutable_data_ptr<int8_t>(),
-        out.mutable_data_ptr<int8_t>());
+  if (check_int8(ctx, out)) {
+    compute_rows<S>(ctx, input, packed, out, [&](const PackedParts& parts, const auto&... given) {
+      if (check_rows_scratch(ctx, parts, scratch)) {
+        int8_t* const memory = scratch.mutable_data_ptr<int8_t>();
+        packed_linear_rows(parts, given..., memory, out.mutable_data_ptr<int8_t>());
+      }
+    });
   }
   return out;
 }
