@@ -10,16 +10,20 @@ import torch
 from torch._functorch import predispatch
 from torch.export import ExportedProgram, _trace
 from torch.fx import Graph, GraphModule
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from tools.pipeline.export.capture.diagnosis import (
+    changed_buffers,
     check_captured,
     check_memory,
     explain_capture,
     random_operators,
+    sizes_of_values,
     slow_dtypes,
     some_of,
 )
 from tools.pipeline.export.capture.eager import Eager
+from tools.pipeline.export.capture.known_values import known_values
 from tools.pipeline.export.capture.tensor_indices import AssignmentsKept
 from tools.pipeline.export.ir import rewriting
 from tools.pipeline.export.ir.operators import EMPTY
@@ -78,8 +82,30 @@ def capture(model: torch.nn.Module, inputs: tuple[torch.Tensor, ...], dynamic_sh
         if tensor.layout == torch.strided and not tensor.is_contiguous():
             tensor.data = tensor.data.contiguous()
     with torch.no_grad(), _functions_compiled(), _distributions_unchecked(), _masks_unread(), AssignmentsKept():
-        captured = torch.export.export(model, inputs, dynamic_shapes=dynamic_shapes, strict=False)
+        captured = _export(model, inputs, dynamic_shapes)
     return CAPTURE.run(captured)
+
+
+def _export(model: torch.nn.Module, inputs: tuple[torch.Tensor, ...], dynamic_shapes: Any) -> ExportedProgram:
+    """Runs torch.export, again with the values of constants if the model's code or sizes depend on values."""
+
+    def export() -> ExportedProgram:
+        return torch.export.export(model, inputs, dynamic_shapes=dynamic_shapes, strict=False)
+
+    try:
+        captured = export()
+        if not sizes_of_values(captured):
+            return captured
+    except GuardOnDataDependentSymNode:
+        pass
+    buffers, changed = dict(model.named_buffers()), set[str]()
+    while True:
+        with known_values([*inputs, *(buffers[name] for name in changed)]):
+            captured = export()
+        more = changed_buffers(captured) - changed
+        if not more:
+            return captured
+        changed |= more
 
 
 @contextlib.contextmanager

@@ -109,6 +109,11 @@ def slow_dtypes(program: ExportedProgram, path: Path) -> dict[str, list[str]]:
 
 def check_captured(program: ExportedProgram, path: Path) -> None:
     """Raises UserError for dtypes and sizes that a program cannot have."""
+    for node in sizes_of_values(program)[:1]:
+        raise UserError(
+            f"{written(node, path)}: the size of a tensor here depends on the values in another one; a device needs "
+            "sizes that are known at build time."
+        )
     for node, value in _values(program):
         if not isinstance(value, torch.Tensor):
             continue
@@ -121,11 +126,6 @@ def check_captured(program: ExportedProgram, path: Path) -> None:
         for size in value.shape:
             if isinstance(size, int):
                 continue
-            if free_unbacked_symbols(size):
-                raise UserError(
-                    f"{written(node, path)}: the size of a tensor here depends on the values in another one; a device "
-                    "needs sizes that are known at build time."
-                )
             if not bound_sympy(size.node.expr, program.range_constraints).upper <= _LARGEST_SIZE:
                 raise UserError(
                     f"{path}: dynamic_shapes() gives a size no upper bound, which the device's memory needs; "
@@ -137,9 +137,19 @@ def check_memory(program: ExportedProgram, path: Path) -> None:
     """Raises UserError for buffers that are parts of each other's memory if the model changes one: a program keeps each
     by itself.
     """
-    held, owners = {**program.state_dict, **program.constants}, dict[Node, str]()
-    names = program.graph_signature.inputs_to_buffers
-    changed: set[str] = set()
+    held = {**program.state_dict, **program.constants}
+    for one in sorted(changed_buffers(program)):
+        for other in program.graph_signature.inputs_to_buffers.values():
+            if other != one and _overlap(held[one], held[other]):
+                raise UserError(
+                    f"{path}: the buffers {one!r} and {other!r} share memory, and the model changes {one!r}, which a "
+                    f"program can't hold: keep the larger of them, and take the other from it in forward()."
+                )
+
+
+def changed_buffers(program: ExportedProgram) -> set[str]:
+    """Returns the names of the buffers that a captured model writes to, directly or through a view."""
+    names, owners, changed = program.graph_signature.inputs_to_buffers, dict[Node, str](), set[str]()
     for node in program.graph.nodes:
         source = node.args[0] if node.args else None
         if node.op == "placeholder" and node.name in names:
@@ -150,13 +160,16 @@ def check_memory(program: ExportedProgram, path: Path) -> None:
                 owners[node] = owners[source]
             if node.target._schema.is_mutable:
                 changed.add(owners[source])
-    for one in sorted(changed):
-        for other in names.values():
-            if other != one and _overlap(held[one], held[other]):
-                raise UserError(
-                    f"{path}: the buffers {one!r} and {other!r} share memory, and the model changes {one!r}, which a "
-                    f"program can't hold: keep the larger of them, and take the other from it in forward()."
-                )
+    return changed
+
+
+def sizes_of_values(program: ExportedProgram) -> list[Node]:
+    """Lists the nodes of a captured program that have a size which depends on the values in a tensor."""
+    return [
+        node
+        for node, value in _values(program)
+        if isinstance(value, torch.Tensor) and any(map(free_unbacked_symbols, value.shape))
+    ]
 
 
 def _overlap(one: torch.Tensor, other: torch.Tensor) -> bool:

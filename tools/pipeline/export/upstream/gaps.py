@@ -148,6 +148,12 @@ GAPS = (
         "branches of sizes that may vary are not known to return the same strides",
         "2.13",
     ),
+    Gap(
+        "torch._subclasses.fake_tensor:FakeTensorConverter.from_real_tensor",
+        "the values of constants are not known to the model's code",
+        "2.13",
+    ),
+    Gap("torch._subclasses.fake_tensor:CONSTANT_NUMEL_LIMIT", "as above, for constants of several elements", "2.13"),
     Gap("torch.fx.interpreter:Interpreter.call_function", "passes infer the same shapes again and again", "2.13"),
     Gap("executorch.exir.pass_base:_ExportPassBase.call", "a pass that changes nothing writes its graph anew", "1.4"),
     Gap(
