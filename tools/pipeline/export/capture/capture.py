@@ -25,6 +25,7 @@ from tools.pipeline.export.capture.diagnosis import (
 from tools.pipeline.export.capture.eager import Eager
 from tools.pipeline.export.capture.known_values import known_values
 from tools.pipeline.export.capture.tensor_indices import AssignmentsKept
+from tools.pipeline.export.capture.tensor_numbers import NumberConvertedError, NumbersKept
 from tools.pipeline.export.ir import rewriting
 from tools.pipeline.export.ir.operators import EMPTY
 from tools.pipeline.export.pipelines import CAPTURE, STRAIGHT
@@ -92,15 +93,17 @@ def _export(model: torch.nn.Module, inputs: tuple[torch.Tensor, ...], dynamic_sh
     def export() -> ExportedProgram:
         return torch.export.export(model, inputs, dynamic_shapes=dynamic_shapes, strict=False)
 
+    numbers = NumbersKept()
     try:
-        captured = export()
-        if not sizes_of_values(captured):
+        with numbers:
+            captured = export()
+        if not numbers.are_read and not sizes_of_values(captured):
             return captured
-    except GuardOnDataDependentSymNode:
+    except (GuardOnDataDependentSymNode, NumberConvertedError):
         pass
     buffers, changed = dict(model.named_buffers()), set[str]()
     while True:
-        with known_values([*inputs, *(buffers[name] for name in changed)]):
+        with known_values([*inputs, *(buffers[name] for name in changed)]), NumbersKept():
             captured = export()
         more = changed_buffers(captured) - changed
         if not more:

@@ -17,6 +17,7 @@ from torch.fx import Node
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, free_unbacked_symbols
 from torch.utils._sympy.value_ranges import bound_sympy
 
+from tools.pipeline.export.capture.tensor_numbers import NumberConvertedError
 from tools.pipeline.export.ir.rewriting import named_arguments, run_decompositions
 from tools.pipeline.export.ir.scalar_types import is_supported, supported_names
 from tools.pipeline.export.plan.manifest import origin
@@ -40,6 +41,12 @@ def explain_capture(file: ModelFile, error: Exception) -> UserError:
                 "that it was prepared from, with the trained weights, or train an exported one (docs/quantize.md)."
             )
         return UserError(f"{place}: what the model does here depends on the values in a tensor{line}; {_ON_DATA}.")
+    if isinstance(error, NumberConvertedError):
+        return UserError(
+            f"{place}: the model converts what a tensor holds to a number of Python's{line}, and only the device will "
+            "know it: no size or loop can depend on it. Elsewhere leave out float() or int(), as a tensor or its "
+            ".item() takes the place of a number, and use torch's functions in place of math's."
+        )
     if type(error).__name__ == "TorchRuntimeError" and "cond" in str(error) and "stride" in str(error):
         return UserError(
             f"{place}: the branches of torch.cond() return tensors whose elements lie in memory in different "
@@ -59,7 +66,8 @@ def explain_capture(file: ModelFile, error: Exception) -> UserError:
             f"{', '.join(filter(None, map(str.strip, fixes))) or 'one size'}. A recurrent layer takes one number of "
             "steps."
         )
-    return UserError(f"{place}: torch.export cannot capture the model{line}: {brief(error)}")
+    reason = brief(error).replace("FakeTensor", "Tensor")
+    return UserError(f"{place}: torch.export cannot capture the model{line}: {reason}")
 
 
 def places_behind(error: BaseException, path: Path) -> Iterator[str]:

@@ -130,7 +130,11 @@ _LINES = {
     ),
     "item": (
         "return x[:, :int(x.sum())]",
-        "my_model.py:11: what the model does here depends on the values in a tensor",
+        "my_model.py:11: the model converts what a tensor holds to a number of Python's",
+    ),
+    "number": (
+        "return x / float(x.abs().max())",
+        "my_model.py:11: the model converts what a tensor holds to a number of Python's (`return x / float(x.abs().max",
     ),
     "fake_quantization": (
         "return torch.ao.quantization.FakeQuantize()(x)",

@@ -32,8 +32,7 @@ def known_values(unknown: Collection[torch.Tensor]) -> Iterator[None]:
 
     def with_value(self: Any, mode: FakeTensorMode, tensor: torch.Tensor, *args: Any, **kwargs: Any) -> FakeTensor:
         made = make(self, mode, tensor, *args, **kwargs)
-        is_small = tensor.layout == torch.strided and tensor.numel() <= _MOST_ELEMENTS
-        if made.constant is None and is_small and all(tensor is not each for each in unknown):
+        if made.constant is None and _is_small(tensor) and all(tensor is not each for each in unknown):
             made.constant = tensor.detach().clone()
             self.add_constant_storage_mapping(made)
         return made
@@ -46,6 +45,11 @@ def known_values(unknown: Collection[torch.Tensor]) -> Iterator[None]:
         yield
 
 
+def _is_small(tensor: torch.Tensor) -> bool:
+    size = tensor.numel()
+    return tensor.layout == torch.strided and isinstance(size, int) and size <= _MOST_ELEMENTS
+
+
 class _FactoriesKnown(TorchFunctionMode):
     """Gives tensors that are made of numbers alone their values."""
 
@@ -53,10 +57,8 @@ class _FactoriesKnown(TorchFunctionMode):
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         made = func(*args, **(kwargs or {}))
-        if func in _FACTORIES and isinstance(made, FakeTensor) and made.numel() <= _MOST_ELEMENTS:
+        if func in _FACTORIES and isinstance(made, FakeTensor) and _is_small(made):
             with _disable_current_modes():
                 made.constant = func(*args, **(kwargs or {}))
             made.fake_mode.fake_tensor_converter.add_constant_storage_mapping(made)
         return made
-
-

@@ -1,0 +1,128 @@
+"""Keeps numbers that a model reads from tensors as tensors: `x / x.max().item()`, `x.clamp(min=peak.item() - 80)`.
+
+PyTorch makes symbols of them, which few passes and no quantizer accept. A tensor without dimensions takes the place of
+a number in Python's arithmetic and in most operators; the others are written of operators that take tensors.
+"""
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.nn import functional
+from torch.overrides import TorchFunctionMode
+
+
+class NumberConvertedError(Exception):
+    """The model converts what a tensor holds to a number of Python's: float(x.max()), math.sqrt(x.sum())."""
+
+
+class NumbersKept(TorchFunctionMode):
+    """Returns tensors in place of numbers that a model reads, other than those of constants with known values.
+
+    Attributes:
+      are_read: whether the model has read a number.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.are_read = False
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        given = kwargs or {}
+        if func is Tensor.item and not _is_asked_by_torch():
+            self.are_read = True
+            return args[0].reshape(()) if _is_unknown(*args) else args[0].item()
+        if func in (Tensor.__float__, Tensor.__int__) and _is_unknown(*args):
+            raise NumberConvertedError
+        if func in _OF_NUMBERS and any(map(_holds_tensor, [*args[1:], *given.values()])):
+            return _OF_NUMBERS[func](*args, **given)
+        if func is torch.tensor and _holds_tensor(args[0]) and not isinstance(args[0], Tensor):
+            return _stack(args[0]).to(**given)
+        return func(*args, **given)
+
+
+# Functions of PyTorch that read numbers for their callers.
+_PASSED_ON = ("__torch_function__", "tolist", "<listcomp>")
+
+
+def _is_asked_by_torch() -> bool:
+    """Returns whether PyTorch's own code reads a number: it needs those of the ends of slices."""
+    frame = sys._getframe(2)
+    while frame.f_code.co_name in _PASSED_ON and frame.f_back is not None:
+        frame = frame.f_back
+    return frame.f_globals.get("__name__", "").partition(".")[0] == "torch"
+
+
+def _is_unknown(tensor: Tensor) -> bool:
+    return isinstance(tensor, FakeTensor) and tensor.constant is None
+
+
+def _holds_tensor(value: Any) -> bool:
+    return any(map(_holds_tensor, value)) if isinstance(value, (list, tuple)) else isinstance(value, Tensor)
+
+
+def _stack(values: Any) -> Tensor:
+    """Returns nested lists of numbers, of which some are tensors, as a tensor."""
+    if isinstance(values, (list, tuple)):
+        return torch.stack([_stack(value) for value in values])
+    return torch.as_tensor(values)
+
+
+def _clamp(x: Tensor, min: Any = None, max: Any = None) -> Tensor:
+    for bound, by_tensor, by_number in (min, torch.maximum, torch.clamp_min), (max, torch.minimum, torch.clamp_max):
+        if bound is not None:
+            x = by_tensor(x, bound.to(x.dtype)) if isinstance(bound, Tensor) else by_number(x, bound)
+    return x
+
+
+def _hardtanh(x: Tensor, min_val: Any = -1.0, max_val: Any = 1.0, inplace: bool = False) -> Tensor:
+    return _clamp(x, min_val, max_val)
+
+
+def _threshold(x: Tensor, threshold: Any, value: Any, inplace: bool = False) -> Tensor:
+    return torch.where(x > threshold, x, value)
+
+
+def _leaky_relu(x: Tensor, negative_slope: Any, inplace: bool = False) -> Tensor:
+    return torch.where(x > 0, x, x * negative_slope)
+
+
+def _elu(x: Tensor, alpha: Any, inplace: bool = False) -> Tensor:
+    return torch.where(x > 0, x, torch.expm1(x) * alpha)
+
+
+def _full(size: Sequence[int], fill_value: Tensor, dtype: torch.dtype | None = None, **_: Any) -> Tensor:
+    return fill_value.to(dtype or fill_value.dtype).expand(size).clone()
+
+
+def _full_like(x: Tensor, fill_value: Tensor, dtype: torch.dtype | None = None, **_: Any) -> Tensor:
+    return _full(x.shape, fill_value, dtype or x.dtype)
+
+
+def _new_full(x: Tensor, size: Sequence[int], fill_value: Tensor, **_: Any) -> Tensor:
+    return _full(size, fill_value, x.dtype)
+
+
+def _linspace(start: Any, end: Any, steps: int, **options: Any) -> Tensor:
+    return start + (end - start) * torch.linspace(0, 1, steps, **options)
+
+
+_OF_NUMBERS: dict[Any, Callable[..., Tensor]] = {
+    torch.clamp: _clamp,
+    torch.clip: _clamp,
+    Tensor.clamp: _clamp,
+    Tensor.clip: _clamp,
+    functional.hardtanh: _hardtanh,
+    functional.threshold: _threshold,
+    functional.leaky_relu: _leaky_relu,
+    functional.elu: _elu,
+    torch.full: _full,
+    torch.full_like: _full_like,
+    Tensor.new_full: _new_full,
+    torch.linspace: _linspace,
+}

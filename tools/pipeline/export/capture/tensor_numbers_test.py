@@ -1,0 +1,42 @@
+"""Models that read numbers from tensors, which stay tensors on the device."""
+
+from pathlib import Path
+
+import pytest
+
+from tools.pipeline.export.options import Options
+from tools.pipeline.export.testing import export_source, model_source
+
+_PEAK = "peak = x.max().item()\n"
+_FORWARD = {
+    "arithmetic": "return 1.0 / (abs(peak) + 2) * x - peak",
+    "bounds": "return torch.clamp(x, min=peak - 1.5, max=float('inf'))",
+    "both_bounds": "return nn.functional.hardtanh(x, -peak, peak)",
+    "fill": "return x + torch.full((1, 8), peak) - torch.full_like(x, peak).exp()",
+    "mask": "return x.masked_fill(x < 0, peak)",
+    "choice": "return torch.where(x > peak / 2, x, peak)",
+    "slope": "f = nn.functional; return f.leaky_relu(x, peak) + f.elu(x, peak) + f.threshold(x, peak, 0)",
+    "list": "return torch.tensor([peak, 1.0, x.min().item()]).sum() * x + sum(x[0, :3].tolist())",
+    "range": "return x * torch.linspace(0, peak, 8)",
+    "assignment": "y = x.clone(); y[:, 0] = peak; return y",
+    "largest": "return x * max(peak, 0.1)",
+}
+
+
+@pytest.mark.parametrize("forward", _FORWARD.values(), ids=_FORWARD.keys())
+def test_numbers_are_tensors(forward: str, tmp_path: Path) -> None:
+    result = export_source(tmp_path, model_source(_PEAK + forward, "(torch.randn(1, 8),)"))
+    assert result.largest_error() < 1e-6
+    assert "aten::_local_scalar_dense" not in result.operators
+
+
+def test_int8(tmp_path: Path) -> None:
+    source = model_source(
+        f"x = self.linear(x)\n{_PEAK}return torch.clamp(x, min=peak - 1.5) / peak",
+        "(torch.randn(1, 8),)",
+        init="torch.manual_seed(0); self.linear = nn.Linear(8, 8)",
+    )
+    options = Options("cortex-m4", "cortex_m", float_where_faster=False)
+    result = export_source(tmp_path, source, options=options)
+    assert result.decibels() > 25
+    assert not any("can't be lowered" in line for line in result.said)
