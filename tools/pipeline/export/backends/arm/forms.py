@@ -1,6 +1,7 @@
 """Rewrites models into forms that ExecuTorch's Arm backends can delegate completely."""
 
 import contextlib
+import functools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -243,10 +244,14 @@ def _sequence(
     parameters: Sequence[Tensor],
     has_biases: bool,
     layers: int,
+    _dropout: float,
+    _train: bool,
     bidirectional: bool,
     batch_first: bool,
 ) -> tuple[Tensor, ...]:
-    """Unrolls a recurrent network; returns the output and each final state, for all layers."""
+    """Unrolls a recurrent network, whose arguments follow `step`; returns the output and each final state, for all
+    layers.
+    """
     directions, count, time = 1 + bidirectional, 4 if has_biases else 2, int(batch_first)
     if len(parameters) != layers * directions * count:
         # The network has projections.
@@ -269,40 +274,13 @@ def _sequence(
     return x, *(torch.stack(final) for final in finals)
 
 
-def _lstm(
-    x: Tensor,
-    states: Sequence[Tensor],
-    parameters: Sequence[Tensor],
-    has_biases: bool,
-    layers: int,
-    dropout: float,
-    train: bool,
-    bidirectional: bool,
-    batch_first: bool,
-) -> tuple[Tensor, ...]:
-    return _sequence(_lstm_cell, x, states, parameters, has_biases, layers, bidirectional, batch_first)
-
-
 def _of_one_state(cell: Callable[..., Tensor]) -> Callable[..., tuple[Tensor, ...]]:
-    """Adapts cells with one state to `_lstm`'s interface."""
+    """Adapts a network of cells with one state, which it takes alone, to the interface of an LSTM."""
 
     def step(x: Tensor, states: Sequence[Tensor], *parameters: Tensor) -> tuple[Tensor, ...]:
         return (cell(x, states[0], *parameters),)
 
-    def decomposition(
-        x: Tensor,
-        state: Tensor,
-        parameters: Sequence[Tensor],
-        has_biases: bool,
-        layers: int,
-        dropout: float,
-        train: bool,
-        bidirectional: bool,
-        batch_first: bool,
-    ) -> tuple[Tensor, ...]:
-        return _sequence(step, x, [state], parameters, has_biases, layers, bidirectional, batch_first)
-
-    return decomposition
+    return lambda x, state, *given: _sequence(step, x, [state], *given)
 
 
 def _filled(x: Tensor, shape: Sequence[int], value: float, dtype: torch.dtype | None) -> Tensor:
@@ -341,7 +319,7 @@ _COMPOSED: dict[Any, Callable[..., Any]] = {
     _aten.lerp.Tensor: lambda x, end, weight: x + (end - x) * weight,
     _aten.log_sigmoid.default: lambda x: -_softplus(-x),
     _aten.log_softmax.int: _log_softmax,
-    _aten.lstm.input: _lstm,
+    _aten.lstm.input: functools.partial(_sequence, _lstm_cell),
     _aten.lstm_cell.default: _lstm_cell,
     _aten.mT.default: lambda x: x.transpose(-2, -1),
     _aten.mish.default: lambda x: x * torch.tanh(_softplus(x)),

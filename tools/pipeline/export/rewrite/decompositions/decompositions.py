@@ -73,6 +73,11 @@ def _is_static(x: Tensor) -> bool:
     return all(isinstance(size, int) for size in x.shape)
 
 
+def _of_static_shape(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Leaves an operator unchanged whose first operand has a dynamic shape."""
+    return lambda x, *args, **kwargs: function(x, *args, **kwargs) if _is_static(x) else NotImplemented
+
+
 def _is_mixed_norm(node: Node) -> bool:
     """Whether a node is a layer normalization with weights of another dtype, which ExecuTorch's edge dialect refuses.
     """
@@ -108,8 +113,6 @@ def _max_pool3d_with_indices(
     dilation: Sequence[int] = (1,),
     ceil_mode: bool = False,
 ) -> tuple[Tensor, Tensor]:
-    if not _is_static(x):
-        return NotImplemented
     kernel = for_each(kernel, 3)
     stride, padding, dilation = for_each(stride or kernel, 3), for_each(padding, 3), for_each(dilation, 3)
     depth, height, width = x.shape[-3:]
@@ -127,8 +130,7 @@ def _max_pool3d_with_indices(
 
 
 def _max_pool3d(x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-    found = _max_pool3d_with_indices(x, *args, **kwargs)
-    return found if found is NotImplemented else found[0]
+    return _max_pool3d_with_indices(x, *args, **kwargs)[0]
 
 
 def _avg_pool3d(
@@ -140,7 +142,7 @@ def _avg_pool3d(
     count_include_pad: bool = True,
     divisor_override: int | None = None,
 ) -> Tensor:
-    if not _is_static(x) or not x.is_floating_point():
+    if not x.is_floating_point():
         return NotImplemented
     kernel = for_each(kernel, 3)
     stride, padding = for_each(stride or kernel, 3), for_each(padding, 3)
@@ -158,16 +160,12 @@ def _avg_pool3d(
 
 def _max_unpool(x: Tensor, indices: Tensor, output_size: Sequence[int], *_: Any) -> Tensor:
     """Scatters elements to their indices among zeros; the last one wins where several have the same index."""
-    if not _is_static(x):
-        return NotImplemented
     outer, size = x.shape[: -len(output_size)], math.prod(output_size)
     empty = torch.zeros(*outer, size, dtype=x.dtype)
     return empty.scatter(-1, indices.reshape(*outer, -1), x.reshape(*outer, -1)).reshape(*outer, *output_size)
 
 
 def _adaptive_avg_pool3d(x: Tensor, output_size: Sequence[int]) -> Tensor:
-    if not _is_static(x):
-        return NotImplemented
     depth, height, width = output_size
     if depth == height == width == 1:
         return x.mean((-3, -2, -1), True)
@@ -179,7 +177,7 @@ def _adaptive_avg_pool3d(x: Tensor, output_size: Sequence[int]) -> Tensor:
 def _adaptive_max_pool(x: Tensor, output_size: Sequence[int]) -> tuple[Tensor, Tensor]:
     """Computes maxima over windows that divide dimensions evenly: inputs floor(i in / out) to ceil((i + 1) in / out).
     """
-    if not _is_static(x) or 0 in output_size:
+    if 0 in output_size:
         return NotImplemented
     rank = len(output_size)
     sizes = x.shape[-rank:]
@@ -203,7 +201,7 @@ def _adaptive_max_pool(x: Tensor, output_size: Sequence[int]) -> tuple[Tensor, T
 
 
 def _sort(x: Tensor, dim: int = -1, descending: bool = False) -> tuple[Tensor, Tensor]:
-    if not _is_static(x) or x.dtype == torch.bool:
+    if x.dtype == torch.bool:
         return NotImplemented
     if x.dim() == 0:
         return x.clone(), torch.zeros_like(x, dtype=torch.int64)
@@ -224,7 +222,7 @@ def _stable_argsort(x: Tensor, *, stable: bool, dim: int = -1, descending: bool 
 
 
 def _kthvalue(x: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> tuple[Tensor, Tensor]:
-    if not _is_static(x) or x.dim() == 0:
+    if x.dim() == 0:
         return NotImplemented
     found = torch.topk(x, k, dim, largest=False, sorted=True)
     values, positions = (part.narrow(dim, k - 1, 1) for part in found)
@@ -232,7 +230,7 @@ def _kthvalue(x: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> tuple[
 
 
 def _median(x: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tensor]:
-    if not _is_static(x) or x.dim() == 0:
+    if x.dim() == 0:
         return NotImplemented
     # The median is the lower of the two middle elements; NaN, if there is one, replaces it.
     values, positions = _kthvalue(x, (x.shape[dim] - 1) // 2 + 1, dim, True)
@@ -245,12 +243,11 @@ def _median(x: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tensor]
 
 
 def _median_of_all(x: Tensor) -> Tensor:
-    found = _median(x.reshape(-1), 0)
-    return found if found is NotImplemented else found[0]
+    return _median(x.reshape(-1), 0)[0]
 
 
 def _nanmedian(x: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tensor]:
-    if not _is_static(x) or x.dim() == 0:
+    if x.dim() == 0:
         return NotImplemented
     found = torch.topk(x, x.shape[dim], dim, largest=False, sorted=True)
     count = x.isnan().logical_not().sum(dim, True)
@@ -260,8 +257,7 @@ def _nanmedian(x: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tens
 
 
 def _nanmedian_of_all(x: Tensor) -> Tensor:
-    found = _nanmedian(x.reshape(-1), 0)
-    return found if found is NotImplemented else found[0]
+    return _nanmedian(x.reshape(-1), 0)[0]
 
 
 def _scan(parts: tuple[Tensor, ...], dim: int, combine: Callable[..., tuple[Tensor, ...]]) -> tuple[Tensor, ...]:
@@ -280,15 +276,11 @@ def _scan(parts: tuple[Tensor, ...], dim: int, combine: Callable[..., tuple[Tens
 
 
 def _cumprod(x: Tensor, dim: int, *, dtype: torch.dtype | None = None) -> Tensor:
-    if not _is_static(x):
-        return NotImplemented
     factors = x.to(dtype or (x.dtype if x.is_floating_point() else torch.int64))
     return _scan((factors,), dim, lambda before, after: (after * before,))[0]
 
 
 def _logcumsumexp(x: Tensor, dim: int) -> Tensor:
-    if not _is_static(x):
-        return NotImplemented
     return _scan((x,), dim, lambda before, after: (torch.logaddexp(before, after),))[0]
 
 
@@ -300,8 +292,6 @@ def _cumulative(is_further: Callable[[Tensor, Tensor], Tensor]) -> Callable[...,
         return torch.where(is_taken, other, value), torch.where(is_taken, other_place, place)
 
     def cumulative(x: Tensor, dim: int) -> tuple[Tensor, Tensor]:
-        if not _is_static(x):
-            return NotImplemented
         shape = [1] * x.dim()
         if x.dim():
             shape[dim] = x.shape[dim]
@@ -385,7 +375,7 @@ def _searchsorted(
 def _scatter_reduce(
     x: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, *, include_self: bool = True
 ) -> Tensor:
-    if not _is_static(x) or x.dim() == 0 or x.dtype == torch.bool:
+    if x.dim() == 0 or x.dtype == torch.bool:
         return NotImplemented
     dim %= x.dim()
     if any(index.shape[axis] != x.shape[axis] for axis in range(x.dim()) if axis != dim):
@@ -413,7 +403,7 @@ def _scatter_reduce(
 
 
 def _histc(x: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
-    if not _is_static(x) or not x.is_floating_point() or min == max:
+    if not x.is_floating_point() or min == max:
         return NotImplemented
     values = x.reshape(-1, 1)
     # The last bin includes its upper bound, as in PyTorch.
@@ -481,8 +471,6 @@ def _im2col(
     x: Tensor, kernel: Sequence[int], dilation: Sequence[int], padding: Sequence[int], stride: Sequence[int]
 ) -> Tensor:
     # PyTorch's own decomposition gathers element by element.
-    if not _is_static(x):
-        return NotImplemented
     *batch, channels, height, width = x.shape
     rows, columns = (
         _windows(size, *axis) for size, *axis in zip((height, width), kernel, dilation, padding, stride, strict=True)
@@ -518,8 +506,6 @@ def _col2im(
     padding: Sequence[int],
     stride: Sequence[int],
 ) -> Tensor:
-    if not _is_static(x):
-        return NotImplemented
     batch = x.shape[:-2]
     channels = x.shape[-2] // (kernel[0] * kernel[1])
     axes = [*zip(size, kernel, dilation, padding, stride, strict=True)]
@@ -609,8 +595,6 @@ def _bicubic(resample: Callable[[Tensor, Tensor, float], Tensor], is_cornered: b
         scales_h: Sequence[float] | float | None = None,
         scales_w: float | None = None,
     ) -> Tensor:
-        if not _is_static(x):
-            return NotImplemented
         # The scales are one list, or two arguments.
         scales = scales_h if isinstance(scales_h, Sequence) else (scales_h, scales_w)
         for dim in (3, 2):
@@ -697,7 +681,7 @@ def _rrelu(x: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: bool
 def _as_strided_scatter(
     x: Tensor, src: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
 ) -> Tensor:
-    if not _is_static(x) or not x.is_contiguous():
+    if not x.is_contiguous():
         return NotImplemented
     indices = torch.full((1,), x.storage_offset() if storage_offset is None else storage_offset)
     for count, distance in zip(size, stride, strict=True):
@@ -706,8 +690,6 @@ def _as_strided_scatter(
 
 
 def _diagonal_scatter(x: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
-    if not _is_static(x):
-        return NotImplemented
     indices = torch.arange(x.numel()).reshape(x.shape).diagonal(offset, dim1, dim2).reshape(-1)
     return x.reshape(-1).index_put((indices,), src.reshape(-1)).reshape(x.shape)
 
@@ -722,12 +704,9 @@ def _fake_quantized_channels(x: Tensor, scale: Tensor, zero_point: Tensor, axis:
     return _fake_quantized(x, scale.reshape(sizes), zero_point.reshape(sizes), least, most)
 
 
-DECOMPOSITIONS: dict[torch._ops.OpOverload, Callable[..., Any]] = {
-    **dict.fromkeys((_aten.__lshift__.Scalar, _aten.__lshift__.Tensor), torch.bitwise_left_shift),
-    **dict.fromkeys((_aten.__rshift__.Scalar, _aten.__rshift__.Tensor), torch.bitwise_right_shift),
+# They replace calls whose first operand has a static shape.
+_OF_STATIC_SHAPES: dict[torch._ops.OpOverload, Callable[..., Any]] = {
     _aten._adaptive_avg_pool3d.default: _adaptive_avg_pool3d,
-    _aten._embedding_bag.default: _embedding_bag,
-    _aten._embedding_bag_forward_only.default: _embedding_bag,
     _aten._upsample_bicubic2d_aa.default: _bicubic(_smoothed, is_cornered=False),
     _aten._upsample_bicubic2d_aa.vec: _bicubic(_smoothed, is_cornered=False),
     _aten.adaptive_avg_pool3d.default: _adaptive_avg_pool3d,
@@ -738,30 +717,14 @@ DECOMPOSITIONS: dict[torch._ops.OpOverload, Callable[..., Any]] = {
     _aten.argsort.stable: _stable_argsort,
     _aten.as_strided_scatter.default: _as_strided_scatter,
     _aten.avg_pool3d.default: _avg_pool3d,
-    _aten.baddbmm.default: _baddbmm,
-    _aten.bilinear.default: _bilinear,
-    _aten.bucketize.Tensor: _bucketize,
     _aten.col2im.default: _col2im,
-    _aten.copysign.Tensor: _copysign,
     _aten.cummax.default: _cumulative(torch.ge),
     _aten.cummin.default: _cumulative(torch.le),
     _aten.cumprod.default: _cumprod,
     _aten.diagonal_scatter.default: _diagonal_scatter,
-    _aten.embedding_bag.padding_idx: _embedding_bag,
-    _aten.exp2.default: lambda operand: torch.pow(2.0, operand),
-    _aten.fake_quantize_per_channel_affine.default: _fake_quantized_channels,
-    _aten.fake_quantize_per_tensor_affine.default: _fake_quantized,
-    _aten.fake_quantize_per_tensor_affine.tensor_qparams: _fake_quantized,
-    _aten.fft_fftfreq.default: _fftfreq,
-    _aten.fft_rfftfreq.default: _rfftfreq,
-    _aten.fmax.default: _present(torch.maximum),
-    _aten.fmin.default: _present(torch.minimum),
     _aten.histc.default: _histc,
-    _aten.hypot.default: _hypot,
     _aten.im2col.default: _im2col,
     _aten.kthvalue.default: _kthvalue,
-    _aten.linalg_vector_norm.default: _vector_norm,
-    _aten.logaddexp2.default: _logaddexp2,
     _aten.logcumsumexp.default: _logcumsumexp,
     _aten.max_pool3d.default: _max_pool3d,
     _aten.max_pool3d_with_indices.default: _max_pool3d_with_indices,
@@ -771,20 +734,44 @@ DECOMPOSITIONS: dict[torch._ops.OpOverload, Callable[..., Any]] = {
     _aten.median.dim: _median,
     _aten.nanmedian.default: _nanmedian_of_all,
     _aten.nanmedian.dim: _nanmedian,
+    _aten.scatter_reduce.two: _scatter_reduce,
+    _aten.sort.default: _sort,
+    _aten.sort.stable: _stable_sort,
+    _aten.upsample_bicubic2d.default: _bicubic(_interpolated, is_cornered=True),
+    _aten.upsample_bicubic2d.vec: _bicubic(_interpolated, is_cornered=True),
+}
+
+DECOMPOSITIONS: dict[torch._ops.OpOverload, Callable[..., Any]] = {
+    **dict.fromkeys((_aten.__lshift__.Scalar, _aten.__lshift__.Tensor), torch.bitwise_left_shift),
+    **dict.fromkeys((_aten.__rshift__.Scalar, _aten.__rshift__.Tensor), torch.bitwise_right_shift),
+    _aten._embedding_bag.default: _embedding_bag,
+    _aten._embedding_bag_forward_only.default: _embedding_bag,
+    _aten.baddbmm.default: _baddbmm,
+    _aten.bilinear.default: _bilinear,
+    _aten.bucketize.Tensor: _bucketize,
+    _aten.copysign.Tensor: _copysign,
+    _aten.embedding_bag.padding_idx: _embedding_bag,
+    _aten.exp2.default: lambda operand: torch.pow(2.0, operand),
+    _aten.fake_quantize_per_channel_affine.default: _fake_quantized_channels,
+    _aten.fake_quantize_per_tensor_affine.default: _fake_quantized,
+    _aten.fake_quantize_per_tensor_affine.tensor_qparams: _fake_quantized,
+    _aten.fft_fftfreq.default: _fftfreq,
+    _aten.fft_rfftfreq.default: _rfftfreq,
+    _aten.fmax.default: _present(torch.maximum),
+    _aten.fmin.default: _present(torch.minimum),
+    _aten.hypot.default: _hypot,
+    _aten.linalg_vector_norm.default: _vector_norm,
+    _aten.logaddexp2.default: _logaddexp2,
     _aten.one_hot.default: _one_hot,
     _aten.pow.Tensor_Scalar: _pow,
     _aten.rrelu.default: _rrelu,
-    _aten.scatter_reduce.two: _scatter_reduce,
     _aten.searchsorted.Tensor: _searchsorted,
     _aten.signbit.default: _is_negative,
     _aten.sinc.default: _sinc,
-    _aten.sort.default: _sort,
-    _aten.sort.stable: _stable_sort,
     _aten.square.default: lambda operand: _pow(operand, 2),
-    _aten.upsample_bicubic2d.default: _bicubic(_interpolated, is_cornered=True),
-    _aten.upsample_bicubic2d.vec: _bicubic(_interpolated, is_cornered=True),
     _aten.var_mean.dim: lambda operand, dim, unbiased=True, keepdim=False: torch.var_mean(
         operand, dim, correction=int(unbiased), keepdim=keepdim
     ),
+    **{target: _of_static_shape(function) for target, function in _OF_STATIC_SHAPES.items()},
     **small_matrices.DECOMPOSITIONS,
 }
