@@ -12,7 +12,7 @@ def quantization(packed = True, float_where_faster = True, float_growth = 0, win
         an FPU, or with neither the DSP extension nor vectors.
       float_growth: how many more bytes of program and of tensor memory than int8 a program all in floating point may take
         under `float_where_faster`, if it is estimated to take at least 10 % fewer instructions. 0: it may take no more of
-        program, and less than 256 more of memory.
+        program, and less than 512 more of memory.
       winograd_growth: how many more bytes of tensor memory the program may take for 3x3 convolutions without stride that
         compute the same integers with less than half of the multiplications, on cores with the DSP extension. 0: none.
       keep_float: layers that stay in floating point, including all layers inside them, by their names in the model:

@@ -81,7 +81,7 @@ def test_a_chosen_program_that_is_slower_than_the_other_one_is_a_failure(tmp_pat
     assert wrong_choice(fast, slow, fast) is None
     # Floating point that takes much more memory isn't chosen, nor is what is hardly faster.
     assert "float32 takes 800" in str(wrong_choice(_outcome(800, memory=200), slow, slow))
-    assert wrong_choice(_outcome(800, memory=300), slow, slow) is None
+    assert wrong_choice(_outcome(800, memory=600), slow, slow) is None
     assert wrong_choice(_outcome(950, memory=9), slow, slow) is None
     # The same program elsewhere in memory may take an instruction more.
     assert wrong_choice(slow, slow, _outcome(1001, memory=9)) is None

@@ -33,8 +33,8 @@ from tools.quiet.console import UserError
 
 # Floating point is chosen for a whole model only if it takes at most this share of the instructions of int8.
 WORTH = 0.9
-# Less memory is not what int8 is chosen for: the smallest core with costs has a hundred times as much.
-FEW_BYTES = 256
+# Less memory is not what int8 is chosen for: the smallest core with costs has sixty times as much.
+FEW_BYTES = 512
 
 
 def lower_model(asked: LoweringRequest) -> LoweredModel:

@@ -834,7 +834,7 @@ def test_a_few_bytes_of_memory_alone_don_t_make_a_program_int8(tmp_path: Path) -
     )
     assert "torch_fusion::linear" in int8.operators and not any("linear" in name for name in chosen.operators)
     assert len(chosen.program) <= len(int8.program)
-    assert 0 < sum(chosen.manifest["planned_buffers"]) - sum(int8.manifest["planned_buffers"]) < 256
+    assert 0 < sum(chosen.manifest["planned_buffers"]) - sum(int8.manifest["planned_buffers"]) < 512
 
 
 def test_what_stays_in_floating_point_takes_no_more_memory_than_int8_does(tmp_path: Path) -> None:
