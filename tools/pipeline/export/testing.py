@@ -152,6 +152,11 @@ def model_source(forward: str, inputs: str, init: str = "pass", arguments: str =
     return _MODEL_FILE.format(init=indent(init), forward=indent(forward), arguments=arguments, inputs=inputs)
 
 
+def functions(**results: str) -> str:
+    """Returns the source of further functions of a model file: their names, and the expressions that they return."""
+    return "".join(f"\n\ndef {name}():\n    return {result}\n" for name, result in results.items())
+
+
 def export_source(folder: Path, source: str, weights: Path | None = None, options: Options = _PORTABLE) -> Result:
     """Exports a model file with this source."""
     path = folder / "my_model.py"

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from tools.pipeline.export.options import Options
-from tools.pipeline.export.testing import export_source, model_source, run_program
+from tools.pipeline.export.testing import export_source, functions, model_source, run_program
 from tools.quiet.console import UserError
 
 _FORWARD = "y = self.net(x.transpose(1, 2))\nreturn torch.softmax(y, -1), y.mean(1), torch.cat([x, x * 2], 2)"
@@ -15,7 +15,7 @@ _FORWARD = "y = self.net(x.transpose(1, 2))\nreturn torch.softmax(y, -1), y.mean
 def _source(largest: str, example: int, forward: str = _FORWARD, net: str = "nn.Linear(3, 5)") -> str:
     source = model_source(forward, f"(torch.randn(1, 3, {example}),)", f"self.net = {net}")
     dims = f'{{"x": {{2: torch.export.Dim("steps", min=2, max={largest})}}}}'
-    return f"{source}\n\ndef dynamic_shapes():\n    return {dims}\n"
+    return source + functions(dynamic_shapes=dims)
 
 
 def test_one_program_takes_every_size_up_to_the_bound(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from tools.pipeline.export.testing import (
     SilentConsole,
     export_file,
     export_source,
+    functions,
     model_source,
     options_file,
     run_tool,
@@ -372,38 +373,15 @@ def test_loops_on_a_condition_have_no_form(result: str, tmp_path: Path) -> None:
         export_source(tmp_path, model_source(forward, "(torch.ones(2),)"))
 
 
-_CACHE = """\
-import torch
-
-
-class Cache(torch.nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.register_buffer("kept", torch.zeros(4, 3))
-        self.register_buffer("at", torch.zeros(1, dtype=torch.long))
-        self.layer = torch.nn.Linear(3, 3)
-
-    def forward(self, x):
-        self.kept.index_copy_(0, self.at, self.layer(x))
-        self.at.add_(1)
-        return self.kept.sum() > 0, self.kept.mean(0)
-
-
-def model():
-    return Cache().eval()
-
-
-def example_inputs():
-    return (torch.ones(1, 3),)
-
-
-def calibration_inputs():
-    return [(torch.randn(1, 3),) for _ in range(COUNT)]
-
-
-def evaluation_set():
-    return [(torch.randn(1, 3),) for _ in range(3)], torch.zeros(3, dtype=torch.long)
-"""
+_CACHE = model_source(
+    "self.kept.index_copy_(0, self.at, self.layer(x))\nself.at.add_(1)\nreturn self.kept.sum() > 0, self.kept.mean(0)",
+    "(torch.ones(1, 3),)",
+    'self.register_buffer("kept", torch.zeros(4, 3)); self.register_buffer("at", torch.zeros(1, dtype=torch.long))\n'
+    "self.layer = nn.Linear(3, 3)",
+) + functions(
+    calibration_inputs="[(torch.randn(1, 3),) for _ in range(COUNT)]",
+    evaluation_set="[(torch.randn(1, 3),) for _ in range(3)], torch.zeros(3, dtype=torch.long)",
+)
 
 
 def test_a_stream_that_is_longer_than_a_cache(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from tools.pipeline.export.options import Options
-from tools.pipeline.export.testing import Result, export_source, model_source, run_program
+from tools.pipeline.export.testing import Result, export_source, functions, model_source, run_program
 from tools.quiet.console import UserError
 
 _MODEL = """
@@ -82,19 +82,10 @@ def test_keywords_are_inputs_in_the_order_of_the_example(options: Options, tmp_p
     ],
 )  # fmt: skip
 def test_what_names_no_tensors_is_refused(example: str, says: str, tmp_path: Path) -> None:
-    model = """
-import torch
-
-class Sum(torch.nn.Module):
-    def forward(self, x, other=None):
-        return x + x
-
-def model():
-    return Sum().eval()
-"""
+    model = model_source("return x + x", example, arguments="x, other=None")
     options = Options(core="cortex-m4", backend="cortex_m") if "calibration" in example else Options()
     with pytest.raises(UserError, match=says):
-        export_source(tmp_path, f"{model}\ndef example_inputs():\n    return {example}\n", options=options)
+        export_source(tmp_path, model, options=options)
 
 
 _INT8 = Options(core="cortex-m4", backend="cortex_m")
@@ -158,52 +149,24 @@ def example_inputs():
 
 
 def test_distributions_have_no_checks_of_values_in_a_program(tmp_path: Path) -> None:
-    source = """
-import torch
-from torch import nn
-
-class Policy(nn.Module):
-    def forward(self, x):
-        normal = torch.distributions.Normal(x, x.exp())
-        choice = torch.distributions.Categorical(logits=x)
-        return normal.log_prob(x.sin()), choice.log_prob(choice.probs.argmax(-1)), choice.entropy()
-
-def model():
-    return Policy().eval()
-
-def example_inputs():
-    return (torch.linspace(-1, 1, 4),)
+    forward = """
+normal, choice = torch.distributions.Normal(x, x.exp()), torch.distributions.Categorical(logits=x)
+return normal.log_prob(x.sin()), choice.log_prob(choice.probs.argmax(-1)), choice.entropy()
 """
-    assert len(export_source(tmp_path, source).manifest["outputs"]) == 3
+    result = export_source(tmp_path, model_source(forward, "(torch.linspace(-1, 1, 4),)"))
+    assert len(result.manifest["outputs"]) == 3
 
 
 def test_memory_that_is_written_later_has_no_range_of_its_own_in_int8(tmp_path: Path) -> None:
-    source = """
-import torch
-from torch import nn
-
-class Net(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.fc = nn.Linear(4, 6)
-
-    def forward(self, x):
-        y = self.fc(x)
-        out = torch.empty_like(y)
-        out[:, :3] = y[:, 3:]
-        out[:, 3:] = y[:, :3]
-        return out
-
-def model():
-    torch.manual_seed(0)
-    return Net().eval()
-
-def example_inputs():
-    return (torch.linspace(-1, 1, 4).reshape(1, 4),)
-
-def calibration_inputs():
-    return [example_inputs()]
+    forward = """
+y = self.fc(x)
+out = torch.empty_like(y)
+out[:, :3] = y[:, 3:]
+out[:, 3:] = y[:, :3]
+return out
 """
+    source = model_source(forward, "(torch.linspace(-1, 1, 4).reshape(1, 4),)", "self.fc = nn.Linear(4, 6)")
+    source += functions(calibration_inputs="[example_inputs()]")
     result = export_source(tmp_path, source, options=_INT8)
     assert abs(result.golden["eager_0"] - result.golden["output_0"]).max() < 0.05
 
@@ -223,16 +186,6 @@ class Result:
     pair: Pair
     best: object
     loss: Tensor | None = None
-
-class Head(nn.Module):
-    def forward(self, x):
-        return {returned}
-
-def model():
-    return Head().eval()
-
-def example_inputs():
-    return (torch.randn(3, 4, generator=torch.Generator().manual_seed(0)),)
 """
 
 
@@ -247,5 +200,6 @@ def example_inputs():
     ],
 )
 def test_fields_of_named_tuples_and_dataclasses_are_outputs(returned, names, options, tmp_path) -> None:
-    result = export_source(tmp_path, _NAMED.replace("{returned}", returned), options=options)
+    source = _NAMED + model_source(f"return {returned}", "(torch.randn(3, 4),)")
+    result = export_source(tmp_path, source, options=options)
     assert _names(result, "outputs") == names

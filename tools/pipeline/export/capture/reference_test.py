@@ -11,7 +11,7 @@ from tools.pipeline.export.options import Options
 from tools.pipeline.export.quantize import quantize
 from tools.pipeline.export.rewrite import no_ops
 from tools.pipeline.export.rewrite.numbers import write_numbers
-from tools.pipeline.export.testing import export_source, model_source
+from tools.pipeline.export.testing import export_source, functions, model_source
 
 _INT8 = Options("cortex-m4", "cortex_m")
 _STREAM = model_source(
@@ -47,7 +47,7 @@ def test_inputs_beyond_those_of_calibration_may_meet_the_limit_of_an_equalized_c
         "self.write.weight.data *= 3 * torch.logspace(-2, 0, 16).reshape(-1, 1, 1, 1)\n"
         "self.read.weight.data /= torch.logspace(-2, 0, 16).reshape(1, -1, 1, 1)",
     )
-    source += "\n\ndef calibration_inputs():\n    return [(torch.rand(1, 3, 10, 10) / 2,)]\n"
+    source += functions(calibration_inputs="[(torch.rand(1, 3, 10, 10) / 2,)]")
     assert export_source(tmp_path, source, options=_INT8).program
 
 

@@ -14,7 +14,7 @@ from tools.pipeline.export.plan import plan_passes
 from tools.pipeline.export.plan.branches import BranchPlanning, check_plan
 from tools.pipeline.export.plan.emission import emit
 from tools.pipeline.export.plan.plan_passes import constant_only_instructions, optimize_plan
-from tools.pipeline.export.testing import export_source, model_source
+from tools.pipeline.export.testing import export_source, functions, model_source
 from tools.pipeline.export.upstream.loaded_program import LoadedProgram
 from tools.pipeline.placement.placement import Lead
 
@@ -183,7 +183,7 @@ def test_state_with_initial_values_and_dynamic_shapes(tmp_path: Path) -> None:
     source = model_source(
         "self.n.mul_(2)\nreturn x * self.n", "(torch.randn(5, 4),)", 'self.register_buffer("n", torch.ones(1))'
     )
-    source += "\n\ndef dynamic_shapes():\n    return {'x': {0: torch.export.Dim('n', min=2, max=5)}}\n"
+    source += functions(dynamic_shapes="{'x': {0: torch.export.Dim('n', min=2, max=5)}}")
     method = LoadedProgram(export_source(tmp_path, source).program)
     sums = [float(method.run(torch.ones(rows, 4))[0].sum()) for rows in (5, 2, 3)]
     assert sums == [40, 32, 96]

@@ -11,7 +11,7 @@ from tools.pipeline.export.options import Options
 from tools.pipeline.export.pipelines import CORTEX_M
 from tools.pipeline.export.quantize.biases import correct_biases
 from tools.pipeline.export.quantize.quantize import quantize
-from tools.pipeline.export.testing import export_source, model_source
+from tools.pipeline.export.testing import export_source, functions, model_source
 
 
 def _moved(net: nn.Module, count: int, monkeypatch: pytest.MonkeyPatch | None) -> torch.Tensor:
@@ -56,11 +56,7 @@ def test_a_single_sample_says_nothing_of_others(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize("packed", [True, False])
 def test_layers_without_bias_and_ones_that_are_called_twice_are_close_to_pytorch(packed: bool, tmp_path: Path) -> None:
     init = "self.stem, self.twice = nn.Conv2d(3, 8, 3, bias=False), nn.Conv2d(8, 8, 1, bias=False)"
-    more = """
-def calibration_inputs():
-    torch.manual_seed(2)
-    return [(1 + torch.rand(1, 3, 6, 6),) for _ in range(20)]
-"""
+    more = functions(calibration_inputs="[(1 + torch.rand(1, 3, 6, 6),) for _ in range(20)]")
     forward = "x = torch.relu(self.stem(x)); return self.twice(torch.relu(self.twice(x)))"
     source = model_source(forward, "(1 + torch.rand(1, 3, 6, 6),)", init) + more
     result = export_source(tmp_path, source, options=Options("cortex-m4", "cortex_m", packed=packed))

@@ -10,7 +10,7 @@ from torch import Tensor
 from tools.pipeline.export.options import Options
 from tools.pipeline.export.quantize.accuracy import decibels, ratio_text
 from tools.pipeline.export.quantize.ranges import AUTO, METHODS, MIN_MAX, MSE, PERCENTILE, RangeObserver
-from tools.pipeline.export.testing import Result, export_source, model_source
+from tools.pipeline.export.testing import Result, export_source, functions, model_source
 from tools.quiet.console import UserError
 
 
@@ -112,15 +112,11 @@ def test_ranges_of_what_is_the_same_in_each_sample_stay_what_they_are() -> None:
     assert 2 < high < 4.5 and -4.5 < low < -2.5
 
 
-_MORE = """
-def calibration_inputs():
-    return [(sample,) for sample in torch.randn(16, 1, 8, generator=torch.Generator().manual_seed(2))]
-
-
-def evaluation_set():
-    samples = torch.randn(20, 1, 8, generator=torch.Generator().manual_seed(3))
-    return [*[(sample,) for sample in samples], calibration_inputs()[0]], torch.zeros(21, dtype=torch.long)
-"""
+_SAMPLES = "[(sample,) for sample in torch.randn({}, 1, 8, generator=torch.Generator().manual_seed({}))]"
+_MORE = functions(
+    calibration_inputs=_SAMPLES.format(16, 2),
+    evaluation_set=f"[*{_SAMPLES.format(20, 3)}, calibration_inputs()[0]], torch.zeros(21, dtype=torch.long)",
+)
 
 
 def _export(folder: Path, ranges: str = "auto", **layers: str) -> Result:

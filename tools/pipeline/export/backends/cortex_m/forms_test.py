@@ -12,7 +12,7 @@ from executorch.exir._serialize._program import deserialize_pte_binary
 from tools.pipeline.export.capture.capture import capture
 from tools.pipeline.export.options import Options
 from tools.pipeline.export.pipelines import CORTEX_M
-from tools.pipeline.export.testing import Result, export_source, model_source
+from tools.pipeline.export.testing import Result, export_source, functions, model_source
 
 # Case: constructor, forward(), inputs.
 _LAYERS = {
@@ -261,7 +261,7 @@ def exported(case: str) -> Result:
     """Exports a case with int8 inputs and outputs, as for a device."""
     init, forward, inputs = _LAYERS[case]
     source = "import torch.nn.functional as F\n" + model_source(forward, inputs, init)
-    source += "\n\ndef calibration_inputs():\n    return [example_inputs(), *(" + inputs + " for _ in range(8))]\n"
+    source += functions(calibration_inputs=f"[example_inputs(), *({inputs} for _ in range(8))]")
     with tempfile.TemporaryDirectory() as folder:
         return export_source(Path(folder), source, options=Options("cortex-m4", "cortex_m", "int8"))
 

@@ -17,7 +17,7 @@ from tools.pipeline.export.backends.cortex_m.int4 import (
     unpack_int4,
 )
 from tools.pipeline.export.options import Options
-from tools.pipeline.export.testing import Result, export_source, model_source
+from tools.pipeline.export.testing import Result, export_source, functions, model_source
 from tools.quiet.console import UserError
 
 _CORE = "cortex-m4"
@@ -107,11 +107,7 @@ def test_inputs_that_are_large_are_rounded_for() -> None:
 def test_the_mean_of_outputs_stays_what_it_is(tmp_path: Path) -> None:
     """If inputs are about one, an error of the weights is an error of the bias, too, which compensates it."""
     init, inputs = "self.layer = nn.Linear(64, 32, bias=False)", "(1 + torch.rand(1, 64) / 8,)"
-    more = """
-def calibration_inputs():
-    torch.manual_seed(2)
-    return [(1 + torch.rand(1, 64) / 8,) for _ in range(20)]
-"""
+    more = functions(calibration_inputs="[(1 + torch.rand(1, 64) / 8,) for _ in range(20)]")
     options = Options("cortex-m4", "cortex_m", weight_dtype="int4")
     result = export_source(tmp_path, model_source("return self.layer(x)", inputs, init) + more, options=options)
     assert result.operators["torch_fusion::linear_int4"] == 1

@@ -20,7 +20,7 @@ from tools.pipeline.export.plan.manifest import Parameters
 from tools.pipeline.export.quantize.accuracy import Cost, blamed, is_stream
 from tools.pipeline.export.quantize.quantize import Quantized
 from tools.pipeline.export.quantize.report import far_outputs
-from tools.pipeline.export.testing import Result, export_source, model_source
+from tools.pipeline.export.testing import Result, export_source, functions, model_source
 from tools.quiet.console import UserError
 
 _CNN = """
@@ -160,7 +160,7 @@ class _Network(NamedTuple):
 
 _PACKED = {"packed": True}
 _FASTER = {"packed": True, "float_where_faster": True}
-_CALIBRATED = {"more": "\n\ndef calibration_inputs():\n    return [example_inputs()]\n"}
+_CALIBRATED = {"more": functions(calibration_inputs="[example_inputs()]")}
 _IMAGE = "torch.randn(1, 3, 8, 8)"
 _THREE = "self.a, self.b, self.c = (nn.Conv2d(4, 4, 3, padding=1) for _ in range(3))"
 _NONE_BETTER = "no operator has an int8 form that takes fewer instructions."
@@ -593,8 +593,8 @@ return (
 
 
 def test_activations_of_what_others_read_too(tmp_path: Path) -> None:
-    more = "\n\ndef calibration_inputs():\n    return [example_inputs()]\n"
-    result = exported(tmp_path, _SHARED, "(torch.randn(4, 8),)", "self.linear = nn.Linear(8, 8)", more=more, io="int8")
+    init = "self.linear = nn.Linear(8, 8)"
+    result = exported(tmp_path, _SHARED, "(torch.randn(4, 8),)", init, io="int8", **_CALIBRATED)
     assert result.operators.keys() >= {"cortex_m::quantized_activation", "aten::clamp"}
     assert not any("floating point" in text for text in result.said)
     for index, output in enumerate(result.manifest["outputs"]):
@@ -610,7 +610,7 @@ def test_the_larger_of_two_images_lies_as_they_do(tmp_path: Path) -> None:
 
 
 def test_calibration_inputs_set_the_ranges(tmp_path: Path) -> None:
-    more = "\n\ndef calibration_inputs():\n    return [(torch.full((1, 4), value),) for value in (-3.0, 3.0)]\n"
+    more = functions(calibration_inputs="[(torch.full((1, 4), value),) for value in (-3.0, 3.0)]")
     arguments = "return self.linear(x)", "(torch.rand(1, 4),)", "self.linear = nn.Linear(4, 4)"
     wide = exported(tmp_path, *arguments, more=more)
     narrow = exported(tmp_path, *arguments)
@@ -652,7 +652,7 @@ def test_bad_calibration_is_refused(case: str, tmp_path: Path) -> None:
             "return self.relu(self.linear(x))",
             "(torch.rand(1, 4),)",
             init,
-            more=f"\n\ndef calibration_inputs():\n    return {inputs}\n",
+            more=functions(calibration_inputs=inputs),
         )
     assert message in str(caught.value)
 
@@ -732,15 +732,8 @@ def test_a_model_that_is_quantized_already_passes_through(tmp_path: Path) -> Non
 
 def test_the_report_measures_layers_and_names_what_stays_in_float(tmp_path: Path) -> None:
     init = "self.conv = nn.Conv2d(2, 4, 3)\nself.norm = nn.LayerNorm(36)\nself.head = nn.Linear(36, 3)"
-    more = """
-
-def evaluation_set():
-    torch.manual_seed(2)
-    return [(torch.randn(1, 2, 5, 5),) for _ in range(20)], torch.arange(20) % 3
-
-def labels():
-    return ["left", "right", "none"]
-"""
+    samples = "[(torch.randn(1, 2, 5, 5),) for _ in range(20)], torch.arange(20) % 3"
+    more = functions(evaluation_set=samples, labels="['left', 'right', 'none']")
     forward = "return self.head(self.norm(self.conv(x).relu().flatten(1)))"
     result = exported(tmp_path, forward, "(torch.randn(1, 2, 5, 5),)", init, more=more)
     report = result.report
@@ -973,7 +966,7 @@ for norm, layer in zip(self.norms, self.layers):
     h = h + layer(norm(h) + norm(h).mean(1, keepdim=True))
 return self.head(self.norms[4](h)[:, 0])
 """
-    more = "\n\ndef calibration_inputs():\n    return [(torch.randn(1, 8, 16),) for _ in range(4)]\n"
+    more = functions(calibration_inputs="[(torch.randn(1, 8, 16),) for _ in range(4)]")
     result = exported(tmp_path, forward, "(torch.randn(1, 8, 16),)", init, more=more, packed=True, min_snr=20)
     (note,) = (text for text in result.said if "layers stay in floating point that cost most accuracy" in text)
     assert result.decibels() > 19, note
@@ -1007,16 +1000,8 @@ def stream(seed, count):
     random = torch.Generator().manual_seed(seed)
     loud = torch.rand(count, 1, 1, generator=random) ** 4
     loud[:12] = 0.01
-    return list(loud * torch.randn(count, 1, 16, generator=random))
-
-
-def calibration_inputs():
-    return [(sample,) for sample in stream(2, 48)]
-
-
-def evaluation_set():
-    return [(sample,) for sample in stream(3, 48)], torch.zeros(48).long()
-"""
+    return [(sample,) for sample in loud * torch.randn(count, 1, 16, generator=random)]
+""" + functions(calibration_inputs="stream(2, 48)", evaluation_set="stream(3, 48), torch.zeros(48).long()")
 
 
 def test_noise_that_is_made_at_one_place_is_told_once() -> None:
@@ -1051,16 +1036,9 @@ def test_a_model_is_a_stream_that_is_given_the_state_of_its_cell() -> None:
 
 
 def test_ranges_of_few_samples_are_widened_but_not_beyond_what_an_activation_can_give(tmp_path: Path) -> None:
-    more = """
-
-def calibration_inputs():
-    return [(sample,) for sample in torch.randn(8, 1, 8, generator=torch.Generator().manual_seed(2))]
-
-
-def evaluation_set():
-    samples = torch.randn(64, 1, 8, generator=torch.Generator().manual_seed(3))
-    return [(sample,) for sample in samples], torch.zeros(64, dtype=torch.long)
-"""
+    samples = "[(sample,) for sample in torch.randn({}, 1, 8, generator=torch.Generator().manual_seed({}))]"
+    labelled = f"{samples.format(64, 3)}, torch.zeros(64, dtype=torch.long)"
+    more = functions(calibration_inputs=samples.format(8, 2), evaluation_set=labelled)
     init = "self.body, self.head = nn.Linear(8, 16), nn.Linear(16, 3)"
     forward = "return self.head(nn.functional.relu6(8 * self.body(x)))"
     result = exported(tmp_path, forward, "(torch.randn(1, 8),)", init, more=more)
@@ -1210,7 +1188,7 @@ return self.out(x)
 def test_a_layer_that_is_called_several_times_is_in_the_program_once(tmp_path: Path) -> None:
     forward = "for _ in range(3):\n    x = x + 0.3 * self.b(torch.relu(self.a(x)))\nreturn x"
     init = "self.a = nn.Linear(16, 48); self.b = nn.Linear(48, 16)"
-    more = "\n\ndef calibration_inputs():\n    return [(torch.randn(1, 16),) for _ in range(20)]\n"
+    more = functions(calibration_inputs="[(torch.randn(1, 16),) for _ in range(20)]")
     result = exported(tmp_path, forward, "(torch.randn(1, 16),)", init, more=more, packed=True)
     kinds = ("convolution", "linear", "linear_table", "linear_to_float", "linear_from_float", "linear_of_floats")
     calls = result.calls(*(f"torch_fusion::{kind}" for kind in kinds))

@@ -7,7 +7,7 @@ import pytest
 
 import tools.pipeline.export.backends.cortex_m.tables
 from tools.pipeline.export.options import Options
-from tools.pipeline.export.testing import Result, export_source, model_source
+from tools.pipeline.export.testing import Result, export_source, functions, model_source
 
 _FUNCTIONS = {
     "gelu": "F.gelu(x)",
@@ -20,14 +20,14 @@ _FUNCTIONS = {
 }
 
 
-def exported(folder: Path, *functions: str) -> Result:
+def exported(folder: Path, *forms: str) -> Result:
     """Exports functions, each of which reads the result of its own linear layer."""
-    init = f"self.layers = nn.ModuleList(nn.Linear(8, 32) for _ in range({len(functions)}))"
-    calls = [f"x = self.layers[{index}](given)\ny{index} = {function}" for index, function in enumerate(functions)]
-    results = ", ".join(f"y{index}" for index in range(len(functions)))
+    init = f"self.layers = nn.ModuleList(nn.Linear(8, 32) for _ in range({len(forms)}))"
+    calls = [f"x = self.layers[{index}](given)\ny{index} = {function}" for index, function in enumerate(forms)]
+    results = ", ".join(f"y{index}" for index in range(len(forms)))
     forward = "\n".join(["given = x", *calls, f"return {results}"])
     source = "import torch.nn.functional as F\n" + model_source(forward, "(torch.randn(16, 8),)", init)
-    source += "\n\ndef calibration_inputs():\n    return [example_inputs()]\n"
+    source += functions(calibration_inputs="[example_inputs()]")
     return export_source(folder, source, options=Options("cortex-m4", "cortex_m", "int8"))
 
 

@@ -28,7 +28,7 @@ from tools.pipeline.export.ir.operators import CHOICES, MASKED_FILLS
 from tools.pipeline.export.options import Options
 from tools.pipeline.export.quantize.extents import Extents
 from tools.pipeline.export.rewrite.own_operators import keep_recurrent_layers
-from tools.pipeline.export.testing import Result, by_hand, export_file, export_source, model_source
+from tools.pipeline.export.testing import Result, by_hand, export_file, export_source, functions, model_source
 from tools.pipeline.export.upstream.gaps import Gap
 from tools.quiet.console import UserError
 
@@ -212,13 +212,7 @@ def test_layers_that_cost_most_accuracy_are_named_where_the_border_is_of_integer
     assert "my_model.py:1" in note and 'io = "float32", with which the build leaves such layers' in note
 
 
-_STREAMED = """
-
-
-def calibration_inputs():
-    random = torch.Generator().manual_seed(2)
-    return [(torch.randn(1, 8, generator=random),) for _ in range(40)]
-"""
+_STREAMED = functions(calibration_inputs="[(torch.randn(1, 8),) for _ in range(40)]")
 
 
 @pytest.mark.parametrize("io", ["float32", "int8"])
@@ -922,7 +916,7 @@ def test_another_floating_point(dtype: str, name: str, tmp_path: Path) -> None:
 
 
 def test_dynamic_shapes(tmp_path: Path) -> None:
-    source = _LAYER + "\n\ndef dynamic_shapes():\n    return {'x': {2: torch.export.Dim('h', max=12)}}\n"
+    source = _LAYER + functions(dynamic_shapes="{'x': {2: torch.export.Dim('h', max=12)}}")
     with pytest.raises(UserError, match="takes no dynamic_shapes"):
         _export(tmp_path, source)
 
@@ -1116,19 +1110,9 @@ def test_products_with_vectors(tmp_path: Path) -> None:
 def test_ranges_have_room_for_what_calibration_has_not_seen(tmp_path: Path, io: str, least: float) -> None:
     init = "self.heads = nn.ModuleList(nn.Linear(64, 4) for _ in range(8))"
     source = model_source("return [head(x.tanh()) for head in self.heads]", "(torch.randn(64),)", init)
-    source += """
-
-def samples(first, last):
-    return [(torch.randn(64, generator=torch.Generator().manual_seed(each)),) for each in range(first, last)]
-
-
-def calibration_inputs():
-    return samples(0, 8)
-
-
-def evaluation_set():
-    return samples(8, 40), torch.zeros(32, dtype=torch.int64)
-"""
+    samples = "[(torch.randn(64, generator=torch.Generator().manual_seed(each)),) for each in range({}, {})]"
+    labelled = f"{samples.format(8, 40)}, torch.zeros(32, dtype=torch.int64)"
+    source += functions(calibration_inputs=samples.format(0, 8), evaluation_set=labelled)
     assert _worst(_export(tmp_path, source, io)) > least
 
 
@@ -1224,7 +1208,7 @@ def test_nothing_between_layers_is_transposed(tmp_path: Path, kind: str, npu: Np
     assert _transpositions(result) <= most
 
 
-_CALIBRATED = "\n\ndef calibration_inputs():\n    return [(torch.randn(1, 12),) for _ in range(12)]\n"
+_CALIBRATED = functions(calibration_inputs="[(torch.randn(1, 12),) for _ in range(12)]")
 _BUCKETS = "self.table, self.head = nn.Embedding(5, 6), nn.Linear(72, 3)"
 _CACHE = """
 self.key, self.head = nn.Linear(12, 6), nn.Linear(6, 6)
