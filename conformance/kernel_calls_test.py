@@ -48,7 +48,7 @@ def test_corrupted_calls_touch_no_foreign_memory(tmp_path: Path) -> None:
 
 
 def test_work_is_bounded_by_elements(tmp_path: Path) -> None:
-    run_cases(RUNNER, exploding_cases(cases(), 12000, 0), tmp_path)
+    run_cases(RUNNER, exploding_cases(cases(), 6000, 0), tmp_path)
 
 
 def test_tensors_that_overlap_touch_no_foreign_memory(tmp_path: Path) -> None:

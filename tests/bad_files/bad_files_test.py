@@ -7,7 +7,7 @@ import pytest
 
 from tests.bad_files.readers import READERS, limited_memory
 
-_MUTANTS = 300
+_MUTANTS = 200
 
 
 @pytest.fixture(scope="module", autouse=True)
