@@ -8,6 +8,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from tools.artifacts.golden.golden import Golden, golden_npz
+from tools.pipeline.export.capture.attributes import hold_attributes
 from tools.pipeline.export.ir.scalar_types import is_supported, supported_names
 from tools.pipeline.model_file.call import check_names, output_names, plain
 from tools.pipeline.model_file.describe import describe
@@ -18,18 +19,18 @@ Sample = tuple[torch.Tensor, ...]
 
 def run_eager(model: torch.nn.Module, samples: list[Sample]) -> tuple[list[list[torch.Tensor]], list[str], bool]:
     """Returns the outputs of each sample as flat lists of tensors, their names, and whether the model returned them
-    flat.
+    flat. Tensors among the model's attributes that it changes become buffers of it.
 
-    Raises UserError if the model returns anything but tensors.
+    Raises UserError if the model returns anything but tensors, or has state that is no tensor.
     """
     # Running the model may change its state, but the export must contain the initial state.
-    model = copy.deepcopy(model)
+    used = copy.deepcopy(model)
     outputs = []
     names: list[str] = []
     is_plain = True
     with torch.no_grad():
         for sample in samples:
-            returned = model(*(tensor.clone() for tensor in sample))
+            returned = used(*(tensor.clone() for tensor in sample))
             result = plain(returned)
             is_plain = is_plain and result is returned
             flat, names = pytree.tree_leaves(result), output_names(result)
@@ -41,6 +42,7 @@ def run_eager(model: torch.nn.Module, samples: list[Sample]) -> tuple[list[list[
             # A model may return its state, which the next sample changes.
             outputs.append([output.clone() for output in flat])
     check_names(names, "the model's outputs")
+    hold_attributes(model, used, samples[0])
     return outputs, names, is_plain
 
 
