@@ -8,6 +8,7 @@ bool check_pool(
     const ArrayRef<int64_t>& kernel_size,
     const ArrayRef<int64_t>& stride,
     const ArrayRef<int64_t>& padding,
+    bool ceil_mode,
     const Tensor& out,
     PoolWindows& windows,
     Shape& sizes) {
@@ -26,8 +27,8 @@ bool check_pool(
   width.in = image.width;
   height.kernel = static_cast<int32_t>(kernel_size[0]);
   width.kernel = static_cast<int32_t>(kernel_size[kernel_size.size() - 1]);
-  if (!height.set(ctx, stride, padding, {}, 0, false) ||
-      !width.set(ctx, stride, padding, {}, 1, false)) {
+  if (!height.set(ctx, stride, padding, {}, 0, ceil_mode) ||
+      !width.set(ctx, stride, padding, {}, 1, ceil_mode)) {
     return false;
   }
   CHECK_ARGUMENT(

@@ -13,6 +13,7 @@ bool check_pool(
     const ArrayRef<int64_t>& kernel_size,
     const ArrayRef<int64_t>& stride,
     const ArrayRef<int64_t>& padding,
+    bool ceil_mode,
     const Tensor& out,
     PoolWindows& windows,
     Shape& sizes);
@@ -31,7 +32,6 @@ Tensor& quantized_avg_pool2d(
     int64_t shift,
     const Tensor& /*scratch*/,
     Tensor& out) {
-  KERNEL_CHECK(ctx, !ceil_mode, NotSupported, out, "Average pooling does not support ceil_mode");
   PoolWindows windows;
   Shape sizes;
   Image in_shape;
@@ -47,7 +47,7 @@ Tensor& quantized_avg_pool2d(
       InvalidArgument,
       out,
       "The scale of an average pooling is not positive");
-  if (check_pool(ctx, input, kernel_size, stride, padding, out, windows, sizes) &&
+  if (check_pool(ctx, input, kernel_size, stride, padding, ceil_mode, out, windows, sizes) &&
       shape_out<S>(ctx, out, sizes) && describe_image(ctx, input, in_shape) &&
       describe_image(ctx, out, out_shape)) {
     avg_pool(
@@ -122,7 +122,7 @@ Tensor& quantized_max_pool2d_out(
   Image out_shape;
   Range range;
   if (check_range(ctx, activation_min, activation_max, range) &&
-      check_pool(ctx, input, kernel_size, stride, padding, out, windows, sizes) &&
+      check_pool(ctx, input, kernel_size, stride, padding, false, out, windows, sizes) &&
       shape_out<S>(ctx, out, sizes) && describe_image(ctx, input, in_shape) &&
       describe_image(ctx, out, out_shape)) {
     max_pool(

@@ -338,6 +338,11 @@ class Means final {
   uint32_t near_ = 1;
 };
 
+/// Whether a window is inside the input at each output.
+bool is_inside(const Window& window) {
+  return window.padding == 0 && (window.out - 1) * window.stride + window.kernel <= window.in;
+}
+
 /// The exponent of the number of a window's elements, if that is a power of two and single
 /// precision has exact means of as many values, less a zero point, times a scale, so that only
 /// halves are to be rounded, to even; otherwise 0.
@@ -347,7 +352,7 @@ int32_t shift_of_means(const PoolWindows& windows, int32_t zero_point, float sca
   constexpr int32_t kMaxShift = 8;
   constexpr uint32_t kLastBits = 0xffff;
   const int32_t count = windows.height.kernel * windows.width.kernel;
-  if ((count & (count - 1)) != 0 || windows.height.padding != 0 || windows.width.padding != 0 ||
+  if ((count & (count - 1)) != 0 || !is_inside(windows.height) || !is_inside(windows.width) ||
       Range{-128, 127}.clamp(zero_point) != zero_point) {
     return 0;
   }
