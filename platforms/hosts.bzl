@@ -8,4 +8,4 @@ VGF_HOST = select({
 })
 
 # Tests that run VGF have this: the chosen release of ExecuTorch has a runtime for it, too.
-VGF_RUNTIME = VGF_HOST + [Label("@pypi//:vgf_runtime")]
+VGF_RUNTIME = VGF_HOST + [Label("@pypi//:release_with_vgf_runtime")]

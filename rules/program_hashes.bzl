@@ -45,7 +45,7 @@ _program_hashes_update = rule(
     executable = True,
 )
 
-def program_hashes(name, programs, recorded):
+def program_hashes(name, programs, recorded, **kwargs):
     """Compares programs with recorded hashes, so that every machine builds the same bytes until someone changes them on purpose.
 
     Creates the test `<name>_test` and `update_<name>`, which records the current programs, as
@@ -56,6 +56,7 @@ def program_hashes(name, programs, recorded):
       programs: dict of labels of torch_programs to the lists of labels of boards that each is exported for; a portable
         program is the same for any, and one for VGF has an empty list.
       recorded: the file of hashes, in this package: a line per program and core.
+      **kwargs: attributes of the test, such as `target_compatible_with`.
     """
     board_programs = {}
     for program, boards in programs.items():
@@ -71,5 +72,5 @@ def program_hashes(name, programs, recorded):
         "recorded": recorded,
         "update": "update_" + name,
     }
-    _program_hashes_test(name = name + "_test", size = "small", **arguments)
+    _program_hashes_test(name = name + "_test", size = "small", **(arguments | kwargs))
     _program_hashes_update(name = "update_" + name, tags = ["manual"], **arguments)

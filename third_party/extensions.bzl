@@ -1,6 +1,6 @@
 """The repositories of what others made. Each is fetched when a build first needs something of it."""
 
-load("//third_party:releases.bzl", "chosen_release", "lock_of", "vgf_runtime_constraint")
+load("//third_party:releases.bzl", "chosen_release", "lock_of", "release_constraints")
 load("//third_party/arm_gnu_toolchain:repository.bzl", "arm_gnu_libstdcxx", "arm_gnu_softfp", "arm_gnu_toolchain")
 load("//third_party/cmake:repository.bzl", "cmake")
 load("//third_party/debian:debian.bzl", "debian_suite")
@@ -162,8 +162,8 @@ def _third_party_impl(mctx):
         )
     pypi(
         name = "pypi",
+        constraints = release_constraints(release),
         sets = {name: ["pypi_" + other for other in others + [name]] for name, others in PYPI_SETS.items()},
-        vgf_runtime = vgf_runtime_constraint(release),
     )
     executorch(
         name = "executorch",

@@ -9,8 +9,13 @@ _OWN_LOCKS = {
     "1.5": ["export"],
 }
 
-# Releases whose wheel for Linux on x86-64 has the runtime's VGF backend, without which VGF programs are exported and not run.
-_WITH_VGF_RUNTIME = ["1.4"]
+# Maps what targets may ask of the release to the releases that have it.
+_ABILITIES = {
+    # The wheel for Linux on x86-64 has the runtime's VGF backend, without which VGF programs are exported and not run.
+    "release_with_vgf_runtime": ["1.4"],
+    # This repository's recorded hashes are those of its programs.
+    "release_with_recorded_hashes": [DEFAULT_RELEASE],
+}
 
 # The variable of the user's environment or --repo_env to try a release without editing MODULE.bazel.
 _VARIABLE = "TORCH_FUSION_RELEASE"
@@ -51,16 +56,19 @@ def chosen_release(mctx):
         fail(error)
     return release
 
-def vgf_runtime_constraint(release):
-    """Returns the label of a constraint that this machine has only if the release can run VGF programs.
+def release_constraints(release):
+    """Returns the labels of constraints that this machine has only if the release has what they are named after.
 
     Args:
       release: The release.
 
     Returns:
-      The label. A target that is skipped for it is skipped with its name as the reason.
+      The labels as text, by name. A target that is skipped for one is skipped with its name as the reason.
     """
-    return Label("@platforms//os:linux" if release in _WITH_VGF_RUNTIME else "//platforms:release_with_vgf_runtime")
+    return {
+        name: str(Label("@platforms//os:linux" if release in releases else "//platforms:" + name))
+        for name, releases in _ABILITIES.items()
+    }
 
 def lock_of(release, name):
     """Returns the lock of a set of Python packages.

@@ -1,7 +1,7 @@
 """Tests of how locks of users' own are read, and of what a build knows of the packages that it has."""
 
 load("@bazel_skylib//lib:unittest.bzl", "analysistest", "asserts", "unittest")
-load("//third_party:releases.bzl", "DEFAULT_RELEASE", "find_release", "lock_of")
+load("//third_party:releases.bzl", "DEFAULT_RELEASE", "find_release", "lock_of", "release_constraints")
 load(":packages.bzl", "left_out", "parse_lock", "requirement_key")
 
 _LOCK = """\
@@ -52,6 +52,8 @@ def _releases_test_impl(ctx):
     asserts.true(env, "there are 2 of them (1.4, 1.5)" in error, error)
     asserts.equals(env, "//third_party/python:requirements/1.5/export.txt", lock_of("1.5", "export"))
     asserts.equals(env, "//third_party/python:requirements/torch.txt", lock_of("1.5", "torch"))
+    asserts.equals(env, {str(Label("@platforms//os:linux")): None}, {label: None for label in release_constraints(DEFAULT_RELEASE).values()})
+    asserts.true(env, release_constraints("1.5")["release_with_recorded_hashes"].endswith("//platforms:release_with_recorded_hashes"))
     return unittest.end(env)
 
 releases_test = unittest.make(_releases_test_impl)

@@ -290,15 +290,18 @@ In order: what pip's configuration offers as +cpu; PyTorch's index of such build
     environ = PIP_ENVIRON,
 )
 
-_VGF_RUNTIME = """
+_CONSTRAINT = """
 alias(
-    name = "vgf_runtime",
+    name = "{}",
     actual = "{}",
 )
 """
 
 def _pypi_impl(rctx):
-    rctx.file("BUILD.bazel", _PYPI_BUILD + _VGF_RUNTIME.format(rctx.attr.vgf_runtime) + "".join([
+    rctx.file("BUILD.bazel", _PYPI_BUILD + "".join([
+        _CONSTRAINT.format(name, label)
+        for name, label in rctx.attr.constraints.items()
+    ] + [
         _PYPI_TARGET.format(name = name, deps = ["@{}//:site".format(repository) for repository in repositories])
         for name, repositories in rctx.attr.sets.items()
     ]))
@@ -307,7 +310,7 @@ pypi = repository_rule(
     doc = "A target for each set of Python packages and what they import, which is fetched when a build needs it.",
     implementation = _pypi_impl,
     attrs = {
+        "constraints": attr.string_dict(doc = "Labels of constraints that only some releases meet, by the names of their aliases.", mandatory = True),
         "sets": attr.string_list_dict(doc = "From a target's name to all `pypi_set` repositories that it needs.", mandatory = True),
-        "vgf_runtime": attr.label(doc = "The constraint of targets that run VGF programs, `:vgf_runtime`.", mandatory = True),
     },
 )
