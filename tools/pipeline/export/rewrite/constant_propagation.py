@@ -40,6 +40,10 @@ def propagate_constants(program: ExportedProgram) -> ExportedProgram:
     propagated: ExportedProgram = _propagation.constant_prop_pass(
         program, custom_skip_targets=kept, _skip_dim_order=False
     )
+    # An operator may return a parameter itself, which torch.export doesn't accept as a constant.
+    for name, value in propagated.constants.items():
+        if isinstance(value, torch.nn.Parameter):
+            propagated.constants[name] = value.detach()
     _order_returned(propagated)
     return propagated
 

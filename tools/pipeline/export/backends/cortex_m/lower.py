@@ -1,5 +1,6 @@
 """Lowers a quantized model to ExecuTorch's Cortex-M operators, for one core."""
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -241,7 +242,9 @@ def _bounds(node: Node) -> tuple[float | None, float | None] | None:
     if node.target in (aten.hardtanh.default, aten.hardtanh_.default, aten.clamp.default):
         default: list[float | None] = [None, None] if node.target == aten.clamp.default else [-1.0, 1.0]
         given: list[Any] = list(node.args[1:])
-        low, high = given + default[len(given) :]
+        low, high = (
+            None if bound is None or math.isinf(bound) else bound for bound in given + default[len(given) :]
+        )
         return low, high
     return None
 

@@ -557,6 +557,12 @@ return h
         {"aten::var": 3, "cortex_m::dequantize_per_tensor": 1},
         options=_PACKED,
     ),
+    "bounds that are infinite": _Network(
+        "return torch.clamp(self.linear(x), 0.1, float('inf')) + torch.clamp(self.linear(x), float('-inf'), 0.5)",
+        "torch.randn(4, 8)",
+        "self.linear = nn.Linear(8, 8)",
+        {"cortex_m::quantized_linear": 2},
+    ),
     "a product between operators in floating point": _Network(
         "return self.linear(x).exp().sum(1) * 0.5",
         "torch.randn(1, 8)",

@@ -17,7 +17,6 @@ from torch import Tensor
 from torch.export import ExportedProgram
 from torch.fx import Node
 
-from tools.pipeline.export.ir.constants import writes
 from tools.pipeline.export.ir.operators import FILLS, RESHAPES, SUMS
 from tools.pipeline.export.ir.rewriting import replace_node, run_decompositions
 from tools.pipeline.export.plan.manifest import origin
@@ -71,7 +70,7 @@ def remove_complex_numbers(program: ExportedProgram, path: Path) -> ExportedProg
     """
     if not any(is_complex(node) or node.target in ALONG_LAST or node.target in FORWARD for node in program.graph.nodes):
         return program
-    if any(is_complex(node) and writes(node) for node in program.graph.nodes):
+    if any(is_complex(node) and _is_mutation(node) for node in program.graph.nodes):
         program = run_decompositions(program, {})
     _RealNumbers(program, path).rewrite()
     return program
@@ -108,6 +107,11 @@ def front_end(program: ExportedProgram, path: Path) -> frozenset[str]:
         if not features.isdisjoint(operands) and not any(operand.name in parameters for operand in operands):
             features.add(node)
     return frozenset(origin(node, path) for node in found | features if node.op == "call_function")
+
+
+def _is_mutation(node: Node) -> bool:
+    """Whether an operator is an in-place form, detach_ of a complex constant among them: none has a real form here."""
+    return isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable
 
 
 def _is_square(node: Node) -> bool:

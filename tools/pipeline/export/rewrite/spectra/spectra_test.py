@@ -98,6 +98,7 @@ _EXPRESSIONS = [
      "stft stft"),
     ("torch.view_as_real(torch.fft.rfft(x) * self.phase + self.phase)", "stft"),
     ("self.masked(torch.fft.rfft(x))", "stft stft"),
+    ("torch.fft.irfft(torch.fft.rfft(x, n=4) * torch.tensor([1j, 2, 3 - 1j]))", "stft stft"),
     ("torch.istft(torch.stft(x, 32, 8, onesided=False, return_complex=True), 32, 8, onesided=False)", "stft stft"),
 ]  # fmt: skip
 
