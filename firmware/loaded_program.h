@@ -138,8 +138,7 @@ Error with_program(const void* data, size_t size, const Use& use) {
   Span<uint8_t> buffers[model_program::kNumPlannedBuffers];
   for (size_t i = 0; i < model_program::kNumPlannedBuffers; ++i) {
     buffers[i] = {
-        planned_arena + model_program::kPlannedBufferOffsets[i],
-        model_program::kPlannedBufferSizes[i]};
+        model_program::planned_buffer(planned_arena, i), model_program::kPlannedBufferSizes[i]};
   }
   HierarchicalAllocator planned_memory({buffers, model_program::kNumPlannedBuffers});
   MemoryManager memory_manager(&method_allocator, &planned_memory, &temp_allocator);

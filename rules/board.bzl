@@ -41,7 +41,7 @@ def _describe(ctx, folder, regions, npu, arena_memory = ""):
         "simulator": ctx.attr.simulator or None,
         "uf2_family": parse_number(ctx.label, "uf2_family", ctx.attr.uf2_family) if ctx.attr.uf2_family else None,
         "npu": npu,
-    } | ({"prove_settings": _prove_settings(ctx)} if ctx.attr.prove_settings else {}) | ({"arena_memory": arena_memory} if arena_memory else {}), indent = "  ") + "\n")
+    } | ({"prove_settings": _prove_settings(ctx)} if ctx.attr.prove_settings else {}) | ({"arena_memory": arena_memory} if arena_memory else {}) | ({"arena_memories": ctx.attr.arena_memories} if ctx.attr.arena_memories else {}), indent = "  ") + "\n")
 
     linker_script = ctx.actions.declare_file(folder + "/linker.ld")
     arguments = ctx.actions.args()
@@ -114,7 +114,7 @@ Other regions are reserved, for `ethos_u()` if it names them, or only documented
 """,
         ),
         "arena_memories": attr.string_list(
-            doc = "Regions besides `ram` that are ready for use when an image starts: a torch_firmware may have its arenas there, by `arena_memory`.",
+            doc = "Regions besides `ram` that are ready for use when an image starts: a torch_firmware may have its arenas there, by `arena_memories`.",
         ),
         "clock_hz": attr.int(mandatory = True, doc = "The core's clock in Hz after start-up, which is also SysTick's."),
         "stack_size": attr.string(default = "4K", doc = "Bytes reserved for the stack."),

@@ -4,7 +4,7 @@ load("@bazel_skylib//rules:common_settings.bzl", "BuildSettingInfo")
 load("@rules_cc//cc:find_cc_toolchain.bzl", "use_cc_toolchain")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load("//platforms:cores.bzl", "takes_program_for")
-load("//rules/private:actions.bzl", "COMPILE_ATTRS", "KERNELS", "LINK_ATTRS", "REGISTRY_ATTRS", "check_model_names", "choose_kernels", "compile_program", "generate_registry", "link_program", "methods_of", "operators_of")
+load("//rules/private:actions.bzl", "COMPILE_ATTRS", "KERNELS", "LINK_ATTRS", "REGISTRY_ATTRS", "check_model_names", "choose_kernels", "compile_program", "generate_registry", "link_program", "methods_of", "operators_of", "split_program")
 load("//rules/private:cc.bzl", "compile_sources", "configure_cc")
 load("//rules/private:file_errors.bzl", "model_error")
 load("//rules/private:image.bzl", "HEADER_ATTRS", "NPU_ATTRS", "link_image", "npu_device", "write_model_headers")
@@ -88,7 +88,7 @@ def _compiled_application(ctx, cc, programs, program, operators, npu_sources, ba
     chooses = has_default_application and ctx.attr.models
     methods = [program] if has_default_application and not chooses else methods_of(programs)
     check_model_names(ctx, methods)
-    models = [compile_program(ctx, method, method.name, name, example = ctx.attr.example, board = _chosen_board(ctx)) for method in methods]
+    models = [compile_program(ctx, method, method.name, name, example = ctx.attr.example, board = _chosen_board(ctx), memories = ctx.attr.arena_memories) for method in methods]
     headers = _write_headers(ctx, "compiled", models, models[methods.index(program)])
     if chooses:
         srcs = ctx.files._compiled_models_application
@@ -122,10 +122,18 @@ def _compiled_application(ctx, cc, programs, program, operators, npu_sources, ba
 def _loaded_application(ctx, cc, programs, program, operators, npu_sources, backends, registry):
     """The application with programs that the runtime loads: see _firmware_image_impl."""
     name = ctx.label.name
+    memories = ctx.attr.arena_memories
     embedded = [
         entry
         for loadable in programs
-        for entry in link_program(ctx, loadable, name, example = ctx.attr.example, backends = [target[TorchBackendInfo] for target in backends])
+        for entry in link_program(
+            ctx,
+            split_program(ctx, loadable, name, _chosen_board(ctx), memories) if len(memories) > 1 else loadable,
+            name,
+            example = ctx.attr.example,
+            backends = [target[TorchBackendInfo] for target in backends],
+            memories = memories,
+        )
     ]
     data = [entry for entry, _ in embedded]
     methods = methods_of(programs)
@@ -153,13 +161,16 @@ def _loaded_application(ctx, cc, programs, program, operators, npu_sources, back
     )
 
 def _chosen_board(ctx):
-    """Returns the board's BoardInfo, with arenas in `arena_memory`."""
-    board, memory = ctx.attr.board[0][BoardInfo], ctx.attr.arena_memory
-    if not memory:
+    """Returns the board's BoardInfo, with instances in the last one of `arena_memories`."""
+    board, memories = ctx.attr.board[0][BoardInfo], ctx.attr.arena_memories
+    for memory in memories:
+        if memory not in board.arenas and (memory != "ram" or board.npu):
+            fail("%s: arena_memories: '%s': board %s has %s for arenas besides ram" % (ctx.label, memory, board.name, sorted(board.arenas) or "no memory"))
+    if len(memories) > len({memory: None for memory in memories}):
+        fail("%s: arena_memories = %s name a memory twice" % (ctx.label, memories))
+    if not memories or memories[-1] == "ram":
         return board
-    if memory not in board.arenas:
-        fail("%s: arena_memory = \"%s\": board %s has %s for arenas besides ram" % (ctx.label, memory, board.name, sorted(board.arenas) or "no memory"))
-    description, linker_script = board.arenas[memory]
+    description, linker_script = board.arenas[memories[-1]]
     fields = {field: getattr(board, field) for field in dir(board) if field not in ["to_json", "to_proto"]}
     return BoardInfo(**(fields | {"description": description, "linker_script": linker_script}))
 
@@ -246,9 +257,10 @@ host or a line on the console chooses the program to run, see docs/console.md. A
         ),
         "method": attr.string(default = "forward", doc = "The method of the program that the application runs; with `models` the image has all methods."),
         "board": attr.label(mandatory = True, providers = [BoardInfo], cfg = library_transition, doc = "The board to run on."),
-        "arena_memory": attr.string(
-            doc = """The memory of the board, of its `arena_memories`, in which models have what they compute with, such as a tightly coupled
-one; stack and variables stay in `ram`. Empty: `ram`, or the NPU's. The report shows it beside flash and RAM.
+        "arena_memories": attr.string_list(
+            doc = """The memories of the board, `ram` and those of its `arena_memories`, in which models have what they compute with; stack and
+variables stay in `ram`. Empty: `ram`, or the NPU's. One, such as a tightly coupled memory: all is there. Several, the fastest first: the build gives
+the tensors that an inference reads and writes most the first ones, and the outputs the last one. The report shows them beside flash and RAM.
 """,
         ),
         "console": attr.string(
@@ -295,6 +307,7 @@ compiles what it can: not images with `backends`, nor an application in `srcs`, 
         "_packages": attr.label(default = "@pypi//:export", cfg = "exec"),
         "_profiling": attr.label(default = "//firmware:profiling"),
         "_sleep": attr.label(default = "//firmware:sleep"),
+        "_split": attr.label(default = "//tools/pipeline/split", executable = True, cfg = "exec"),
         "backends": attr.label_list(
             providers = [CcInfo, TorchBackendInfo],
             cfg = core_transition,

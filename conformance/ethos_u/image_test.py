@@ -79,8 +79,8 @@ def test_memory_of_an_npu_with_an_sram_of_its_own() -> None:
     files = [Path(name) for name in os.environ["DEDICATED"].split()]
     image = ElfImage(next(path for path in files if path.suffix == ".elf"))
     report = read_size_report(next(path for path in files if path.name.endswith(".report.json")))
-    assert report.arena is not None and report.arena.limit == 16 << 20
-    assert report.arena.used >= report.arena.parts["NPU scratch"] > 0
+    dram = report.arenas["dram"]
+    assert dram.limit == 16 << 20 and dram.used >= dram.parts["NPU scratch"] > 0
     assert not {part for part in report.ram.parts if part.startswith("arena planned")}
     (model,) = [symbol.address for name, symbol in image.symbols.items() if "compiled_instance" in name]
     assert 0x71000000 <= model < 0x72000000

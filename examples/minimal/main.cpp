@@ -29,8 +29,7 @@ int main() {
   Span<uint8_t> buffers[model_program::kNumPlannedBuffers];
   for (size_t i = 0; i < model_program::kNumPlannedBuffers; ++i) {
     buffers[i] = {
-        planned_arena + model_program::kPlannedBufferOffsets[i],
-        model_program::kPlannedBufferSizes[i]};
+        model_program::planned_buffer(planned_arena, i), model_program::kPlannedBufferSizes[i]};
   }
   HierarchicalAllocator planned_memory({buffers, model_program::kNumPlannedBuffers});
   MemoryManager memory(&method_allocator, &planned_memory, &temp_allocator);

@@ -2,7 +2,7 @@
 
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load("//platforms:cores.bzl", "CORES", "core_name")
-load("//rules:providers.bzl", "CompiledModelInfo", "KernelRegistryInfo", "MemoryPlanInfo", "ProgramDataInfo")
+load("//rules:providers.bzl", "CompiledModelInfo", "KernelRegistryInfo", "MemoryPlanInfo", "ProgramDataInfo", "TorchProgramInfo")
 
 visibility(["//rules/..."])
 
@@ -98,7 +98,7 @@ def check_model_names(ctx, models):
                     "program" if other.method == "forward" else "method " + other.method,
                 ))
 
-def link_program(ctx, program, directory, example = True, backends = []):
+def link_program(ctx, program, directory, example = True, backends = [], memories = []):
     """Embeds a program with all its methods: memory plan, header and source, in one action.
 
     Args:
@@ -107,6 +107,7 @@ def link_program(ctx, program, directory, example = True, backends = []):
       directory: folder of the outputs below the package; it becomes the include path of the headers.
       example: whether example inputs and their expected outputs are embedded beside the program.
       backends: list of TorchBackendInfo that the image has.
+      memories: the board's memories over which split_program() has split the program; the last one has the arena.
 
     Returns:
       list of (ProgramDataInfo, MemoryPlanInfo), one for each of methods_of([program])
@@ -136,6 +137,7 @@ def link_program(ctx, program, directory, example = True, backends = []):
             inputs.append(method.golden)
     for backend in backends:
         arguments.add_all("--backend", [backend.id, str(backend.method_arena_size), str(backend.temp_arena_size)])
+    arguments.add_all(memories[:-1], before_each = "--arena-memory")
     arguments.add("--output", data[0].header.dirname)
     ctx.actions.run(
         executable = ctx.executable._link,
@@ -146,6 +148,39 @@ def link_program(ctx, program, directory, example = True, backends = []):
         progress_message = "Embedding the program of %{label} for " + core,
     )
     return [(entry, MemoryPlanInfo(plan = entry.plan, core = core)) for entry in data]
+
+def split_program(ctx, program, directory, board, memories):
+    """Splits a program, which the runtime loads, over several memories of a board.
+
+    Args:
+      ctx: rule context, with `_split`.
+      program: TorchProgramInfo.
+      directory: folder of the output below the package.
+      board: BoardInfo.
+      memories: names of its memories, the fastest first.
+
+    Returns:
+      TorchProgramInfo
+    """
+    split = ctx.actions.declare_file("%s/%s.pte" % (directory, program.name))
+    methods = methods_of([program])
+    arguments = ctx.actions.args()
+    arguments.add("--program", program.program)
+    for method in methods:
+        arguments.add_all("--method", [method.method, method.manifest])
+    arguments.add("--board", board.description)
+    arguments.add_all(memories, before_each = "--arena-memory")
+    arguments.add("--output", split)
+    ctx.actions.run(
+        executable = ctx.executable._split,
+        arguments = [arguments],
+        inputs = [program.program, board.description] + [method.manifest for method in methods],
+        outputs = [split],
+        mnemonic = "SplitProgram",
+        progress_message = "Splitting the program of %{label} over " + ", ".join(memories),
+    )
+    fields = {field: getattr(program, field) for field in dir(program) if field not in ["to_json", "to_proto"]}
+    return TorchProgramInfo(**(fields | {"program": split}))
 
 def operators_of(ctx, programs):
     """Returns users' own operators of programs, each once; fails for two with the same name.
@@ -203,7 +238,7 @@ def generate_registry(ctx, programs, directory, backends = []):
     )
     return KernelRegistryInfo(source = source)
 
-def compile_program(ctx, program, name, directory, example = True, board = None):
+def compile_program(ctx, program, name, directory, example = True, board = None, memories = []):
     """Compiles a method of a program to C++.
 
     Args:
@@ -213,6 +248,7 @@ def compile_program(ctx, program, name, directory, example = True, board = None)
       directory: folder of the outputs below the package; it becomes the include path of the headers.
       example: whether an example input and its expected outputs are provided beside the model.
       board: BoardInfo of the image that the model is for, or None.
+      memories: the board's memories over which the model's arena is split, if there are several.
 
     Returns:
       CompiledModelInfo
@@ -238,6 +274,8 @@ def compile_program(ctx, program, name, directory, example = True, board = None)
     arguments.add("--memory", program.memory)
     if board:
         arguments.add("--board", board.description)
+    if len(memories) > 1:
+        arguments.add_all(memories, before_each = "--arena-memory")
     arguments.add("--name", name)
     arguments.add_all(descriptions, before_each = "--catalog")
     if example:

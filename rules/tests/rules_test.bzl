@@ -492,11 +492,12 @@ def rules_test_suite(name):
     }.items():
         _manual_firmware(firmware_name, srcs = ["//firmware/tests:undefined.cpp"], models = models)
     _manual_program("smallest", backend = "cortex_m", memory = "smallest")
+    _manual_firmware("in_one_twice", arena_memories = ["ram", "ram"], model = "//models/sine")
     _manual_firmware("smallest_loaded", engine = "loaded", model = ":smallest")
     for firmware_name, attributes in {
         "several_loaded": {"engine": "loaded"},
         "several_with_backends": {"backends": ["//firmware/ethos_u:backend"]},
-        "several_in_dtcm": {"arena_memory": "dtcm"},
+        "several_in_dtcm": {"arena_memories": ["dtcm"]},
     }.items():
         _manual_firmware(firmware_name, models = ["//models/sine", "//models/softmax"], **attributes)
 
@@ -543,10 +544,11 @@ def rules_test_suite(name):
         "firmware_of_none": ["give either model or models"],
         "several_loaded": ["without srcs, several models run compiled only, and engine = \"loaded\" asks for the runtime"],
         "several_with_backends": ["without srcs, several models run compiled only, and it has backends"],
-        "several_in_dtcm": ["arena_memory = \"dtcm\": board mps2_an386 has no memory for arenas besides ram"],
+        "several_in_dtcm": ["arena_memories: 'dtcm': board mps2_an386 has no memory for arenas besides ram"],
         "firmware_of_two_alike": ["are both called sine; set program_name of one"],
         "quantization_of_a_portable": ["rules/tests:quantization_of_a_portable: quantization is for backend = \"cortex_m\", not 'portable'"],
         "smallest_of_a_portable": ["memory = \"smallest\" is for backend = \"cortex_m\", not 'portable'; leave it out"],
+        "in_one_twice": ["arena_memories = [\"ram\", \"ram\"] name a memory twice"],
         "smallest_loaded": ["has memory = \"smallest\", which only compiled models have; leave it out, or use engine = \"compiled\""],
         "int8_of_a_portable": ["io is for backends that quantize; a portable program takes the dtypes of the model"],
         "kernels_of_one_name": ["operator mine::twice is defined twice, by", "rules/tests:twice and", "rules/tests:twice_again"],

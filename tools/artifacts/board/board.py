@@ -63,7 +63,8 @@ class Board:
     """One board. `flash` and `ram` are what an image may use; `reserved` regions are kept free of it.
 
     `simulator` names the `chip` that boardsim simulates, with options of the chip's model. `npu` is the configuration
-    of its NPU, such as `ethos-u55-128`, and `arena_memory` the region with the tensors that models work on.
+    of its NPU, such as `ethos-u55-128`, and `arena_memory` the region with the tensors that models work on;
+    `arena_memories` are the regions besides `ram` that may have some of them.
     `uf2_family` is the family ID of its chip's UF2 boot loader. Each is None without one. `prove_settings` are
     measured beside the usual one; by name: address, mask and value of registers' bits, in the order of the changes.
     """
@@ -82,6 +83,7 @@ class Board:
     simulator: dict[str, str] | None = None
     npu: str | None = None
     arena_memory: str = "ram"
+    arena_memories: tuple[str, ...] = ()
     uf2_family: int | None = None
     prove_settings: dict[str, tuple[tuple[int, int, int], ...]] = field(default_factory=dict)
 
@@ -95,14 +97,16 @@ class Board:
     @property
     def arena(self) -> Region:
         """Returns the region with the memory that models work in."""
-        if self.arena_memory == "ram":
-            return self.ram
-        return next(region for region in self.reserved if region.name == self.arena_memory)
+        return self.memory(self.arena_memory)
 
-    @property
-    def arena_room(self) -> int:
-        """Returns the bytes of that region that are left to models, without the stack and some variables."""
-        return self.arena.length - (self.stack_size + _VARIABLES if self.arena == self.ram else 0)
+    def memory(self, name: str) -> Region:
+        """Returns a region that variables can be in."""
+        return next(region for region in (self.ram, *self.reserved) if region.name == name)
+
+    def room(self, memory: str = "") -> int:
+        """Returns the bytes of a region, by default the arena's, without the stack and some variables."""
+        region = self.memory(memory or self.arena_memory)
+        return region.length - (self.stack_size + _VARIABLES if region == self.ram else 0)
 
     def region(self, name: str) -> Region | None:
         """The reserved region called `name`, if there is one."""

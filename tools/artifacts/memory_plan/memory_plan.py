@@ -1,6 +1,7 @@
 """plan.json: the arenas that a program needs on a core, exact to the byte."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from tools.artifacts.core.core import POINTER_SIZES
 from tools.artifacts.document.document import Format
@@ -21,6 +22,7 @@ class MemoryPlan:
       instructions: instructions of all chains.
       outputs: where each output is in the arena of the planned buffers; None: in none of them.
       unwritten: bytes at the end of that arena that an inference need not write.
+      memories: bytes in other memories of the board, by their names.
     """
 
     core: str
@@ -33,6 +35,7 @@ class MemoryPlan:
     instructions: int
     outputs: tuple[int | None, ...] = ()
     unwritten: int = 0
+    memories: Mapping[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.core not in POINTER_SIZES:

@@ -280,11 +280,13 @@ def output_places(plan: ExecutionPlan) -> tuple[int | None, ...]:
     return tuple(places)
 
 
-def unwritten_bytes(plan: ExecutionPlan) -> int:
-    """Bytes at the end of a method's last buffer of planned memory that an inference need not write: kernels don't
-    write all of the scratch memory that the largest window would need, and of two branches one is taken.
+def unwritten_bytes(plan: ExecutionPlan, memory: int | None = None) -> int:
+    """Bytes at the end of a method's buffer of planned memory, the last one by default, that an inference need not
+    write: kernels don't write all of the scratch memory that the largest window would need, and of two branches one is
+    taken.
     """
-    sizes, values = plan.non_const_buffer_sizes or [], plan.values or []
+    values = plan.values or []
+    sizes = (plan.non_const_buffer_sizes or [])[: None if memory is None else memory + 1]
     calls = calls_of(plan)
     written = {*(plan.inputs or []), *(plan.outputs or [])}
     if not any(isinstance(call, JumpFalseCall) for call in calls):

@@ -1,7 +1,7 @@
 """NAME.report.json: what takes an image's flash and RAM."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 
 from tools.artifacts.document.document import Format, to_json
 
@@ -28,7 +28,7 @@ class SizeReport:
         example, application, board, strings, alignment.
       ram: parts are arena method, arena planned, arena temp, NPU scratch (the part of the latter that the NPU
         works in), stack, data, alignment.
-      arena: the memory of tensors, with the parts of `ram` that lie there; None where that is the RAM.
+      arenas: other memories with tensors by their names, with the parts of `ram` that lie there.
     """
 
     image: str
@@ -37,15 +37,15 @@ class SizeReport:
     core: str
     flash: Memory
     ram: Memory
-    arena: Memory | None = None
+    arenas: dict[str, Memory] = field(default_factory=dict)
 
     @property
     def memories(self) -> dict[str, Memory]:
         """The memories by the names that people know them by."""
-        return {"flash": self.flash, "RAM": self.ram} | ({"arena RAM": self.arena} if self.arena else {})
+        return {"flash": self.flash, "RAM": self.ram} | self.arenas
 
 
-_FORMAT = Format(SizeReport, "size report", 1, "pass the .report.json of a torch_firmware")
+_FORMAT = Format(SizeReport, "size report", 2, "pass the .report.json of a torch_firmware")
 size_report_json, read_size_report = _FORMAT.text, _FORMAT.read
 
 

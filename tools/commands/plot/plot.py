@@ -207,7 +207,8 @@ def _memory(report: Path | None) -> str:
     if report is None:
         return ""
     sizes = read_size_report(report)
-    arenas = sum(count for part, count in sizes.ram.parts.items() if part.startswith("arena"))
+    parts = [item for memory in sizes.memories.values() for item in memory.parts.items()]
+    arenas = sum(count for part, count in parts if part.startswith("arena"))
     taken = [f"{name} {memory.used:,} of {memory.limit:,} B" for name, memory in sizes.memories.items()]
     return ", ".join([*taken, f"arena {arenas:,} B"])
 

@@ -33,7 +33,13 @@ def pointer(method: Method, index: int, c_type: str, is_out: bool = False) -> st
         return method.constants[method.value(index).val.data_buffer_idx]
     const = "" if is_out else "const "
     name = method.written.get(index, method.names[index]) if is_out else method.names[index]
-    return f"at<{const}{c_type}>(model, {name}Offset)"
+    return f"at<{const}{c_type}>({memory_name(method, index) or 'model'}, {name}Offset)"
+
+
+def memory_name(method: Method, index: int) -> str:
+    """Returns the array of the memory that a tensor is in, if that isn't the instance's arena."""
+    memory = method.memory_of(index)[0]
+    return f"{memory}_arena" if memory else ""
 
 
 def are_plain(method: Method, dtype: str, *tensors: int) -> bool:

@@ -137,8 +137,10 @@ class Fusion:
         chains: in the order of the instructions.
         values: the number of the plan's values without tensors that were added for the chains.
         sizes: of tensors that have memory for some rows, its bytes, and how many of them are kept between bands.
+        memories: the bytes in each memory of the board besides the arena's, by its name.
     """
 
     chains: tuple[Chain, ...] = ()
     values: int | None = None
     sizes: Mapping[int, tuple[int, int]] = field(default_factory=dict)
+    memories: Mapping[str, int] = field(default_factory=dict)

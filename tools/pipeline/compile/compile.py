@@ -7,7 +7,7 @@ which describes its inputs and outputs; and NAME_pte.S with an example of both.
 
 import argparse
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tools.artifacts.board.board import read_board
@@ -16,7 +16,7 @@ from tools.artifacts.memory_plan.memory_plan import MemoryPlan, memory_plan_json
 from tools.artifacts.program.program import load, output_places, unwritten_bytes
 from tools.pipeline.compile.chain import LAYERS, MEMORY
 from tools.pipeline.compile.checks import check_method
-from tools.pipeline.compile.fusion import arena_and_inputs, fusion_of
+from tools.pipeline.compile.fusion import arena_and_inputs, fusion_of, split
 from tools.pipeline.compile.header import c_header, cpp_header
 from tools.pipeline.compile.in_place import use_in_place
 from tools.pipeline.compile.layout import kind_of, method_layout
@@ -47,6 +47,7 @@ def compile_method(
     golden: Path | None = None,
     memory: str = LAYERS,
     room: int | None = None,
+    rooms: Mapping[str, int] | None = None,
 ) -> dict[str, str]:
     """Compiles a method of a program for a core.
 
@@ -60,6 +61,7 @@ def compile_method(
         golden: the golden file with an example; None for no example.
         memory: one of MEMORY.
         room: the bytes of memory for the arena and the inputs; None if they aren't known.
+        rooms: the bytes of several memories by their names, the fastest one first, over which the arena is split.
 
     Returns:
         file name -> text.
@@ -81,10 +83,10 @@ def compile_method(
     check_method(file, layout, {name: entry.kernel for name, entry in kernels.items()})
     made = make_method(file, layout, read)
     whole = arena_and_inputs(made)
-    fusion = fusion_of(made, memory, room)
-    if fusion.chains:
+    fusion = split(made, memory, rooms) if rooms else fusion_of(made, memory, room)
+    if fusion.chains or fusion.memories:
         made = make_method(file, method_layout(plan), read, fusion)
-        if memory == LAYERS:
+        if memory == LAYERS and not rooms:
             # Bazel shows the standard output of a build action.
             print(
                 f"{name}: its arena and inputs would take {whole:,} bytes, and the board has {room:,}; so layers pass "
@@ -120,7 +122,8 @@ def _memory_plan(core: str, method: Method) -> MemoryPlan:
         instructions=len(method.layout.code),
         outputs=output_places(method.plan),
         # Inputs and outputs without planned memory follow the planned memory.
-        unwritten=0 if has_more else unwritten_bytes(method.plan),
+        unwritten=0 if has_more else unwritten_bytes(method.plan, len(method.planned)),
+        memories=dict(method.fusion.memories),
     )
 
 
@@ -137,11 +140,18 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--golden", type=Path, help="inputs and eager outputs (.npz): the first sample is the example")
     parser.add_argument("--memory", choices=MEMORY, default=LAYERS, help="what layers pass to each other")
     parser.add_argument("--board", type=Path, help="board.json: --memory is `smallest` if the arena doesn't fit there")
+    parser.add_argument(
+        "--arena-memory",
+        action="append",
+        default=[],
+        help="one of several memories of the board for the arena, the fastest first; repeat",
+    )
     parser.add_argument("--output", type=Path, required=True, help="folder of what is written")
     return parser.parse_args(argv)
 
 
 def _run(arguments: argparse.Namespace) -> None:
+    board = read_board(arguments.board) if arguments.board else None
     texts = compile_method(
         arguments.program,
         arguments.core,
@@ -151,7 +161,8 @@ def _run(arguments: argparse.Namespace) -> None:
         arguments.catalog,
         arguments.golden,
         arguments.memory,
-        read_board(arguments.board).arena_room if arguments.board else None,
+        board.room() if board else None,
+        {name: board.room(name) for name in arguments.arena_memory} if board else None,
     )
     for name, text in texts.items():
         (arguments.output / name).write_text(text, encoding="utf-8")

@@ -109,6 +109,34 @@ def test_layers_pass_each_other_rows_where_that_makes_the_memory_smaller() -> No
     assert max(map(len, source.splitlines())) <= 120
 
 
+def test_an_arena_is_split_over_several_memories() -> None:
+    program, manifest = NAMED["resnet8_int8.pte"], NAMED["resnet8_int8.manifest.json"]
+
+    def split(**rooms: int) -> dict[str, str]:
+        return compile_method(program, "cortex-m4", "forward", "net", manifest, rooms=rooms)
+
+    texts = split(dtcm=20_000, ram=24_000)
+    plan = json.loads(texts["net.plan.json"])
+    assert plan["memories"]["dtcm"] <= 20_000 and plan["planned"][0] <= 24_000 - 3 * 32 * 32
+    # An application finds the output in the instance.
+    assert plan["outputs"] == [0]
+    assert "    case 0:\n      return model->arena + kOutput0Offset;" in texts["net.cpp"]
+    assert f"unsigned char dtcm_arena[{plan['memories']['dtcm']}];" in texts["net.cpp"]
+    assert "in dtcm of the board, which all instances share" in texts["net.h"]
+    # Rows of images where whole tensors don't fit, and a table where these don't, either.
+    assert "for (int32_t band = 0; " not in texts["net.cpp"]
+    assert "Lines rowsEntry0 = {at<int8_t>(dtcm_arena, kEntry0Offset)" in split(dtcm=8192, ram=16_384)["net.cpp"]
+    table = r"memory  bytes   taken\ndtcm    1,024   1,024\nram     5,120  \d+,\d+$"
+    with pytest.raises(UserError, match=f"bytes too many for ram.*\n{table}"):
+        split(dtcm=1024, ram=8192)
+
+
+def test_state_is_not_split() -> None:
+    program, manifest = NAMED["initial_state.pte"], NAMED["initial_state.manifest.json"]
+    with pytest.raises(UserError, match=r'it has state.* use arena_memories = \["ram"\]'):
+        compile_method(program, "host", "forward", "net", manifest, rooms={"dtcm": 4096, "ram": 4096})
+
+
 def test_other_programs_stay_as_they_are() -> None:
     """The peak of digits is where nothing can be smaller, and layers before it could be."""
     for name in ("digits_int8", "phyto_cnn", "gru", "dynamic", "initial_state"):

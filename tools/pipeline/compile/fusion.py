@@ -16,10 +16,13 @@ from tools.artifacts.program.program import ELEMENT_SIZES
 from tools.pipeline.compile.accesses import BEFORE, Accesses, accesses_of
 from tools.pipeline.compile.chain import LAYERS, Chain, Fusion, Lines, RowLayer
 from tools.pipeline.compile.layout import elements, kind_of
+from tools.pipeline.compile.memories import Distribution, distribute
 from tools.pipeline.compile.program import Method
 from tools.pipeline.compile.rows import row_layer
 from tools.pipeline.placement.leads import LANES, lead
 from tools.pipeline.placement.placement import EFFORT, Buffer, Lead, MemoryPlan, Overlap, plan_memory
+from tools.quiet.console import UserError
+from tools.quiet.table import text_table
 
 # The most layers of a chain, and the numbers of rows of its last layer that are computed at a time.
 _MAX_LAYERS = 24
@@ -60,6 +63,49 @@ def fuse(method: Method) -> Fusion:
     planner = _Planner(method, accesses)
     chains = planner.search()
     return planner.assign(chains) if chains else Fusion()
+
+
+def split(method: Method, memory: str | None, rooms: Mapping[str, int]) -> Fusion:
+    """Distributes a method's tensors over several memories, in its plan: see distribute(). Chains of layers make them
+    smaller with memory = "smallest", and where they would not fit.
+
+    The last memory has the instance with its outputs; its buffer is the plan's first.
+
+    Args:
+        memory: one of MEMORY; None: there are no chains, as where the runtime loads the program.
+        rooms: the bytes of each memory by its name, the fastest one first; an application has the inputs beside the
+          instance, too.
+
+    Raises:
+        UserError: the method can't be planned anew, or doesn't fit.
+    """
+    *faster, last = rooms
+    accesses = accesses_of(method)
+    if accesses is None:
+        raise UserError(
+            f"program {method.file.path}: its arena can't be split over {', '.join(rooms)}: it has state, dynamic "
+            f'shapes, branches, an NPU\'s part or operators of your own; use arena_memories = ["{last}"]'
+        )
+    planner = _Planner(method, accesses)
+    rooms = {**rooms, last: rooms[last] - (arena_and_inputs(method) - method.arena_size)}
+    chains = planner.search() if memory not in (None, LAYERS) else ()
+    found = planner.distribute(chains, rooms)
+    if found.excess and memory == LAYERS and (chains := planner.search()):
+        found = planner.distribute(chains, rooms)
+    if found.excess:
+        taken = zip(rooms.items(), found.plans, strict=True)
+        rows = [[name, f"{room:,}", f"{plan.nbytes:,}"] for (name, room), plan in taken]
+        raise UserError(
+            f"program {method.file.path}: its tensors are {found.excess:,} bytes too many for {last}, which has what "
+            f"the other memories have no room for; use a smaller model or input, or further arena_memories:\n"
+            + "\n".join(text_table([["memory", "bytes", "taken"], *rows], {0}))
+        )
+    total = max(sum(found.heat), 1)
+    shares = ", ".join(f"{name} {share / total:.0%}" for name, share in zip(rooms, found.heat, strict=True))
+    # Bazel shows the standard output of a build action.
+    by_rows = "; layers pass each other rows of images" if chains else ""
+    print(f"{method.file.path.stem}: of the bytes that an inference reads and writes are in {shares}{by_rows}")
+    return planner.assign(chains, found, faster)
 
 
 @dataclass
@@ -368,19 +414,50 @@ class _Planner:
 
     # ---- The plan
 
-    def assign(self, chains: tuple[Chain, ...]) -> Fusion:
-        """Writes addresses into the plan, and gives each content a tensor."""
+    def distribute(self, chains: tuple[Chain, ...], rooms: Mapping[str, int]) -> Distribution:
+        """Distributes the buffers over memories by their accesses; that of an output is in the last one."""
+        layout = self._layout(chains)
+        heat = [0] * len(layout.buffers)
+        writes = [{index: [each] for index, each in of_call.items()} for of_call in self.accesses.writes]
+        for accesses in (*self.accesses.reads, *writes):
+            for index, there in accesses.items():
+                for each in there:
+                    nbytes = self.contents[each].stop - self.contents[each].start
+                    heat[layout.places[each][0]] += min(self.method.shapes[index].nbytes, nbytes)
+        pinned = {layout.places[each][0] for each, contents in enumerate(self.contents) if contents.is_output}
+        return distribute(layout.buffers, layout.overlaps, heat, sorted(pinned), rooms)
+
+    def assign(
+        self, chains: tuple[Chain, ...], distribution: Distribution | None = None, memories: Sequence[str] = ()
+    ) -> Fusion:
+        """Writes addresses into the plan, and gives each content a tensor.
+
+        Args:
+            distribution: where the buffers are; None: in one memory.
+            memories: the names of its memories but the last one.
+        """
         plan = self.method.plan
         layout = self._layout(chains)
-        memory = layout.plan(EFFORT)
+        if distribution is None:
+            plans, members = [layout.plan(EFFORT)], [list(range(len(layout.buffers)))]
+        else:
+            # The last memory is the plan's first.
+            plans, members = ([each[-1], *each[:-1]] for each in (distribution.plans, distribution.members))
+        buffers = {
+            buffer: (number, offset)
+            for number, (memory, inside) in enumerate(zip(plans, members, strict=True), start=1)
+            for buffer, offset in zip(inside, memory.offsets, strict=True)
+        }
         count = len(plan.values)
         fixed = {*(plan.inputs or []), *(plan.outputs or [])}
-        address = {each: memory.offsets[buffer] + offset for each, (buffer, offset) in layout.places.items()}
+        address = {
+            each: (buffers[buffer][0], buffers[buffer][1] + offset) for each, (buffer, offset) in layout.places.items()
+        }
         taken: set[int] = set()
         indices: dict[int, int] = {}
-        parts: dict[tuple[int, int], int] = {}
+        parts: dict[tuple[int, tuple[int, int]], int] = {}
 
-        def placed(index: int, offset: int) -> int:
+        def placed(index: int, place: tuple[int, int]) -> int:
             """Returns a tensor of its own with an address."""
             own = index
             if index in taken:
@@ -388,7 +465,7 @@ class _Planner:
                 plan.values.append(copy.deepcopy(plan.values[index]))
             taken.add(own)
             allocation = plan.values[own].val.allocation_info
-            allocation.memory_id, allocation.memory_offset_low, allocation.memory_offset_high = 1, offset, 0
+            allocation.memory_id, allocation.memory_offset_low, allocation.memory_offset_high = *place, 0
             return own
 
         def tensor(index: int, there: Sequence[int]) -> int:
@@ -397,10 +474,11 @@ class _Planner:
             if contents.tensor == index and len(there) == 1 and self._is_whole(there[0], index):
                 return indices[there[0]]
             lowest = min(there, key=lambda each: self.contents[each].start)
-            offset = address[lowest] + self.method.offsets[index] - self.contents[lowest].start
-            if (index, offset) not in parts:
-                parts[index, offset] = placed(index, offset)
-            return parts[index, offset]
+            number, offset = address[lowest]
+            place = number, offset + self.method.offsets[index] - self.contents[lowest].start
+            if (index, place) not in parts:
+                parts[index, place] = placed(index, place)
+            return parts[index, place]
 
         # Inputs and outputs stay the caller's: their own contents come first.
         for is_border in (True, False):
@@ -425,7 +503,7 @@ class _Planner:
                     arguments[position] = len(plan.values) - 1
                 else:
                     arguments[position] = names.get(value, value)
-        plan.non_const_buffer_sizes = [0, memory.nbytes]
+        plan.non_const_buffer_sizes = [0, *(memory.nbytes for memory in plans)]
         sizes = {}
         placed_chains = []
         for chain in chains:
@@ -438,4 +516,5 @@ class _Planner:
                 if of_layer is not None:
                     sizes[out] = of_layer.rows * layer.out_bytes, of_layer.kept * layer.out_bytes
             placed_chains.append(replace(chain, layers=tuple(layers)))
-        return Fusion(tuple(placed_chains), count, sizes)
+        others = dict(zip(memories, (memory.nbytes for memory in plans[1:]), strict=True))
+        return Fusion(tuple(placed_chains), count, sizes, others)

@@ -73,6 +73,10 @@ def _instance(name: str, method: Method) -> list[str]:
         " * An instance. Who uses the model owns it; several are independent of one another. What is in it is the",
         " * model's own. It has no lock: calls for one must not overlap, as those of an interrupt and a thread would.",
         " * Its initialization comes before all other calls. With -DTORCH_FUSION_CHECKED other calls give errors.",
+        *(
+            f" * {nbytes} bytes of it are apart, in {memory} of the board, which all instances share: use one."
+            for memory, nbytes in method.fusion.memories.items()
+        ),
         *([_WHOLE_LINES] if alignment > PLANNED_ALIGNMENT else []),
         " */",
         f"typedef struct {name}_model_t {{",

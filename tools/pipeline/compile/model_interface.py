@@ -188,4 +188,4 @@ def _border_case(operands: Operands, kind: str, place: int, index: int) -> _Bord
     if is_constant(method.value(index)):
         operands.constants.used.setdefault(index, False)
         return _BorderCase(method.constants[method.value(index).val.data_buffer_idx], "", sizes)
-    return _BorderCase(f"model->arena + {operands.offset(index)}", "", sizes)
+    return _BorderCase(operands.address(index), "", sizes)

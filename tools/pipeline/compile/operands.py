@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from tools.artifacts.program.program import PLANNED_ALIGNMENT
+from tools.pipeline.compile.call import memory_name
 from tools.pipeline.compile.constants import Constants, described
 from tools.pipeline.compile.layout import elements, is_constant, kind_of
 from tools.pipeline.compile.program import Method
@@ -59,7 +61,8 @@ class Operands:
             self.constants.shape(self.method.shapes[index])
             return self.method.names[index]
         self.reached.add(PLACED_TENSORS)
-        return f"tensor_at(model, {self.offset(index, is_out)}, {self.constants.shape(self.method.shapes[index])})"
+        memory = memory_name(self.method, index) or "model"
+        return f"tensor_at({memory}, {self.offset(index, is_out)}, {self.constants.shape(self.method.shapes[index])})"
 
     def offset(self, index: int, is_out: bool = False) -> str:
         """Returns the name of a tensor's offset in the arena; is_out: the name after the instruction writes it."""
@@ -148,7 +151,23 @@ class Operands:
             return self.method.constants[self.method.value(index).val.data_buffer_idx]
         if index in self.kept_place:
             return f"tensors[{self.place_name(index)}]->data"
-        return f"model->arena + {self.offset(index)}"
+        return self.address(index)
+
+    def address(self, index: int) -> str:
+        """Returns an expression for the address of a tensor that is in the arena or in another memory."""
+        return f"{memory_name(self.method, index) or 'model->arena'} + {self.offset(index)}"
+
+    def memory_lines(self) -> list[str]:
+        """Returns definitions of the model's memories besides the arena of an instance."""
+        lines = []
+        for name, nbytes in self.method.fusion.memories.items():
+            lines += [
+                f"// What lies in {name}, a memory of the board, for the only instance of the model.",
+                f'alignas({PLANNED_ALIGNMENT}) __attribute__((section(".arena.{name}")))',
+                f"unsigned char {name}_arena[{max(nbytes, 1)}];",
+                "",
+            ]
+        return lines
 
     def place_lines(self) -> list[str]:
         lines = []
@@ -158,7 +177,7 @@ class Operands:
             count = nbytes * shape.sizes[2] // shape.nbytes if nbytes < shape.nbytes else 0
             rows = f"{count} {'row' if count == 1 else 'rows'} of " if count else ""
             remark = f"{rows}{described(shape)}, {nbytes} bytes"
-            lines.append(f"constexpr size_t {name}Offset = {self.method.offsets[index]}; // {remark}")
+            lines.append(f"constexpr size_t {name}Offset = {self.method.memory_of(index)[1]}; // {remark}")
         for index, place in self.kept_place.items():
             remark = described(self.method.shapes[index])
             lines.append(f"constexpr size_t {self.place_name(index)} = {place}; // {remark}")
@@ -172,24 +191,27 @@ class Operands:
     def access(self) -> list[str]:
         """Returns the functions that access elements in the arena for inner functions, and tensors for outer ones."""
         lines: list[str] = []
-        if ELEMENTS in self.reached:
-            lines += [
-                "/// Elements at a place in the arena.",
-                "template <class T>",
-                f"inline T* at({self.name}_model_t* model, size_t offset) {{",
-                "  return static_cast<T*>(static_cast<void*>(model->arena + offset));",
-                "}",
-                "",
-            ]
-        if PLACED_TENSORS in self.reached:
-            lines += [
-                "/// The same as a tensor.",
-                "inline TensorData tensor_at(",
-                f"    {self.name}_model_t* model, size_t offset, const TensorShape& shape) {{",
-                "  return {shape, model->arena + offset};",
-                "}",
-                "",
-            ]
-            if ELEMENTS not in self.reached:
-                lines[0] = "/// The tensor at a place in the arena."
+        owners = {"the arena": (f"{self.name}_model_t* model", "model->arena")}
+        if self.method.memories:
+            owners["another memory"] = ("unsigned char* memory", "memory")
+        for where, (owner, begin) in owners.items():
+            if ELEMENTS in self.reached:
+                lines += [
+                    f"/// Elements at a place in {where}.",
+                    "template <class T>",
+                    f"inline T* at({owner}, size_t offset) {{",
+                    f"  return static_cast<T*>(static_cast<void*>({begin} + offset));",
+                    "}",
+                    "",
+                ]
+            if PLACED_TENSORS in self.reached:
+                is_alone = ELEMENTS not in self.reached
+                lines += [
+                    f"/// The tensor at a place in {where}." if is_alone else "/// The same as a tensor.",
+                    "inline TensorData tensor_at(",
+                    f"    {owner}, size_t offset, const TensorShape& shape) {{",
+                    f"  return {{shape, {begin} + offset}};",
+                    "}",
+                    "",
+                ]
         return lines

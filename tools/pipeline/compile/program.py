@@ -105,7 +105,7 @@ class Method:
         origins: the location in the user's model of each instruction; empty for those that are not kernel calls.
         shapes: the shape of each tensor that the method uses.
         packed: the headers of packed layers, by the constant tensor's index.
-        offsets: the offsets of tensors with fixed addresses in the arena, in bytes.
+        offsets: the offsets of tensors with fixed addresses in the arena, in bytes; other memories follow it.
         constants: the names of the arrays of constant tensors and initial states, by the index of their data.
         users: the names of their readers, for comments.
         shared: the data that other methods of the program use, too.
@@ -123,6 +123,7 @@ class Method:
         shape_places: for each kept tensor of dynamic shape, the offset of its sizes and strides, in integers.
         arena_size: the bytes of the arena.
         planned: the bytes of the buffers in the arena, each at the next multiple of PLANNED_ALIGNMENT.
+        memories: the first byte after each memory's predecessor, by the names of fusion.memories.
         delegates: the parts that an NPU computes, by their index in the plan.
         fusion: chains of layers, and tensors of which only some rows have memory.
     """
@@ -147,12 +148,23 @@ class Method:
     shape_places: dict[int, int] = field(default_factory=dict)
     arena_size: int = 0
     planned: tuple[int, ...] = ()
+    memories: dict[str, int] = field(default_factory=dict)
     delegates: dict[int, Delegate] = field(default_factory=dict)
     fusion: Fusion = Fusion()
 
     def nbytes(self, index: int) -> int:
         """Returns the bytes of a tensor's memory."""
         return self.fusion.sizes.get(index, (self.shapes[index].nbytes,))[0]
+
+    def memory_of(self, index: int) -> tuple[str, int]:
+        """Returns the memory that a tensor with a fixed address is in besides the arena, or an empty string, and its
+        offset there.
+        """
+        found, begin = "", 0
+        for name, first in self.memories.items():
+            if self.offsets[index] >= first:
+                found, begin = name, first
+        return found, self.offsets[index] - begin
 
     def named_at(self, place: int) -> Method:
         """Returns the method with the names that values have before and after an instruction."""
@@ -373,11 +385,17 @@ def _packed_layers(method: Method) -> Iterator[tuple[int, Head]]:
 def _memories(method: Method) -> list[int]:
     """Returns the start of each planned memory in the arena; sets the arena's size."""
     begins = []
-    for size in list(method.plan.non_const_buffer_sizes or [])[1:]:
+    sizes = list(method.plan.non_const_buffer_sizes or [])[1:]
+    for size in sizes[: len(sizes) - len(method.fusion.memories)]:
         method.arena_size = aligned(method.arena_size)
         begins.append(method.arena_size)
         method.arena_size += size
         method.planned = (*method.planned, size)
+    end = method.arena_size
+    for name, size in method.fusion.memories.items():
+        method.memories[name] = aligned(end)
+        begins.append(method.memories[name])
+        end = begins[-1] + size
     return begins
 
 

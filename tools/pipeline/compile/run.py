@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from tools.abi.layouts.layouts import Variant
-from tools.pipeline.compile.call import Call
+from tools.pipeline.compile.call import Call, memory_name
 from tools.pipeline.compile.chain import Chain
 from tools.pipeline.compile.constants import WEIGHTS
 from tools.pipeline.compile.inner import inner_call
@@ -129,7 +129,8 @@ def _chain(operands: Operands, chain: Chain) -> list[str]:
 
     def add(index: int, name: str, row_bytes: int, end: int) -> None:
         names[index] = f"rows{name.removeprefix('k')}"
-        begin.append(f"    Lines {names[index]} = {{at<int8_t>(model, {name}Offset), {row_bytes}, 0, {end}}};")
+        memory = memory_name(method, index) or "model"
+        begin.append(f"    Lines {names[index]} = {{at<int8_t>({memory}, {name}Offset), {row_bytes}, 0, {end}}};")
 
     loop: list[str] = []
     for place, layer in enumerate(chain.layers, start=chain.first):

@@ -62,6 +62,7 @@ def _lines(model: Model) -> list[str]:
         "",
         *weights,
         *named,
+        *operands.memory_lines(),
         *constants.object_lines(),
         *operands.access(),
         'extern "C" {',
@@ -143,7 +144,7 @@ def _begin(model: Model, operands: Operands) -> list[str]:
         shape = constants.shape(method.shapes[index])
         data = "nullptr"
         if index in method.offsets:
-            data = f"model->arena + {operands.offset(index)}"
+            data = operands.address(index)
         own = f", &model->shapes[{method.shape_places[index]}]" if index in method.shape_places else ""
         if not own and data == "nullptr":
             data = "static_cast<void*>(nullptr)"

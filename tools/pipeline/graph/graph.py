@@ -152,7 +152,7 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
 
 def _run(arguments: argparse.Namespace) -> None:
     manifest = read_manifest(arguments.manifest)
-    room = read_board(arguments.board).arena_room if arguments.board else None
+    room = read_board(arguments.board).room() if arguments.board else None
     graph = make_graph(load(arguments.program), arguments.method, manifest, arguments.memory, room)
     arguments.output.write_text(graph_json(graph), encoding="utf-8")
 

@@ -62,9 +62,9 @@ def _run(arguments: argparse.Namespace) -> int:
     constants = sum(map(constant_bytes, arguments.program)) if arguments.program else None
     npu = npu_bytes(arguments.program)
     pieces, sources = read_map(arguments.map), SourceFiles.of(arguments.elf)
-    flash, ram, arena = measure(arguments.elf, pieces, sources, board, constants, npu, arguments.part)
+    flash, ram, arenas = measure(arguments.elf, pieces, sources, board, constants, npu, arguments.part)
     program = ", ".join(path.stem for path in arguments.program) or None
-    report = SizeReport(arguments.elf.stem, program, board.name, board.core, flash, ram, arena)
+    report = SizeReport(arguments.elf.stem, program, board.name, board.core, flash, ram, arenas)
     stack = stack_bound(arguments.elf)
     text = full_text(report, arguments.engine) + (f"\n{stack.text()}" if stack else "")
     arguments.report_txt.write_text(text, encoding="utf-8")

@@ -63,6 +63,16 @@ def test_ram_is_what_the_symbols_take(board: str) -> None:
     assert parts["stack"] >= 4096
 
 
+def test_an_arena_in_two_memories() -> None:
+    report = _report("wide_compiled")
+    image = ElfImage(_file("wide_compiled", ".elf"))
+    sizes = {name: symbol.size for name, symbol in image.symbols.items() if symbol.size > 4096}
+    (instance,) = [size for name, size in sizes.items() if "compiled_instance" in name]
+    (apart,) = [size for name, size in sizes.items() if "sram2_arena" in name]
+    assert (report.ram.parts["arena planned"], report.arenas["sram2"].parts) == (instance, {"arena sram2": apart})
+    assert report.arenas["sram2"].limit == 32 * 1024 and apart + instance > report.ram.limit - 4096
+
+
 @pytest.mark.parametrize("board", ["mps2_an386", "nucleo_wb55rg", "pico2_w"])
 def test_bin_has_what_the_linker_placed(board: str) -> None:
     content = _file(board, ".bin").read_bytes()

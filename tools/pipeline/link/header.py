@@ -141,6 +141,7 @@ def _c_part(embedded: Embedded) -> list[str]:
         "",
         f"extern const unsigned char {embedded.data_of}_pte_data[{macro}_SIZE];",
     ]
+    lines += [f"extern unsigned char {name}[{nbytes}];" for name, nbytes in _memories(embedded).items()]
     if embedded.has_example:
         lines += ["", "/* An example: inputs, and the outputs that PyTorch computes from them. */"]
         arrays = (*embedded.example_inputs, *embedded.example_outputs)
@@ -175,9 +176,17 @@ def _arenas(embedded: Embedded) -> list[str]:
         f"inline constexpr size_t kPlannedArenaSize = {macro}_PLANNED_ARENA_SIZE;",
         f"inline constexpr size_t kTempArenaSize = {macro}_TEMP_ARENA_SIZE;",
         f"inline constexpr size_t kArenaAlignment = {macro}_ARENA_ALIGNMENT;",
-        f"inline constexpr size_t kNumPlannedBuffers = {len(plan.planned)};",
-        _array("size_t", "kPlannedBufferSizes", plan.planned),
+        f"inline constexpr size_t kNumPlannedBuffers = {len(plan.planned) + len(plan.memories)};",
+        _array("size_t", "kPlannedBufferSizes", (*plan.planned, *plan.memories.values())),
         _array("size_t", "kPlannedBufferOffsets", _planned_offsets(plan)),
+        "/// Where a buffer begins: in the arena, or in a memory of its own.",
+        "inline unsigned char* planned_buffer(unsigned char* arena, size_t index) {",
+        *(
+            f"  if (index == {index}) {{\n    return {name};\n  }}"
+            for index, name in enumerate(_memories(embedded), start=len(plan.planned))
+        ),
+        "  return arena + kPlannedBufferOffsets[index];",
+        "}",
         "",
         "/// Whether an inference depends on earlier ones: the planned arena is then the program's own.",
         f"inline constexpr bool kKeepsState = {_bool(embedded.manifest.keeps_state)};",
@@ -227,6 +236,11 @@ def _example(embedded: Embedded) -> list[str]:
         _array("const unsigned char*", "kExampleInputs", embedded.example_inputs if has_example else ()),
         _array("const unsigned char*", "kExampleOutputs", embedded.example_outputs if has_example else ()),
     ]
+
+
+def _memories(embedded: Embedded) -> dict[str, int]:
+    """Returns the arrays of planned buffers in memories besides the arena's, and their bytes."""
+    return {f"{embedded.symbol}_{name}": nbytes for name, nbytes in embedded.plan.memories.items()}
 
 
 def _planned_offsets(plan: MemoryPlan) -> list[int]:

@@ -39,7 +39,13 @@ class Method:
     golden: Path | None = None
 
 
-def link(program: Path, core: str, methods: Sequence[Method], backends: Sequence[Backend] = ()) -> dict[str, str]:
+def link(
+    program: Path,
+    core: str,
+    methods: Sequence[Method],
+    backends: Sequence[Backend] = (),
+    memories: Sequence[str] = (),
+) -> dict[str, str]:
     """Links methods of a program for a core.
 
     Args:
@@ -47,6 +53,7 @@ def link(program: Path, core: str, methods: Sequence[Method], backends: Sequence
         core: the core of the image.
         methods: forward() first, whose source has the program.
         backends: what runs the program's delegates.
+        memories: the board's memories besides the arena's that the program was split over.
 
     Returns:
         file name -> text.
@@ -61,7 +68,7 @@ def link(program: Path, core: str, methods: Sequence[Method], backends: Sequence
     file = load(program)
     name = methods[0].name
     tables = [find_method(file, method.method) for method in methods]
-    plans = [make_plan(file, table, core, backends) for table in tables]
+    plans = [make_plan(file, table, core, backends, memories) for table in tables]
 
     texts: dict[str, str] = {}
     for method, table, plan in zip(methods, tables, plans, strict=True):
@@ -81,7 +88,9 @@ def link(program: Path, core: str, methods: Sequence[Method], backends: Sequence
         )
         texts[f"{method.name}.plan.json"] = memory_plan_json(plan)
         texts[f"{method.name}_pte.h"] = header(embedded)
-        texts[f"{method.name}_pte.S"] = source(method.name, program if method is methods[0] else None, example)
+        texts[f"{method.name}_pte.S"] = source(
+            method.name, program if method is methods[0] else None, example, plan.memories
+        )
     return texts
 
 
@@ -113,6 +122,9 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
         metavar=("ID", "METHOD", "TEMP"),
         help="a backend of the image, and the bytes of the method and temporary arena that a delegate of it takes",
     )
+    parser.add_argument(
+        "--arena-memory", action="append", default=[], help="a memory of one of the last planned buffers; repeat"
+    )
     parser.add_argument("--output", type=Path, required=True, help="folder of what is written")
     return parser.parse_args(argv)
 
@@ -121,7 +133,7 @@ def _run(arguments: argparse.Namespace) -> None:
     goldens = {method: Path(file) for method, file in arguments.golden}
     methods = [Method(method, name, Path(manifest), goldens.get(method)) for method, name, manifest in arguments.method]
     backends = [Backend(name, int(method), int(temp)) for name, method, temp in arguments.backend]
-    texts = link(arguments.program, arguments.core, methods, backends)
+    texts = link(arguments.program, arguments.core, methods, backends, arguments.arena_memory)
     for name, text in texts.items():
         (arguments.output / name).write_text(text, encoding="utf-8")
 

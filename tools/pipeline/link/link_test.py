@@ -17,6 +17,7 @@ from tools.pipeline.link import link as link_module
 from tools.pipeline.link.header import Embedded, header
 from tools.pipeline.link.interface import Interface, TensorSpec
 from tools.pipeline.link.link import main
+from tools.pipeline.link.source import source
 
 PROGRAMS = Path(os.environ["PROGRAMS"])
 
@@ -117,6 +118,17 @@ def test_the_header_has_sizes_arenas_and_specs(files: Files) -> None:
     assert _constant(text, "kInput1Sizes") == "nullptr"
     assert _constant(text, "kHasExample") == "false"
     assert _constant(text, "kExampleInputs") == "nullptr"
+
+
+def test_a_buffer_in_another_memory_has_an_array_of_its_own(files: Files) -> None:
+    plan = MemoryPlan("cortex-m4", 185, (40,), 0, 3, 9, 5, 4, memories={"sram2": 48})
+    manifest = read_manifest(files.manifest)
+    text = header(Embedded("tiny", "forward", "tiny", b"", plan, Interface((), ()), manifest, has_example=False))
+    assert "#define TINY_PTE_PLANNED_ARENA_SIZE 40\n" in text
+    assert "extern unsigned char tiny_pte_sram2[48];\n" in text
+    assert (_constant(text, "kNumPlannedBuffers"), _constant(text, "kPlannedBufferSizes")) == ("2", "{40, 48}")
+    assert "  if (index == 1) {\n    return tiny_pte_sram2;\n  }\n" in text
+    assert '.section .arena.sram2, "aw", %nobits\n' in source("tiny", None, None, plan.memories)
 
 
 def test_arenas_of_an_npu_are_whole_lines_of_a_cache(files: Files) -> None:

@@ -98,7 +98,9 @@ def _arena_size(plan: Any, pointer: int) -> int:
     return arena.used
 
 
-def make_plan(file: ProgramFile, method: Any, core: str, backends: Sequence[Backend] = ()) -> MemoryPlan:
+def make_plan(
+    file: ProgramFile, method: Any, core: str, backends: Sequence[Backend] = (), memories: Sequence[str] = ()
+) -> MemoryPlan:
     """Returns the sizes of the arenas that a method of a program needs on a core.
 
     Args:
@@ -106,6 +108,7 @@ def make_plan(file: ProgramFile, method: Any, core: str, backends: Sequence[Back
       method: a result of find_method().
       core: a key of tools.artifacts.core.core.POINTER_SIZES.
       backends: what runs its delegates.
+      memories: the board's memories that have its last planned buffers.
 
     Raises:
       PlanError: the runtime refuses such a method.
@@ -116,16 +119,19 @@ def make_plan(file: ProgramFile, method: Any, core: str, backends: Sequence[Back
     values = method.values or []
     # The kernels need no scratch memory.
     arena, temp = delegate_arenas(file, method, _arena_size(method, pointer), backends, pointer)
+    # The first buffer is reserved for the constants, which are in the program.
+    buffers = (method.non_const_buffer_sizes or [])[1:]
+    count = len(buffers) - len(memories)
     return MemoryPlan(
         core=core,
         method=arena,
-        # The first buffer is reserved for the constants, which are in the program.
-        planned=tuple((method.non_const_buffer_sizes or [])[1:]),
+        planned=tuple(buffers[:count]),
         temp=temp,
         operators=len(method.operators or []),
         values=len(values),
         tensors=sum(isinstance(value.val, Tensor) for value in values),
         instructions=len(calls_of(method)),
         outputs=output_places(method),
-        unwritten=unwritten_bytes(method),
+        unwritten=unwritten_bytes(method, count),
+        memories=dict(zip(memories, buffers[count:], strict=True)),
     )

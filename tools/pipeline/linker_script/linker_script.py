@@ -28,7 +28,7 @@ MEMORY
   /* Longer than the board's own ({flash_length} and {ram_length} bytes): tools/pipeline/report checks those. */
   FLASH (rx) : ORIGIN = {flash_origin:#010x}, LENGTH = {flash_room:#010x}
   RAM (rw) : ORIGIN = {ram_origin:#010x}, LENGTH = {ram_room:#010x}
-{arena_region}}}
+{arena_regions}}}
 
 {symbols}SECTIONS
 {{
@@ -108,6 +108,11 @@ ASSERT(__stack_end - __stack_start >= 256, "the board's stack_size is below 256 
 ASSERT(SIZEOF(.vectors) >= 64, "no vector table: the board's deps need //firmware/cortex_m:startup")
 """
 
+_REGION = """\
+  /* Where models compute: '{name}', {length} bytes. */
+  {memory} (rw) : ORIGIN = {origin:#010x}, LENGTH = {room:#010x}
+"""
+
 _ARENA = """\
   .arena.{name} (NOLOAD) : ALIGN(16)
   {{
@@ -139,16 +144,11 @@ def linker_script(board: Board) -> str:
             f"board {board.name}: a stack of {board.stack_size} bytes leaves nothing of {board.ram.length} bytes of "
             "ram; lower `stack_size` in the board's definition"
         )
-    arena_region = ""
-    memories = dict.fromkeys(ARENAS, "RAM")
-    used = [board.flash, board.ram]
-    if board.arena is not board.ram:
-        used.append(board.arena)
-        arena_region = (
-            f"  /* Where models compute: '{board.arena.name}', {board.arena.length} bytes. */\n"
-            f"  ARENA (rw) : ORIGIN = {board.arena.origin:#010x}, LENGTH = {_room(board.arena, used):#010x}\n"
-        )
-        memories |= dict.fromkeys(PLACED_ARENAS, "ARENA")
+    arenas = dict.fromkeys(ARENAS, board.ram) | dict.fromkeys(PLACED_ARENAS, board.arena)
+    if board.arena_memories:
+        # Parts of a model that is split over several memories.
+        arenas |= {name: board.memory(name) for name in ("ram", *board.arena_memories)}
+    used = list({region.name: region for region in (board.flash, board.ram, *arenas.values())}.values())
     host = board.region("host")
     symbols = f"__host_start = {host.origin:#010x};\n__host_end = {host.end:#010x};\n\n" if host else ""
     return _TEMPLATE.format(
@@ -160,9 +160,18 @@ def linker_script(board: Board) -> str:
         ram_length=board.ram.length,
         ram_room=_room(board.ram, used),
         stack_size=board.stack_size,
-        arena_region=arena_region,
+        arena_regions="".join(
+            _REGION.format(
+                name=region.name,
+                length=region.length,
+                memory=region.name.upper(),
+                origin=region.origin,
+                room=_room(region, used),
+            )
+            for region in used[2:]
+        ),
         symbols=symbols,
-        arenas="\n".join(_ARENA.format(name=name, memory=memories[name]) for name in ARENAS),
+        arenas="\n".join(_ARENA.format(name=name, memory=region.name.upper()) for name, region in arenas.items()),
     )
 
 

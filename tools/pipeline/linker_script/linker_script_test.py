@@ -51,9 +51,17 @@ def test_the_memory_that_an_npu_works_in_lies_where_the_board_says(tmp_path: Pat
     npu = {"accelerator": "ethos-u65-256", "arena_memory": "dram"}
     script = _generate(tmp_path, npu=npu, reserved=[_region("dram", 0x60000000, 0x1000)])
     assert "RAM (rw) : ORIGIN = 0x20000000, LENGTH = 0x40000000" in script
-    assert "ARENA (rw) : ORIGIN = 0x60000000, LENGTH = 0xa0000000" in script
+    assert "DRAM (rw) : ORIGIN = 0x60000000, LENGTH = 0xa0000000" in script
     places = dict(re.findall(r"\*\(\.arena\.(\w+)\)\n  \} > (\w+)", script))
-    assert places == {"method": "RAM", "planned": "ARENA", "temp": "ARENA"}
+    assert places == {"method": "RAM", "planned": "DRAM", "temp": "DRAM"}
+
+
+def test_memories_over_which_an_arena_may_be_split(tmp_path: Path) -> None:
+    dtcm = _region("dtcm", 0x10000000, 0x1000)
+    script = _generate(tmp_path, reserved=[dtcm], arena_memories=["dtcm"])
+    assert "DTCM (rw) : ORIGIN = 0x10000000, LENGTH = 0x10000000" in script
+    places = dict(re.findall(r"\*\(\.arena\.(\w+)\)\n  \} > (\w+)", script))
+    assert places == {"method": "RAM", "planned": "RAM", "temp": "RAM", "ram": "RAM", "dtcm": "DTCM"}
 
 
 def test_overlapping_regions_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -276,8 +276,8 @@ def measure(
     constants: int | None,
     npu: NpuBytes,
     parts: Collection[str] = (),
-) -> tuple[Memory, Memory, Memory | None]:
-    """Measures an image: returns its flash, its RAM, and the NPU's memory if that is another one.
+) -> tuple[Memory, Memory, dict[str, Memory]]:
+    """Measures an image: returns its flash, its RAM, and other memories with tensors by their names.
 
     Args:
         elf: the linked image.
@@ -292,7 +292,8 @@ def measure(
         UserError: a file is missing or of another kind.
     """
     flash, ram = board.flash, board.ram
-    regions = {region.name: region for region in (flash, ram, board.arena)}.values()
+    arenas = map(board.memory, (board.arena_memory, *board.arena_memories))
+    regions = list({region.name: region for region in (flash, ram, *arenas)}.values())
     with opened_elf(elf) as image:
         segments = [segment for segment in image.iter_segments() if segment["p_type"] == "PT_LOAD"]
         flash_end = max(
@@ -314,20 +315,18 @@ def measure(
                 flash_parts[owner(part, parts)] += part.size
     flash_parts.update(program_parts(flash_parts.pop("program", 0), constants, npu))
 
-    def written(region: Region) -> tuple[int, Counter[str]]:
-        return _written(region, [section for name, section in allocated.items() if memories[name] == region])
-
-    arena_used, arena_parts = written(board.arena)
-    # A program that the NPU computes as a whole works in its planned memory, tools/pipeline/compile/in_place.py.
-    holder = "arena temp" if arena_parts["arena temp"] >= npu.scratch else "arena planned"
-    arena_parts["NPU scratch"] = min(npu.scratch, arena_parts[holder])
-    arena_parts[holder] -= arena_parts["NPU scratch"]
-    in_flash = _memory(flash_end - flash.origin, flash.length, flash_parts)
-    in_arena = _memory(arena_used, board.arena.length, arena_parts)
-    if board.arena == ram:
-        return in_flash, in_arena, None
-    ram_used, ram_parts = written(ram)
-    return in_flash, _memory(ram_used, ram.length, ram_parts), in_arena
+    found = {"flash": _memory(flash_end - flash.origin, flash.length, flash_parts)}
+    for region in regions[1:]:
+        used, in_region = _written(region, [each for name, each in allocated.items() if memories[name] == region])
+        if region == board.arena:
+            # A program that the NPU computes as a whole works in its planned memory,
+            # tools/pipeline/compile/in_place.py.
+            holder = "arena temp" if in_region["arena temp"] >= npu.scratch else "arena planned"
+            in_region["NPU scratch"] = min(npu.scratch, in_region[holder])
+            in_region[holder] -= in_region["NPU scratch"]
+        if used or region in (ram, board.arena):
+            found[region.name] = _memory(used, region.length, in_region)
+    return found.pop("flash"), found.pop("ram"), found
 
 
 def _written(region: Region, sections: Iterable[Section]) -> tuple[int, Counter[str]]:

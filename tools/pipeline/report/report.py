@@ -17,8 +17,8 @@ _ADVICE = {
     "flash": f"Use {_INT8}, a smaller model, --//firmware:console=off, or a board with more flash.",
     "RAM": f'Use {_INT8}, memory = "smallest" beside that, a smaller model or input, a lower stack_size of the '
     "board, or a board with more RAM.",
-    "arena RAM": "Use a smaller model or input, or another arena_memory of the image or of the board's ethos_u().",
 }
+_OTHER_ADVICE = "Use a smaller model or input, other arena_memories of the image, or another arena_memory of ethos_u()."
 
 
 def _title(report: SizeReport) -> str:
@@ -68,7 +68,8 @@ def over_limits(report: SizeReport) -> Iterator[str]:
                 parts += ", of which example = False leaves out the example"
             yield (
                 f"{report.image} does not fit into the {name} of {report.board}: {memory.used:,} of "
-                f"{memory.limit:,} bytes, {memory.used - memory.limit:,} too many. It goes to: {parts}. {_ADVICE[name]}"
+                f"{memory.limit:,} bytes, {memory.used - memory.limit:,} too many. It goes to: {parts}. "
+                f"{_ADVICE.get(name, _OTHER_ADVICE)}"
             )
 
 
@@ -77,7 +78,7 @@ def comparison(reports: Sequence[SizeReport]) -> str:
     # All parts, in the order of first occurrence.
     columns = {
         name: list(dict.fromkeys(part for memory in memories for part in memory.parts))
-        for name in _ADVICE
+        for name in dict.fromkeys(name for report in reports for name in report.memories)
         if (memories := [report.memories[name] for report in reports if name in report.memories])
     }
     rows = [["image", "board", *(cell for name, parts in columns.items() for cell in (name, *parts))]]

@@ -140,13 +140,13 @@ def test_both_memories_can_be_over() -> None:
 
 
 def test_the_npu_has_a_memory_of_its_own() -> None:
-    report = replace(_report(), arena=Memory(900, 800, {"NPU scratch": 900}))
-    assert "arena RAM [########################]       900 of 800 bytes" in summary(report, Path("out/firmware.elf"))
+    report = replace(_report(), arenas={"dram": Memory(900, 800, {"NPU scratch": 900})})
+    assert "dram  [########################]       900 of 800 bytes" in summary(report, Path("out/firmware.elf"))
     (message,) = over_limits(report)
-    assert "does not fit into the arena RAM of tiny: 900 of 800 bytes, 100 too many" in message
+    assert "does not fit into the dram of tiny: 900 of 800 bytes, 100 too many" in message
     assert "arena_memory" in message
     rows = [line.split() for line in comparison([_report(), report]).splitlines()]
-    assert rows[0][-4:] == ["arena", "RAM", "NPU", "scratch"]
+    assert rows[0][-3:] == ["dram", "NPU", "scratch"]
     assert [row[-2:] for row in rows[-2:]] == [["0", "0"], ["900", "900"]]
 
 
