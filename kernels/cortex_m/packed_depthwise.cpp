@@ -281,12 +281,18 @@ __attribute__((noinline)) void rows_to_outputs(
 #define MULTIPLIED(sum) "smmulr %[" sum "], %[" sum "], %[a]\n"
 // Shifts, rounds and adds the output's zero point: `a` has -2^31, shifted to the right by
 // Scale::shift.
-#define ROUNDED(sum)                   \
-  "add %[" sum "], %[" sum "], %[" sum \
-  "], asr #31\n"                       \
-  "smmlsr %[" sum "], %[" sum          \
-  "], %[a], %[b]\n"                    \
-  "ssat %[" sum "], #8, %[" sum "]\n"
+#define ROUNDED(p, q)            \
+  "add %[" p "], %[" p "], %[" p \
+  "], asr #31\n"                 \
+  "add %[" q "], %[" q "], %[" q \
+  "], asr #31\n"                 \
+  "smmlsr %[" p "], %[" p        \
+  "], %[a], %[b]\n"              \
+  "smmlsr %[" q "], %[" q        \
+  "], %[a], %[b]\n"              \
+  "ssat %[" p "], #8, %[" p      \
+  "]\n"                          \
+  "ssat %[" q "], #8, %[" q "]\n"
   // 13.5 instructions per output, or 19 of the last one of a row.
   MEMORY_WORDS(
       a,
@@ -336,7 +342,7 @@ __attribute__((noinline)) void rows_to_outputs(
       MULTIPLIED("s0") MULTIPLIED("s1") MULTIPLIED("s2") MULTIPLIED("s3")
       "ldr %[a], " IN_MEMORY(scale, 8) "\n"
       "ldr %[b], " IN_MEMORY(zero_point, 11) "\n"
-      ROUNDED("s0") ROUNDED("s1") ROUNDED("s2") ROUNDED("s3")
+      ROUNDED("s0", "s1") ROUNDED("s2", "s3")
       "strb %[s0], [%[to]]\n"
       "ldr %[a], " IN_MEMORY(row_step, 10) "\n"
       "ldr %[s0], " IN_MEMORY(end, 1) "\n"
@@ -359,7 +365,7 @@ __attribute__((noinline)) void rows_to_outputs(
       MULTIPLIED("s0") MULTIPLIED("s2")
       "ldr %[a], " IN_MEMORY(scale, 8) "\n"
       "ldr %[b], " IN_MEMORY(zero_point, 11) "\n"
-      ROUNDED("s0") ROUNDED("s2")
+      ROUNDED("s0", "s2")
       "ldr %[a], " IN_MEMORY(row_step, 10) "\n"
       "ldr %[b], " IN_MEMORY(output, 9) "\n"
       "strb %[s0], [%[to]]\n"

@@ -82,46 +82,68 @@ ET_INLINE int32_t second_of(int32_t both, int32_t first) {
 }
 
 // Fourteen registers hold the sums, the operands and their addresses; the compiler would keep some
-// on the stack. 0.8 instructions per product. On Cortex-M4 each load but the first of adjacent ones
-// takes one cycle; LDRD takes three beside others, too.
-#define MULTIPLY_LANES(s4, s0, s5, s1, from4, from0, from5, from1) \
-  "smlad %[" s4 "], %[a], %[w], %[" from4                          \
-  "]\n"                                                            \
-  "smlad %[" s0 "], %[a], %[v], %[" from0                          \
-  "]\n"                                                            \
-  "smlad %[" s5 "], %[b], %[w], %[" from5                          \
-  "]\n"                                                            \
-  "smlad %[" s1 "], %[b], %[v], %[" from1 "]\n"
-// `between` is executed after the first loads, with the word behind `first` in v.
-#define FIRST_LANES MULTIPLY_LANES("s4", "s0", "s5", "s1", "s4", "s0", "s5", "s1")
-#define LAST_LANES MULTIPLY_LANES("s6", "s2", "s7", "s3", "s6", "s2", "s7", "s3")
-#define TWO_PRODUCTS_OF(first, between, first_lanes, last_lanes)         \
-  first                                                                  \
-      "ldr %[w], [%[weights]], #4\n"                                     \
-      "ldr %[b], [%[x], #4]\n"                                           \
-      "ldr %[a], [%[x]], #8\n" between "sxtb16 %[v], %[w]\n" first_lanes \
-      "ldrd %[a], %[b], [%[x]], #8\n" last_lanes
-#define TWO_PRODUCTS_AND(first, between) TWO_PRODUCTS_OF(first, between, FIRST_LANES, LAST_LANES)
-#define TWO_PRODUCTS TWO_PRODUCTS_AND("", "")
-// The first ones of sums that all begin with s3.
-#define BEGIN_TWO_PRODUCTS                                            \
-  TWO_PRODUCTS_OF(                                                    \
-      "",                                                             \
-      "",                                                             \
-      MULTIPLY_LANES("s4", "s0", "s5", "s1", "s3", "s3", "s3", "s3"), \
-      MULTIPLY_LANES("s6", "s2", "s7", "s3", "s3", "s3", "s3", "s3"))
-// The last ones of an iteration compare the address of the lanes with `end`, which is two words
-// before theirs, for the branch that follows.
-#define LAST_TWO_PRODUCTS(end) TWO_PRODUCTS_AND("ldr %[v], " end "\n", "cmp %[v], %[x]\n")
+// on the stack. Each sum begins with what `from` makes of its name. FOUR_PRODUCTS_AND may be the
+// last ones, and ends with flags: it executes `first`, which loads v, and `between`, which takes v.
+#define OWN(sum) sum
+#define BIAS(sum) "s3"
+#define SUM(from, sum, x, y) "smlad %[" sum "], %[" x "], %[" y "], %[" from(sum) "]\n"
+// clang-format off
+#if defined(__ARM_FP) && (__ARM_FP & 8) != 0
+// Cortex-M7, with double precision, executes another instruction beside each SMLAD, so eight cycles
+// suffice for two products of each sum. What the next ones begin with is loaded ahead. 0.94
+// instructions per product: loads that change their address would be executed alone.
+#define READ_AHEAD "ldr %[w], [%[weights]]\nldr %[a], [%[x]]\n"
+#define TWO_PRODUCTS(from, at, move_weights, move_inputs, next_weights, next_inputs) \
+  "ldr %[b], [%[x], #4 + " at "]\n"  SUM(from, "s4", "a", "w") \
+  "sxtb16 %[v], %[w]\n"              SUM(from, "s5", "b", "w") \
+  move_weights                       SUM(from, "s0", "a", "v") \
+  "ldr %[a], [%[x], #8 + " at "]\n"  SUM(from, "s1", "b", "v") \
+  "ldr %[b], [%[x], #12 + " at "]\n" SUM(from, "s6", "a", "w") \
+  move_inputs                        SUM(from, "s7", "b", "w") \
+  next_weights                       SUM(from, "s2", "a", "v") \
+  next_inputs                        SUM(from, "s3", "b", "v")
+#define FOUR_PRODUCTS_OF(from, next_weights, next_inputs) \
+  TWO_PRODUCTS(from, "0", "", "", "ldr %[w], [%[weights], #4]\n", "ldr %[a], [%[x], #16]\n") \
+  TWO_PRODUCTS(OWN, "16", "add %[weights], #8\n", "add %[x], #32\n", next_weights, next_inputs)
+#define FOUR_PRODUCTS FOUR_PRODUCTS_OF(OWN, "ldr %[w], [%[weights]]\n", "ldr %[a], [%[x]]\n")
+#define FOUR_PRODUCTS_AND(from, first, between) FOUR_PRODUCTS_OF(from, "", "") first between
+#define ENTER_LOOP "beq 7f\n" READ_AHEAD "bmi 4b\nbcs 2f\n"
+/// Words from where FOUR_PRODUCTS_AND compares addresses to the end of its inputs.
+constexpr int32_t kWordsAfterwards = 0;
+#else
+// 0.8 instructions per product. On Cortex-M4 each load but the first of adjacent ones takes one
+// cycle; LDRD takes three beside others, too.
+#define READ_AHEAD ""
+#define TWO_PRODUCTS(from, first, between) \
+  first \
+  "ldr %[w], [%[weights]], #4\n" \
+  "ldr %[b], [%[x], #4]\n" \
+  "ldr %[a], [%[x]], #8\n" \
+  between \
+  "sxtb16 %[v], %[w]\n" \
+  SUM(from, "s4", "a", "w") SUM(from, "s0", "a", "v") \
+  SUM(from, "s5", "b", "w") SUM(from, "s1", "b", "v") \
+  "ldrd %[a], %[b], [%[x]], #8\n" \
+  SUM(from, "s6", "a", "w") SUM(from, "s2", "a", "v") \
+  SUM(from, "s7", "b", "w") SUM(from, "s3", "b", "v")
+#define FOUR_PRODUCTS TWO_PRODUCTS(OWN, "", "") TWO_PRODUCTS(OWN, "", "")
+#define FOUR_PRODUCTS_AND(from, first, between) \
+  TWO_PRODUCTS(from, "", "") TWO_PRODUCTS(OWN, first, between)
+#define ENTER_LOOP "bmi 4b\nbcs 2f\nbeq 7f\n"
+constexpr int32_t kWordsAfterwards = 2;
+#endif
+// clang-format on
+// Compares the address of the lanes with `end` for the branch that ends an iteration.
+#define LAST_FOUR_PRODUCTS(end) FOUR_PRODUCTS_AND(OWN, "ldr %[v], " end "\n", "cmp %[v], %[x]\n")
 
 ET_INLINE const int8_t*
 dot_short_lanes(const uint32_t*& lanes, const int8_t* weights, int32_t count, int32_t (&sums)[8]) {
   int32_t s0 = sums[0], s1 = sums[1], s2 = sums[2], s3 = sums[3];
   int32_t s4 = s0, s5 = s1, s6 = s2, s7 = s3;
-  const uint32_t* const end = lanes + count / 2 * kLanes - 2;
+  const uint32_t* const end = lanes + count / 2 * kLanes - kWordsAfterwards;
   uint32_t a, b, v, w;
   MEMORY_WORDS(a, memory_word(end), 0);
-  __asm__ volatile(PUSH_MEMORY("1, 0", "%[a]", "%[b]") "1:\n" TWO_PRODUCTS LAST_TWO_PRODUCTS(
+  __asm__ volatile(PUSH_MEMORY("1, 0", "%[a]", "%[b]") "1:\n" READ_AHEAD LAST_FOUR_PRODUCTS(
                        IN_MEMORY(end, 0)) "bne 1b\n" POP_MEMORY(2)
                    : FOUR_SUMS,
                      [s4] "+r"(s4),
@@ -154,43 +176,43 @@ dot_lanes(const uint32_t* lanes, const int8_t* weights, int32_t count, int32_t (
   return weights;
 }
 
-// Scale::apply() of doubled sums, with the names of registers.
-#define SCALED(sum, multiplier, shift, addend) \
-  "smmulr " sum ", " sum ", " multiplier       \
-  "\n"                                         \
-  "add " sum ", " sum ", " sum                 \
-  ", asr #31\n"                                \
-  "asr " sum ", " sum ", " shift               \
-  "\n"                                         \
-  "add " sum ", " sum ", " addend              \
-  "\n"                                         \
-  "ssat " sum ", #8, " sum ", asr #1\n"
+// Scale::apply() of four sums, doubled ones by SCALED: `x` has -2^31 shifted to the right by
+// Scale::shift, `w` the multiplier, and `b` the output's zero point. Neighbours don't wait for each
+// other: Cortex-M7 executes two at a time.
+#define FOUR(step, s0, s1, s2, s3) step(s0) step(s1) step(s2) step(s3)
+#define DOUBLED(sum) "add %[" sum "], %[" sum "]\n"
+#define MULTIPLIED(sum) "smmulr %[" sum "], %[" sum "], %[w]\n"
+#define AWAY_FROM_ZERO(sum) "add %[" sum "], %[" sum "], %[" sum "], asr #31\n"
+#define SHIFTED(sum) "smmlsr %[" sum "], %[" sum "], %[x], %[b]\n"
+#define SATURATED(sum) "ssat %[" sum "], #8, %[" sum "]\n"
+#define SCALED(s0, s1, s2, s3)     \
+  FOUR(MULTIPLIED, s0, s1, s2, s3) \
+  FOUR(AWAY_FROM_ZERO, s0, s1, s2, s3) FOUR(SHIFTED, s0, s1, s2, s3) FOUR(SATURATED, s0, s1, s2, s3)
 
 /// Stores four outputs of one factor, of a layer that is not wide.
 ET_INLINE void
 store_lanes(int32_t s0, int32_t s1, int32_t s2, int32_t s3, Scale scale, int8_t* out) {
-#define LANE(sum, address)             \
-  "lsl " sum ", " sum ", #1\n" SCALED( \
-      sum, "%[multiplier]", "%[shift]", "%[addend]") "strb " sum ", [%[out]" address "]\n"
-  __asm__ volatile(LANE("%[s0]", "") LANE("%[s1]", ", #1") LANE("%[s2]", ", #2")
-                       LANE("%[s3]", ", #3")
+  __asm__ volatile(FOUR(DOUBLED, "s0", "s1", "s2", "s3") SCALED("s0", "s1", "s2", "s3")
+                   "strb %[s0], [%[out]]\n"
+                   "strb %[s1], [%[out], #1]\n"
+                   "strb %[s2], [%[out], #2]\n"
+                   "strb %[s3], [%[out], #3]\n"
                    : FOUR_SUMS
-                   : [multiplier] "r"(scale.multiplier),
-                     [shift] "r"(scale.shift),
-                     [addend] "r"(scale.addend),
+                   : [w] "r"(scale.multiplier),
+                     [x] "r"(INT32_MIN >> (scale.shift & 31)),
+                     [b] "r"(scale.addend >> 1),
                      [out] "r"(out)
                    : "memory", "cc");
-#undef LANE
 }
 
-#define LANE(sum) SCALED(sum, "%[w]", "%[x]", "%[b]")
-#define FIRST(sum) "lsl " sum ", " sum ", #1\n" LANE(sum)
 #define TWO_BYTES(low, high) "bfi " low ", " high ", #8, #8\n"
 #define NEXT_FACTORS \
   "ldr %[w], [%[v]], #4\n" \
   "ldrsb %[x], [%[a]], #1\n" \
   "str %[v], " IN_MEMORY(multipliers, 1) "\n" \
-  "str %[a], " IN_MEMORY(shifts, 2) "\n"
+  "mov %[v], #0x80000000\n" \
+  "str %[a], " IN_MEMORY(shifts, 2) "\n" \
+  "asr %[x], %[v], %[x]\n"
 
 // The asm statement of pairs_to_outputs(), which moves on to the factors of a pair's second channel
 // and of the next pair by `next_factors`.
@@ -206,16 +228,14 @@ store_lanes(int32_t s0, int32_t s1, int32_t s2, int32_t s3, Scale scale, int8_t*
       "ldr %[a], " IN_MEMORY(bias, 0) "\n" \
       "ldr %[x], " IN_MEMORY(expanded, 5) "\n" \
       "ldr %[s3], [%[a], #4]\n" \
-      BEGIN_TWO_PRODUCTS \
-      TWO_PRODUCTS_AND("ldr %[v], " IN_MEMORY(rest, 6) "\n", "lsls %[v], #29\n") \
-      "bmi 4b\n" \
-      "bcs 2f\n" \
-      "beq 7f\n" \
+      READ_AHEAD \
+      FOUR_PRODUCTS_AND(BIAS, "ldr %[v], " IN_MEMORY(rest, 6) "\n", "lsls %[v], #29\n") \
+      ENTER_LOOP \
       ".p2align 2\n" \
-      "1:\n" TWO_PRODUCTS TWO_PRODUCTS \
-      "6:\n" TWO_PRODUCTS TWO_PRODUCTS \
-      "2:\n" TWO_PRODUCTS TWO_PRODUCTS \
-      "5:\n" TWO_PRODUCTS LAST_TWO_PRODUCTS(IN_MEMORY(end, 7)) \
+      "1:\n" READ_AHEAD FOUR_PRODUCTS \
+      "6:\n" FOUR_PRODUCTS \
+      "2:\n" FOUR_PRODUCTS \
+      "5:\n" LAST_FOUR_PRODUCTS(IN_MEMORY(end, 7)) \
       "bne 1b\n" \
       "7:\n" \
       /* The second channel's sums, doubled. */ \
@@ -227,7 +247,7 @@ store_lanes(int32_t s0, int32_t s1, int32_t s2, int32_t s3, Scale scale, int8_t*
       "sub %[s5], %[s1]\n" \
       "sub %[s6], %[s2]\n" \
       "sub %[s7], %[s3]\n" \
-      "lsl %[w], #1\n" \
+      "add %[w], %[w]\n" \
       "str %[x], " IN_MEMORY(bias, 0) "\n" \
       "add %[s4], %[w], %[s4], asr #7\n" \
       "add %[s5], %[w], %[s5], asr #7\n" \
@@ -235,9 +255,11 @@ store_lanes(int32_t s0, int32_t s1, int32_t s2, int32_t s3, Scale scale, int8_t*
       "add %[s7], %[w], %[s7], asr #7\n" \
       "ldr %[w], [%[v]], #4\n" \
       "ldrsb %[x], [%[a]], #1\n" \
-      "ldr %[b], " IN_MEMORY(addend, 9) "\n" \
-      FIRST("%[s0]") FIRST("%[s1]") FIRST("%[s2]") FIRST("%[s3]") next_factors \
-      LANE("%[s4]") LANE("%[s5]") LANE("%[s6]") LANE("%[s7]") \
+      "mov %[b], #0x80000000\n" \
+      "asr %[x], %[b], %[x]\n" \
+      "ldr %[b], " IN_MEMORY(zero_point, 9) "\n" \
+      FOUR(DOUBLED, "s0", "s1", "s2", "s3") SCALED("s0", "s1", "s2", "s3") next_factors \
+      SCALED("s4", "s5", "s6", "s7") \
       /* Both channels' outputs are neighbours. */ \
       "ldr %[w], " IN_MEMORY(out, 3) "\n" \
       "ldr %[x], " IN_MEMORY(step, 8) "\n" \
@@ -276,7 +298,7 @@ store_lanes(int32_t s0, int32_t s1, int32_t s2, int32_t s3, Scale scale, int8_t*
         [end] "m"(end), \
         [last] "m"(last), \
         [step] "m"(step), \
-        [addend] "m"(addend)) \
+        [zero_point] "m"(zero_point)) \
       : "memory", "cc")
 
 /**
@@ -292,9 +314,9 @@ pairs_to_outputs(const PackedParts& parts, const uint32_t* expanded, int32_t pai
   const int32_t inner = parts.padded_inner;
   // The loop's entry after four products: bits 3 and 2 of the remaining count, or 0.
   const int32_t rest = ((inner - 4) & 12) | static_cast<int32_t>(inner > 4);
-  const uint32_t* const end = expanded + inner / 2 * kLanes - 2;
+  const uint32_t* const end = expanded + inner / 2 * kLanes - kWordsAfterwards;
   const int32_t step = parts.layer->channels;
-  const int32_t addend = addend_of(*parts.layer);
+  const int32_t zero_point = parts.layer->output_offset;
   // The last bias of the pair before.
   const int32_t* bias = parts.bias - 1;
   const int32_t* multipliers = parts.multipliers;
@@ -314,7 +336,7 @@ pairs_to_outputs(const PackedParts& parts, const uint32_t* expanded, int32_t pai
       memory_word(rest),
       memory_word(end),
       memory_word(step),
-      memory_word(addend));
+      memory_word(zero_point));
   // The compiler would move sums from one register to another, for each pair some thirty times.
   if constexpr (kFactorStep == 0) {
     PAIRS("");
@@ -327,17 +349,23 @@ pairs_to_outputs(const PackedParts& parts, const uint32_t* expanded, int32_t pai
 #undef PAIRS
 #undef NEXT_FACTORS
 #undef TWO_BYTES
-#undef FIRST
-#undef LANE
 #undef SCALED
-#undef LAST_TWO_PRODUCTS
-#undef BEGIN_TWO_PRODUCTS
+#undef SATURATED
+#undef SHIFTED
+#undef AWAY_FROM_ZERO
+#undef MULTIPLIED
+#undef DOUBLED
+#undef FOUR
+#undef LAST_FOUR_PRODUCTS
+#undef ENTER_LOOP
+#undef FOUR_PRODUCTS_AND
+#undef FOUR_PRODUCTS
+#undef FOUR_PRODUCTS_OF
 #undef TWO_PRODUCTS
-#undef TWO_PRODUCTS_AND
-#undef TWO_PRODUCTS_OF
-#undef LAST_LANES
-#undef FIRST_LANES
-#undef MULTIPLY_LANES
+#undef READ_AHEAD
+#undef SUM
+#undef BIAS
+#undef OWN
 
 /// Adds the products of four inputs with the weights of a pair of channels to the first channel's
 /// sum and to the value from which second_sum() computes the second's.
