@@ -8,6 +8,16 @@
   .thumb_func
   .balign 2
 memcpy:
+#ifdef __ARM_FEATURE_MVE
+  push {r0, lr}
+  wlstp.8 lr, r2, 2f
+1:
+  vldrb.8 q0, [r1], #16
+  vstrb.8 q0, [r0], #16
+  letp lr, 1b
+2:
+  pop {r0, pc}
+#else
   mov ip, r0
 #ifdef __ARM_FEATURE_UNALIGNED
   subs r2, #16
@@ -75,4 +85,24 @@ memcpy:
   mov r0, ip
 #endif
   bx lr
+#endif
   .size memcpy, . - memcpy
+
+#ifdef __ARM_FEATURE_MVE
+/* void* memset(void* to, int value, size_t size), as string.c has it for other cores. */
+  .section .text.memset, "ax", %progbits
+  .global memset
+  .type memset, %function
+  .thumb_func
+  .balign 2
+memset:
+  push {r0, lr}
+  vdup.8 q0, r1
+  wlstp.8 lr, r2, 2f
+1:
+  vstrb.8 q0, [r0], #16
+  letp lr, 1b
+2:
+  pop {r0, pc}
+  .size memset, . - memset
+#endif

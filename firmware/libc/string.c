@@ -24,6 +24,7 @@ void* memmove(void* to, const void* from, size_t size) {
   return to;
 }
 
+#ifndef __ARM_FEATURE_MVE
 void* memset(void* to, int value, size_t size) {
   uint8_t* out = to;
   const Word word = {(uint8_t)value * 0x01010101u};
@@ -36,6 +37,7 @@ void* memset(void* to, int value, size_t size) {
   }
   return to;
 }
+#endif
 
 int memcmp(const void* left, const void* right, size_t size) {
   const uint8_t* a = left;

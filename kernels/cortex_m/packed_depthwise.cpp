@@ -456,7 +456,7 @@ void depthwise_pixel_3x3(
   } while (out != end);
 }
 
-/// Does the same as depthwise_pixel() of packed_mve.h without its instructions.
+/// Does the same as depthwise_pixel_any() of packed_mve.h without its instructions.
 void depthwise_pixel_of_sixteens(
     const PackedParts& parts,
     const int8_t* const* rows,
@@ -1107,6 +1107,19 @@ void depthwise_pixel(
   }
 }
 
+/// Computes all whole groups of channels of a row of a depthwise convolution.
+void depthwise_row(
+    const PackedParts& parts,
+    const int8_t* const* rows,
+    int32_t width,
+    int8_t* out) {
+  const PackedLayer& layer = *parts.layer;
+  for (int32_t x = 0; x < width; ++x) {
+    depthwise_pixel(parts, rows, x * layer.stride[1] * layer.channels, out);
+    out += layer.channels;
+  }
+}
+
 /// Computes the last four channels, if there are more than whole groups of them, at the positions
 /// of a row, whose inputs are `step` apart.
 __attribute__((noinline)) void depthwise_last_group(
@@ -1173,11 +1186,8 @@ void depthwise_rows(
           std::memset(place + side, layer.input_zero_point, static_cast<size_t>(in_row));
         }
       }
-      for (int32_t x = 0; x < images.width.out; ++x) {
-        const int32_t offset = x * layer.stride[1] * channels;
-        depthwise_pixel(parts, rows, offset, out);
-        out += channels;
-      }
+      depthwise_row(parts, rows, images.width.out, out);
+      out += images.width.out * channels;
 #ifndef __ARM_FEATURE_MVE
       if (channels % 4 != 0 && !is_for_vectors(layer)) {
         const int32_t width = images.width.out;

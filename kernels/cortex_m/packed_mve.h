@@ -737,29 +737,39 @@ ET_INLINE void outputs_3x3(
 }
 #undef NINE_PRODUCTS
 
-/// Computes all channels of a depthwise convolution of three by three at one position.
-inline __attribute__((noinline)) void depthwise_pixel_3x3(
-    const PackedParts& parts,
-    const int8_t* row0,
-    const int8_t* row1,
-    const int8_t* row2,
-    int8_t* out) {
+/// Does the same as depthwise_row(), for a kernel of three by three and a layer that is not wide.
+inline __attribute__((noinline)) void
+depthwise_row_3x3(const PackedParts& parts, const int8_t* const* rows, int32_t width, int8_t* out) {
   const int32_t offset = parts.layer->output_offset;
   const int32_t step = parts.layer->channels;
-  const int32_t* bias = parts.bias;
-  const int32_t* multipliers = parts.multipliers;
-  const int8_t* shifts = parts.shifts;
-  const int8_t* weights = parts.weights;
-  for (int32_t groups = step / 16; groups > 0; --groups) {
-    outputs_3x3<true>(row0, row1, row2, step, weights, bias, multipliers, shifts, offset, out, 16);
-  }
-  if (step % 16 != 0) {
-    outputs_3x3<false>(
-        row0, row1, row2, step, weights, bias, multipliers, shifts, offset, out, step % 16);
+  const int32_t rest = step % 16;
+  // From behind the last sixteen of a position's channels to the next position.
+  const int32_t out_move = rest == 0 ? 0 : rest - 16;
+  const int32_t move = (parts.layer->stride[1] - 1) * step + out_move;
+  const int8_t* row0 = rows[0];
+  const int8_t* row1 = rows[1];
+  const int8_t* row2 = rows[2];
+  for (; width > 0; --width) {
+    const int32_t* bias = parts.bias;
+    const int32_t* multipliers = parts.multipliers;
+    const int8_t* shifts = parts.shifts;
+    const int8_t* weights = parts.weights;
+    for (int32_t groups = step / 16; groups > 0; --groups) {
+      outputs_3x3<true>(
+          row0, row1, row2, step, weights, bias, multipliers, shifts, offset, out, 16);
+    }
+    if (rest != 0) {
+      outputs_3x3<false>(
+          row0, row1, row2, step, weights, bias, multipliers, shifts, offset, out, rest);
+    }
+    row0 += move;
+    row1 += move;
+    row2 += move;
+    out += out_move;
   }
 }
 
-/// Does the same as depthwise_pixel(), for any kernel.
+/// Computes all channels of a depthwise convolution at one position, for any kernel.
 inline __attribute__((noinline)) void depthwise_pixel_any(
     const PackedParts& parts,
     const int8_t* const* rows,
@@ -788,14 +798,17 @@ inline __attribute__((noinline)) void depthwise_pixel_any(
   }
 }
 
-/// Computes all channels of a depthwise convolution at one position.
+/// Computes all channels of a row of a depthwise convolution.
 ET_INLINE void
-depthwise_pixel(const PackedParts& parts, const int8_t* const* rows, int32_t offset, int8_t* out) {
+depthwise_row(const PackedParts& parts, const int8_t* const* rows, int32_t width, int8_t* out) {
   const PackedLayer& layer = *parts.layer;
   if (layer.kernel[0] == 3 && layer.kernel[1] == 3 && layer.is_wide == 0) {
-    depthwise_pixel_3x3(parts, rows[0] + offset, rows[1] + offset, rows[2] + offset, out);
-  } else {
-    depthwise_pixel_any(parts, rows, offset, out);
+    depthwise_row_3x3(parts, rows, width, out);
+    return;
+  }
+  for (int32_t x = 0; x < width; ++x) {
+    depthwise_pixel_any(parts, rows, x * layer.stride[1] * layer.channels, out);
+    out += layer.channels;
   }
 }
 
