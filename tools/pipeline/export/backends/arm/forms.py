@@ -54,17 +54,7 @@ def compose_layers(program: ExportedProgram) -> ExportedProgram:
     windows of a dimension and differences along it, and functions of softplus.
     """
     called = {node.target for node in program.graph.nodes if node.op == "call_function"}
-    table = {**_COMPOSED, _aten.view.default: _view}
-    return run_decompositions(program, table) if called & _COMPOSED.keys() else program
-
-
-def _view(x: Tensor, shape: Sequence[int]) -> Tensor:
-    """Copies what can't be viewed, as decomposed operators return other strides than the composed ones."""
-    try:
-        torch.empty_strided(x.shape, x.stride(), device="meta").view(shape)
-    except RuntimeError:
-        return x.clone(memory_format=torch.contiguous_format).view(shape)
-    return NotImplemented
+    return run_decompositions(program, dict(_COMPOSED)) if called & _COMPOSED.keys() else program
 
 
 @rewrites(*CONVOLUTIONS_BY_WORD, *PADS)
