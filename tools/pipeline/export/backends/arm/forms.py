@@ -54,7 +54,12 @@ def compose_layers(program: ExportedProgram) -> ExportedProgram:
     windows of a dimension and differences along it, and functions of softplus.
     """
     called = {node.target for node in program.graph.nodes if node.op == "call_function"}
-    return run_decompositions(program, dict(_COMPOSED)) if called & _COMPOSED.keys() else program
+    if not called & _COMPOSED.keys():
+        return program
+    # Decomposed operators may return other strides, of which not each view is one.
+    for node in program.graph.find_nodes(op="call_function", target=_aten.view.default):
+        node.target = _aten.reshape.default
+    return run_decompositions(program, dict(_COMPOSED))
 
 
 @rewrites(*CONVOLUTIONS_BY_WORD, *PADS)

@@ -505,7 +505,7 @@ _WHOLE: list[tuple[str, ...]] = [
     ),
     (
         "y = torch.diff(x, prepend=x[..., :1], dim=-1)\n"
-        "return y, x.unfold(-1, 5, 3) * 2, x.unfold(1, 2, 1).detach() + 1",
+        "return y, x.unfold(-1, 5, 3) * 2, x.unfold(1, 2, 1).detach() + 1, x.unfold(1, 2, 1).mT.flatten(2) * 2",
         _SEQUENCE,
         "",
     ),
