@@ -738,7 +738,9 @@ ET_INLINE void outputs_3x3(
 #undef NINE_PRODUCTS
 
 /// Does the same as depthwise_row(), for a kernel of three by three and a layer that is not wide.
-inline __attribute__((noinline)) void
+/// With -Os, as packages may have it, GCC would find no registers for the assembly within its
+/// loops.
+inline __attribute__((noinline WITH_GCC(, optimize("O2")))) void
 depthwise_row_3x3(const PackedParts& parts, const int8_t* const* rows, int32_t width, int8_t* out) {
   const int32_t offset = parts.layer->output_offset;
   const int32_t step = parts.layer->channels;
