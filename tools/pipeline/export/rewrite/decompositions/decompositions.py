@@ -614,8 +614,6 @@ def _bicubic(resample: Callable[[Tensor, Tensor, float], Tensor], is_cornered: b
 
 def _affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool) -> Tensor:
     """Multiplies the positions of pixels by matrices; PyTorch decomposes it to products and sums for each pixel."""
-    if not _is_static(theta):
-        return NotImplemented
     batch, _, *sides = size
     axes = [torch.linspace(-1, 1, side) if side > 1 else torch.zeros(1) for side in sides]
     if not align_corners:
