@@ -58,11 +58,17 @@ def test_numbers_are_those_of_the_reports(browser: Browser, width: int) -> None:
     found = browser.run(
         """
         const texts = (row) => [...row.cells].map((cell) => cell.textContent);
+        const lines = (cell) => {
+          const range = document.createRange();
+          range.selectNodeContents(cell);
+          return new Set([...range.getClientRects()].filter((box) => box.height > 5).map((box) => box.top)).size;
+        };
         return {
           head: [...document.querySelectorAll("#table th")].map((cell) => cell.dataset.key),
           rows: [...document.querySelectorAll("#table tbody tr")].map(texts),
           images: [...document.querySelectorAll("#images tbody tr")].map(texts),
           nodes: document.querySelectorAll("#graph-view .node").length,
+          broken: [...document.querySelectorAll("#table td.number")].filter((cell) => lines(cell) > 1).length,
           wide: [...document.querySelectorAll(".scroll")].filter((box) => box.scrollWidth > box.clientWidth).length,
         };
         """,
@@ -71,9 +77,9 @@ def test_numbers_are_those_of_the_reports(browser: Browser, width: int) -> None:
     steps = _DATA["programs"][image["program"]]["steps"]
     rows = [dict(zip(found["head"], row, strict=True)) for row in found["rows"]]
     assert browser.requests == []
-    assert found["wide"] == 0
+    assert (found["wide"], found["broken"]) == (0, 0)
     # The libraries' arrows, as they are in their packages.
-    assert "\u2191 bytes of flash" in browser.run("return document.body.textContent")
+    assert "\u2191 KiB of flash" in browser.run("return document.body.textContent")
     assert [row["title"] for row in rows] == [step["module"] for step in steps]
     assert [int(row["instructions"].replace(",", "")) for row in rows] == [count for count, _ in image["rows"]]
     assert [int(row["cycles"].replace(",", "")) for row in rows] == [cycles for _, cycles in image["rows"]]
@@ -106,6 +112,8 @@ def test_a_click_marks_a_layer_everywhere(browser: Browser) -> None:
         search.value = "pointwise";
         search.dispatchEvent(new Event("input"));
         found.searched = rows().filter((row) => !row.hidden).length;
+        search.dispatchEvent(new KeyboardEvent("keydown", { key: "Enter", bubbles: true }));
+        found.all = document.querySelectorAll("#graph-view .node.selected").length;
         const nodes = () => document.querySelectorAll("#graph-view .node").length;
         document.getElementById("fold").click();
         found.folded = nodes();
@@ -124,7 +132,7 @@ def test_a_click_marks_a_layer_everywhere(browser: Browser) -> None:
     assert not any(found["after"])
     macs = [steps[index]["macs"] for index in found["sorted"]]
     assert macs == sorted(macs, reverse=True)
-    assert found["searched"] == sum("pointwise" in step["module"] for step in steps)
+    assert found["searched"] == found["all"] == sum("pointwise" in step["module"] for step in steps)
     assert found["folded"] < found["unfolded"] <= len(steps) + 2
     assert _DATA["programs"][_DATA["images"][3]["program"]]["name"] in found["subtitle"]
 

@@ -21,7 +21,7 @@ function element(name, attributes = {}, ...children) {
 }
 
 /** A name whose lines break between its parts. */
-const inParts = (name) => name.split(/(?<=[._])/).flatMap((part) => [part, element("wbr")]);
+const inParts = (name) => name.split(/(?<=[._/])/).flatMap((part) => [part, element("wbr")]);
 
 /** A program's steps, with what the views show of them on one image. */
 function stepsOf(program, image) {
@@ -215,18 +215,20 @@ function drawGraph() {
   for (const [tensor, source] of program.results) graph.setEdge(source < 0 ? `input ${program.inputs[0]}` : shownAs.get(source), `output ${tensor}`);
   dagre.layout(graph);
   const { width, height } = graph.graph();
-  // Room for their titles.
-  for (const id of clusters) {
-    const cluster = graph.node(id);
-    cluster.height += 14;
-    cluster.y -= 7;
+  // Modules are around what is in them, the innermost first, with room for their titles.
+  for (const id of [...clusters].reverse()) {
+    const inside = graph.children(id).map((child) => graph.node(child));
+    const top = Math.min(...inside.map((node) => node.y - node.height / 2 - (node.module && !node.label ? 18 : 22)));
+    const bottom = Math.max(...inside.map((node) => node.y + node.height / 2)) + 9;
+    Object.assign(graph.node(id), { y: (top + bottom) / 2, height: bottom - top });
   }
   const svg = d3.create("svg").attr("width", width).attr("height", height).attr("viewBox", `0 0 ${width} ${height}`).attr("role", "group");
   const line = d3.line((point) => point.x, (point) => point.y).curve(d3.curveMonotoneY);
-  for (const id of clusters) drawCluster(svg, graph.node(id));
+  for (const id of clusters) drawCluster(svg, graph.node(id)).append("rect").attr("rx", 8).attr("width", graph.node(id).width).attr("height", graph.node(id).height);
   svg.append("defs").append("marker").attr("id", "arrow").attr("viewBox", "0 0 8 8").attr("refX", 7).attr("refY", 4)
     .attr("markerWidth", 7).attr("markerHeight", 7).attr("orient", "auto").append("path").attr("d", "M0,0 8,4 0,8z").attr("fill", "var(--other)");
   for (const edge of graph.edges()) svg.append("path").attr("class", "edge").attr("marker-end", "url(#arrow)").attr("d", line(graph.edge(edge).points));
+  for (const id of clusters) drawTitle(drawCluster(svg, graph.node(id)), graph.node(id));
   for (const id of graph.nodes()) if (!clusters.includes(id)) drawNode(svg, graph.node(id));
   byId("graph-view").replaceChildren(svg.node());
 }
@@ -238,9 +240,15 @@ function nodeOf(label, what, own) {
   return { label, what: below, steps: own, width: Math.min(width, 320), height: 26 + 14 * below.length };
 }
 
-/** Text that fits into a width, cut at its end, or from the left for the last parts of a path. */
-const cut = (text, width, size, fromLeft = false) => fromLeft && text.length * size > width
-  ? `…${text.slice(-Math.max(1, Math.floor(width / size) - 1))}` : (text.length * size > width ? `${text.slice(0, Math.max(1, Math.floor(width / size) - 1))}…` : text);
+/** Text that fits into a width, cut at its end. */
+const cut = (text, width, size) => (text.length * size > width ? `${text.slice(0, Math.max(1, Math.floor(width / size) - 1))}…` : text);
+
+/** The last parts of a path that fit into a width; if none does, the beginning of the last one, unless that says too little. */
+function lastParts(path, width, size) {
+  const parts = path.split(".");
+  const ends = parts.map((_, first) => (first ? "…" : "") + parts.slice(first).join("."));
+  return ends.find((end) => end.length * size <= width) ?? (width >= 5 * size ? cut(parts.at(-1), width, size) : "");
+}
 
 function drawNode(svg, node) {
   const own = node.steps;
@@ -266,9 +274,11 @@ function drawNode(svg, node) {
   }
 }
 
-function drawCluster(svg, node) {
-  const group = svg.append("g").attr("class", "cluster").attr("transform", `translate(${node.x - node.width / 2},${node.y - node.height / 2})`);
-  group.append("rect").attr("width", node.width).attr("height", node.height).attr("rx", 8);
+const drawCluster = (svg, node) =>
+  svg.append("g").attr("class", "cluster").attr("transform", `translate(${node.x - node.width / 2},${node.y - node.height / 2})`);
+
+/** A module's title, over the edges that enter it. */
+function drawTitle(group, node) {
   const text = `⊟ ${node.module.name}${node.module.kind ? ` (${node.module.kind})` : ""}`;
   const title = group.append("text").attr("x", 8).attr("y", 14).attr("tabindex", 0).attr("role", "button").text(cut(text, node.width - 8, 6));
   title.append("title").text(`Fold ${node.module.path}`);
@@ -426,14 +436,14 @@ function drawFlash() {
   const height = 320;
   const root = d3.hierarchy(flashTree()).sum((tile) => tile.value ?? 0).sort((a, b) => b.value - a.value);
   d3.treemap().size([width, height]).paddingInner(1).paddingTop((node) => (node.depth === 1 && node.children ? 16 : 0)).round(true)(root);
-  const svg = d3.create("svg").attr("width", width).attr("height", height);
+  const svg = d3.create("svg").attr("width", width).attr("height", height).attr("viewBox", `0 0 ${width} ${height}`);
   for (const node of root.descendants().filter((node) => node.depth === 1 || !node.children)) {
     const [w, h] = [node.x1 - node.x0, node.y1 - node.y0];
     const tile = svg.append("g").attr("class", "tile").attr("transform", `translate(${node.x0},${node.y0})`);
     const color = PARTS[node.data.part] ?? "var(--other)";
     tile.append("rect").attr("width", w).attr("height", h).style("fill", `color-mix(in srgb, ${color} ${node.children ? 12 : 38}%, var(--card))`);
     const label = node.children ? `weights by module, ${bytes(node.value)}` : node.data.name;
-    if (w > 28 && h > 13) tile.append("text").attr("x", 4).attr("y", 12).style("font-size", "11px").text(cut(label, w - 6, 7, !node.children));
+    if (w > 28 && h > 13) tile.append("text").attr("x", 4).attr("y", 12).style("font-size", "11px").text(node.children ? cut(label, w - 6, 7) : lastParts(label, w - 6, 6.8));
     if (!node.children && w > 44 && h > 28) tile.append("text").attr("x", 4).attr("y", 25).style("font-size", "10px").style("fill", "var(--soft)").text(cut(bytes(node.value), w - 6, 6.2));
     tile.append("title").text(`${node.data.name}: ${number(node.value)} bytes, ${percent(node.value / Math.max(1, used))}`);
     if (node.data.steps.length && !node.children) link(tile.node(), node.data.steps);
@@ -478,7 +488,8 @@ function drawTable() {
   const body = rows.map((step) => {
     const cells = columns.map(([key, , text]) => {
       const isNumber = NUMBERS.includes(key);
-      const cell = element("td", { "data-key": key, class: isNumber ? "number" : key === "title" ? "name" : "" }, ...(step[key] === null ? [] : inParts(text(step))));
+      const cell = element("td", { "data-key": key, class: isNumber ? "number" : key === "title" ? "name" : "" }, ...(step[key] === null ? [] : isNumber ? [text(step)] : inParts(text(step))));
+      if (key === "title" && step.short !== step.title) cell.dataset.operator = step.short;
       if (["ms", "measured", "cycles", "instructions", "macs", "weights"].includes(key) && step[key]) {
         cell.append(element("i", { class: "share", style: `width:${(100 * step[key]) / largest[key]}%` }));
       }
@@ -528,7 +539,7 @@ function drawImages() {
 }
 
 // Okabe and Ito's colours.
-const COLORS = ["#0072b2", "#e69f00", "#009e73", "#d55e00", "#cc79a7", "#56b4e9", "#8a939e", "#b8a900"];
+const COLORS = ["var(--board)", "#e69f00", "#009e73", "#d55e00", "#cc79a7", "#56b4e9", "#8a939e", "#b8a900"];
 
 /** Every image as a dot, a colour per board or core and a shape per model; a ring marks those that no other one beats in both. */
 function drawChoices() {
@@ -537,13 +548,14 @@ function drawChoices() {
     model: data.programs[image.program].name,
     board: image.board,
     core: image.core,
-    flash: image.memories.flash.used,
-    RAM: image.memories.RAM.used,
+    flash: image.memories.flash.used / 1024,
+    RAM: image.memories.RAM.used / 1024,
     ms: timeOf(image),
     accuracy: image.accuracy,
   }));
   const pairs = [["ms", "accuracy"], ["ms", "flash"], ["flash", "RAM"]];
-  const labels = { ms: "ms, estimated", accuracy: "accuracy", flash: "bytes of flash", RAM: "bytes of RAM" };
+  const labels = { ms: "ms, estimated", accuracy: "accuracy", flash: "KiB of flash", RAM: "KiB of RAM" };
+  const text = (dot, key) => (key === "accuracy" ? percent(dot[key]) : `${number(+dot[key].toFixed(1))} ${labels[key]}`);
   const sign = (key) => (key === "accuracy" ? -1 : 1);
   const knownOf = ([x, y]) => dots.filter((dot) => dot[x] !== null && dot[y] !== null);
   const drawn = pairs.filter((pair) => knownOf(pair).length > 2);
@@ -554,7 +566,8 @@ function drawChoices() {
   const isWide = (known, key) => key === "ms" && d3.max(known, (dot) => dot.ms) > 20 * d3.min(known, (dot) => dot.ms);
   const color = { domain: [...new Set(dots.map((dot) => dot[hue]))], range: COLORS };
   const symbol = { domain: [...new Set(dots.map((dot) => dot.model))] };
-  const legends = drawn.length ? [element("div", { class: "side" }, Plot.legend({ color }), Plot.legend({ symbol, fill: "currentColor" }))] : [];
+  const legends = drawn.length ? [element("div", { class: "side" }, Plot.legend({ color }), Plot.legend({ symbol, fill: "currentColor" }),
+    element("span", { class: "note" }, "A ring: no other one is better in both."))] : [];
   const plots = drawn.map(([x, y]) => {
     const known = knownOf([x, y]);
     const beats = (a, b) => [x, y].every((key) => sign(key) * a[key] <= sign(key) * b[key]) && [x, y].some((key) => a[key] !== b[key]);
@@ -573,7 +586,7 @@ function drawChoices() {
       marks: [
         Plot.dot(front, { x, y, r: 10, stroke: "var(--mark)" }),
         Plot.dot(known, {
-          x, y, r: 5, fill: hue, symbol: "model", title: (dot) => `${dot.model} on ${dot.board}: ${dot[x]} ${labels[x]}, ${dot[y]} ${labels[y]}`,
+          x, y, r: 5, fill: hue, symbol: "model", title: (dot) => `${dot.model} on ${dot.board}: ${text(dot, x)}, ${text(dot, y)}`,
           render(index, scales, values, dimensions, context, next) {
             const group = next(index, scales, values, dimensions, context);
             [...group.children].forEach((shape, place) => (shape.dataset.image = known[index[place]].index));
@@ -797,6 +810,9 @@ document.addEventListener("keydown", (event) => {
   const target = event.target;
   if (event.key === "Escape") {
     select([]);
+  } else if (event.key === "Enter" && target === byId("search")) {
+    const found = [...byId("table").tBodies[0].rows].filter((row) => !row.hidden);
+    if (target.value) select(found.flatMap(stepsIn), `${found.length} operators with ${target.value}`);
   } else if (event.key === "/" && !isText(target)) {
     event.preventDefault();
     byId("search").focus();
