@@ -186,56 +186,6 @@ void max_lanes(const Values& values, Range range, int8_t* out) {
   std::memcpy(out, &largest, sizeof(largest));
 }
 
-/// Does the same as max_pool() if all windows are 2x2 and lie in the image, whose channels are
-/// contiguous and at least four, and returns whether it did. Windows one by one would take four
-/// times the instructions.
-bool max_of_squares(
-    PoolWindows windows,
-    Range range,
-    Image in_shape,
-    const int8_t* in,
-    Image out_shape,
-    int8_t* out) {
-  for (const Window* const window : {&windows.height, &windows.width}) {
-    const int32_t needed = (window->out - 1) * window->stride + 2;
-    if (window->kernel != 2 || window->padding != 0 || window->in < needed) {
-      return false;
-    }
-  }
-  const int32_t last = out_shape.channels - 4;
-  if (in_shape.channel_step != 1 || out_shape.channel_step != 1 || last < 0) {
-    return false;
-  }
-  const uint32_t low = four_bytes(range.min);
-  const uint32_t high = four_bytes(range.max);
-  for (int32_t row = 0; row < out_shape.batch * out_shape.height; ++row) {
-    const int32_t n = row / out_shape.height;
-    const int32_t y = row - n * out_shape.height;
-    const int8_t* pixel =
-        in + n * in_shape.batch_step + y * windows.height.stride * in_shape.row_step;
-    int8_t* to = out + n * out_shape.batch_step + y * out_shape.row_step;
-    for (int32_t x = out_shape.width; x > 0; --x) {
-      const int8_t* const right = pixel + in_shape.column_step;
-      for (int32_t c = 0; c < last + 4; c += 4) {
-        // The last four channels may overlap with those before them.
-        const int32_t at = c < last ? c : last;
-        const int8_t* const below = pixel + in_shape.row_step;
-        uint32_t largest = choose_bytes<true>(low, load_word(pixel + at));
-        largest = choose_bytes<true>(largest, load_word(right + at));
-        largest = choose_bytes<true>(largest, load_word(below + at));
-        largest = choose_bytes<true>(largest, load_word(right + in_shape.row_step + at));
-        if (range.max < 127) {
-          largest = choose_bytes<false>(largest, high);
-        }
-        std::memcpy(to + at, &largest, sizeof(largest));
-      }
-      pixel += windows.width.stride * in_shape.column_step;
-      to += out_shape.column_step;
-    }
-  }
-  return true;
-}
-
 constexpr int32_t kSumLanes = 4;
 
 /// A function of its own: within a larger one the compiler would keep more on the stack.
@@ -338,11 +288,6 @@ class Means final {
   uint32_t near_ = 1;
 };
 
-/// Whether a window is inside the input at each output.
-bool is_inside(const Window& window) {
-  return window.padding == 0 && (window.out - 1) * window.stride + window.kernel <= window.in;
-}
-
 /// The exponent of the number of a window's elements, if that is a power of two and single
 /// precision has exact means of as many values, less a zero point, times a scale, so that only
 /// halves are to be rounded, to even; otherwise 0.
@@ -397,18 +342,52 @@ ET_INLINE void shifted_lanes(const Values& values, int32_t zero_point, int32_t s
 
 } // namespace
 
-void max_pool(
+#if !defined(__ARM_FEATURE_MVE)
+void max_pool_of_squares(
     const PoolWindows& windows,
     Range range,
     const Image& in_shape,
     const int8_t* in,
     const Image& out_shape,
     int8_t* out) {
-#if !defined(__ARM_FEATURE_MVE)
-  if (max_of_squares(windows, range, in_shape, in, out_shape, out)) {
-    return;
+  const int32_t last = out_shape.channels - 4;
+  const uint32_t low = four_bytes(range.min);
+  const uint32_t high = four_bytes(range.max);
+  for (int32_t row = 0; row < out_shape.batch * out_shape.height; ++row) {
+    const int32_t n = row / out_shape.height;
+    const int32_t y = row - n * out_shape.height;
+    const int8_t* pixel =
+        in + n * in_shape.batch_step + y * windows.height.stride * in_shape.row_step;
+    int8_t* to = out + n * out_shape.batch_step + y * out_shape.row_step;
+    for (int32_t x = out_shape.width; x > 0; --x) {
+      const int8_t* const right = pixel + in_shape.column_step;
+      for (int32_t c = 0; c < last + 4; c += 4) {
+        // The last four channels may overlap with those before them.
+        const int32_t at = c < last ? c : last;
+        const int8_t* const below = pixel + in_shape.row_step;
+        uint32_t largest = choose_bytes<true>(low, load_word(pixel + at));
+        largest = choose_bytes<true>(largest, load_word(right + at));
+        largest = choose_bytes<true>(largest, load_word(below + at));
+        largest = choose_bytes<true>(largest, load_word(right + in_shape.row_step + at));
+        if (range.max < 127) {
+          largest = choose_bytes<false>(largest, high);
+        }
+        std::memcpy(to + at, &largest, sizeof(largest));
+      }
+      pixel += windows.width.stride * in_shape.column_step;
+      to += out_shape.column_step;
+    }
   }
+}
 #endif
+
+void max_pool_of_windows(
+    const PoolWindows& windows,
+    Range range,
+    const Image& in_shape,
+    const int8_t* in,
+    const Image& out_shape,
+    int8_t* out) {
   pool(
       windows,
       in_shape,
