@@ -119,7 +119,9 @@ def test_a_click_marks_a_layer_everywhere(browser: Browser) -> None:
         found.folded = nodes();
         click(document.querySelector("#graph-view .fold"));
         found.unfolded = nodes();
-        document.querySelectorAll("#images tbody tr")[3].click();
+        document.querySelectorAll("#images th button")[5].click();
+        found.boards = [...document.querySelectorAll("#images tbody tr")].map((row) => Number(row.dataset.image));
+        document.querySelector('#images [data-image="3"]').click();
         found.subtitle = document.getElementById("subtitle").textContent;
         return found;
         """,
@@ -134,6 +136,8 @@ def test_a_click_marks_a_layer_everywhere(browser: Browser) -> None:
     assert macs == sorted(macs, reverse=True)
     assert found["searched"] == found["all"] == sum("pointwise" in step["module"] for step in steps)
     assert found["folded"] < found["unfolded"] <= len(steps) + 2
+    used = [_DATA["images"][index]["memories"]["RAM"]["used"] for index in found["boards"]]
+    assert used == sorted(used)
     assert _DATA["programs"][_DATA["images"][3]["program"]]["name"] in found["subtitle"]
 
 
@@ -269,6 +273,6 @@ def test_picture(browser: Browser, tmp_path: Path) -> None:
     # It is beside the documents if it was run rather than tested.
     workspace = os.environ.get("BUILD_WORKSPACE_DIRECTORY")
     picture = Path(workspace) / "docs/images/page_ds_cnn.png" if workspace else tmp_path / "page.png"
-    browser.open(_PAGE.resolve().as_uri(), 1440, 1560)
+    browser.open(_PAGE.resolve().as_uri(), 1440, 1180)
     browser.picture(picture)
     assert picture.stat().st_size > 50_000

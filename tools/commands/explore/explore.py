@@ -49,7 +49,7 @@ def build_file(models: Sequence[Model], variants: Sequence[str], boards: Sequenc
     """
     lines = [f'load("{root}//rules:defs.bzl", "model_page", "quantization", "torch_program")']
     for model in models:
-        common: dict[str, Any] = {"src": model.path.name, "tags": ["manual"]}
+        common: dict[str, Any] = {"src": _copied_as(model.path), "tags": ["manual"]}
         if model.entry:
             common["entry"] = model.entry
         if model.beside:
@@ -71,6 +71,11 @@ def build_file(models: Sequence[Model], variants: Sequence[str], boards: Sequenc
                 }
                 lines += ["", *_call("model_page", page)]
     return "\n".join(lines) + "\n"
+
+
+def _copied_as(path: Path) -> str:
+    """Returns the name of a model file's copy, which is another one if no label can have its own."""
+    return path.name if re.fullmatch(r"[A-Za-z0-9_+=,@~. -]+", path.name) else f"{program_name(path, ())}.py"
 
 
 def target_name(model: Model, variant: str, board: str) -> str:
@@ -99,8 +104,9 @@ def write_package(folder: Path, models: Sequence[Model], text: str) -> None:
         raise UserError(f"{folder} has other files: move them, since this folder is for what explore builds")
     for model in models:
         own = model.path.parent.resolve()
-        for source in (own / model.path.name, *model.beside):
-            copy = folder / source.relative_to(own)
+        names = {source: str(source.relative_to(own)) for source in model.beside}
+        for source, name in (names | {model.path: _copied_as(model.path)}).items():
+            copy = folder / name
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(source, copy)
     build.write_text(mark + text, encoding="utf-8")

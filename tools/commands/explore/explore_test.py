@@ -70,6 +70,16 @@ def test_each_entry_is_a_model(tmp_path: Path) -> None:
     assert '    name = "net_width_4_int8_on_pico",' in text
 
 
+def test_a_file_whose_name_no_label_can_have(tmp_path: Path) -> None:
+    path = tmp_path / 'a:"$(b)" <i>.py'
+    path.write_text(_SEVERAL.replace("from sizes import SIZES", "SIZES = 3, 4"))
+    models = check_models(path)
+    text = build_file(models, ["float32"], ["pico"], "")
+    write_package(tmp_path / "package", models, text)
+    assert '    src = "a_b_i.py",\n' in text
+    assert sorted(file.name for file in (tmp_path / "package").iterdir()) == ["BUILD.bazel", "a_b_i.py"]
+
+
 def test_build_events(tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.write_text(

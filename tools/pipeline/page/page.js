@@ -469,20 +469,26 @@ const COLUMNS = [
 ];
 const NUMBERS = ["index", "ms", "measured", "cycles", "instructions", "macs", "weights", "snr"];
 
+/** A heading that sorts; the direction is that of the rows, if they are sorted by it. */
+function heading(label, isNumber, direction, sort) {
+  const button = element("button", { type: "button" }, ...[label].flat(), direction ? (direction === "descending" ? " ▾" : " ▴") : "");
+  button.addEventListener("click", sort);
+  return element("th", { scope: "col", "aria-sort": direction || "none", class: isNumber ? "number" : "" }, button);
+}
+
 function drawTable() {
   const columns = COLUMNS.filter(([key]) => steps.some((step) => step[key] !== null && step[key] !== ""));
   const value = (step) => (step[state.sort] === "exact" ? Infinity : step[state.sort] ?? -Infinity);
   const rows = [...steps].sort((a, b) => (d3.ascending(value(a), value(b)) || a.index - b.index) * (state.descending ? -1 : 1));
   const head = columns.map(([key, label]) => {
-    const button = element("button", { type: "button" }, label + (state.sort === key ? (state.descending ? " ▾" : " ▴") : ""));
-    button.addEventListener("click", () => {
+    const made = heading(label, NUMBERS.includes(key), state.sort === key && (state.descending ? "descending" : "ascending"), () => {
       state.descending = state.sort === key ? !state.descending : NUMBERS.includes(key) && key !== "index";
       state.sort = key;
       drawTable();
       byId("table").querySelector(`th[data-key="${key}"] button`).focus();
     });
-    const direction = state.sort === key ? (state.descending ? "descending" : "ascending") : "none";
-    return element("th", { scope: "col", "data-key": key, "aria-sort": direction, class: NUMBERS.includes(key) ? "number" : "" }, button);
+    made.dataset.key = key;
+    return made;
   });
   const largest = Object.fromEntries(columns.map(([key]) => [key, Math.max(...steps.map((step) => (typeof step[key] === "number" ? step[key] : 0)))]));
   const body = rows.map((step) => {
@@ -521,21 +527,38 @@ const timeOf = (image) => {
 
 function drawImages() {
   byId("overview").hidden = data.images.length < 2;
-  const columns = ["Model", "Board", "Core", "MHz", "Flash", "RAM", "Instructions", ["ms", element("span", {}, ", estimated")]];
-  const rows = data.images.map((image, index) => {
-    const ms = timeOf(image);
-    const used = (name) => [bytes(image.memories[name].used), element("span", {}, ` of ${bytes(image.memories[name].limit)}`)];
-    const texts = [inParts(data.programs[image.program].name), inParts(image.board), image.core, String(image.clock_hz / 1e6), used("flash"), used("RAM"),
-      image.rows.length ? number(sum(image.rows.map(([count]) => count))) : "", ms === null ? "" : ms.toFixed(2)];
-    return element("tr", { "data-image": index, tabindex: "0", "aria-selected": String(image === state.image) },
-      ...texts.map((text, place) => element("td", { class: place > 2 ? "number" : place < 2 ? "name" : "" }, ...[text].flat())));
-  });
-  byId("images").replaceChildren(
-    element("thead", {}, element("tr", {}, ...columns.map((text, place) => element("th", { scope: "col", class: place > 2 ? "number" : "" }, ...[text].flat())))),
-    element("tbody", {}, ...rows),
-  );
+  const used = (name) => [(image) => image.memories[name].used,
+    (value, image) => [bytes(value), element("span", {}, ` of ${bytes(image.memories[name].limit)}`)]];
+  // A heading, what a row has there, and how it is shown.
+  const columns = [
+    ["Model", (image) => data.programs[image.program].name, inParts],
+    ["Board", (image) => image.board, inParts],
+    ["Core", (image) => image.core, (value) => [value]],
+    ["MHz", (image) => image.clock_hz / 1e6, (value) => [String(value)]],
+    ["Flash", ...used("flash")],
+    ["RAM", ...used("RAM")],
+    ["Instructions", (image) => (image.rows.length ? sum(image.rows.map(([count]) => count)) : null), (value) => [number(value)]],
+    [["ms", element("span", {}, ", estimated")], timeOf, (value) => [value.toFixed(2)]],
+    ["Accuracy", (image) => image.accuracy, (value) => [`${(100 * value).toFixed(1)} %`]],
+  ].filter(([name, value]) => name !== "Accuracy" || data.images.some((image) => value(image) !== null));
+  const [, sortedBy] = columns[state.imageSort] ?? [null, (image) => data.images.indexOf(image)];
+  // What is unknown comes last, either way.
+  const order = (a, b) => (a === null) - (b === null) || d3.ascending(a, b) * (state.imageDescending ? -1 : 1);
+  const rows = [...data.images].sort((a, b) => order(sortedBy(a), sortedBy(b))).map((image) =>
+    element("tr", { "data-image": data.images.indexOf(image), tabindex: "0", "aria-selected": String(image === state.image) },
+      ...columns.map(([, value, show], place) =>
+        element("td", { class: place > 2 ? "number" : place < 2 ? "name" : "" }, ...(value(image) === null ? [] : show(value(image), image))))));
+  const head = columns.map(([name], place) =>
+    heading(name, place > 2, state.imageSort === place && (state.imageDescending ? "descending" : "ascending"), () => {
+      state.imageDescending = state.imageSort === place ? !state.imageDescending : name === "Accuracy";
+      state.imageSort = place;
+      drawImages();
+      byId("images").tHead.rows[0].cells[place].firstChild.focus();
+    }));
+  byId("images").replaceChildren(element("thead", {}, element("tr", {}, ...head)), element("tbody", {}, ...rows));
   const untimed = d3.groups(data.images.filter((image) => image.untimed), (image) => image.untimed);
-  byId("images-note").replaceChildren(untimed.map(([why, images]) => `No ms on ${[...new Set(images.map((image) => image.board))].join(", ")}: ${why}.`).join("\n"));
+  const reasons = untimed.map(([why, images]) => element("p", { class: "note" }, `No ms on ${[...new Set(images.map((image) => image.board))].join(", ")}: ${why}.`));
+  byId("images-note").replaceChildren(...(reasons.length < 3 ? reasons : [element("details", {}, element("summary", { class: "note" }, "Why some have no ms"), ...reasons)]));
 }
 
 // Okabe and Ito's colours.
@@ -579,7 +602,7 @@ function drawChoices() {
       marginRight: 30,
       marginTop: 28,
       style: { background: "transparent", fontFamily: "inherit", fontSize: "11px" },
-      x: { label: labels[x], grid: true, tickFormat: "~s", ticks: 5, nice: true, ...(isWide(known, x) ? { type: "log" } : { zero: true }) },
+      x: { label: labels[x], grid: true, tickFormat: x === "ms" ? String : "~s", ticks: 5, nice: true, ...(isWide(known, x) ? { type: "log" } : { zero: true }) },
       y: { label: labels[y], grid: true, tickFormat: y === "accuracy" ? "~%" : "~s", nice: true, zero: y !== "accuracy" },
       color,
       symbol,
