@@ -35,7 +35,7 @@ _BLOCK = re.compile(
     re.MULTILINE | re.DOTALL,
 )
 _FENCED = re.compile(r"^(<!-- build file -->\n\n)?```.*?^```", re.MULTILINE | re.DOTALL)
-_BAZEL = re.compile(r"^ *(?:[A-Z_]+=\S+ )*((?:\.|\.\.\.|PATH_TO)/bazelw|bazel) ", re.MULTILINE)
+_BAZEL = re.compile(r"^ *(?:[A-Z_]+=\S+ )*(\./bazelw|bazel) ", re.MULTILINE)
 _ASKED = ("long", "machine", "network")
 _KINDS = {"board", "interrupted", "yours", *_ASKED}
 _BUILD_FILE = "build file"
@@ -59,7 +59,7 @@ class Command:
 
     def shell(self, bazelw: Path) -> str:
         """Returns what a shell runs."""
-        text = re.sub(r"(?<![\w/.])(?:\.|\.\.\.|PATH_TO)/bazelw(?= )|^bazel(?= )", str(bazelw), self.text)
+        text = re.sub(r"(?<![\w/.])\./bazelw(?= )|^bazel(?= )", str(bazelw), self.text)
         if "board" in self.needs and "--simulate" not in text:
             text = text.replace(" -- ", " -- --simulate ", 1) if " -- " in text else f"{text} -- --simulate"
         return text

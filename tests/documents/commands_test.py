@@ -25,7 +25,7 @@ Text.
     ./bazelw run //x:fenced
 ```
 
-    cd sub && PATH_TO/bazelw fail
+    cd sub && ./bazelw fail
     bazel build //:net
 """
 
@@ -53,7 +53,7 @@ def test_commands_of_a_document() -> None:
         ("a.md:7", "./bazelw run //x:flash", {"board"}),
         ("a.md:8", "./bazelw run //x:live -- --fast", {"board", "interrupted"}),
         ("a.md:10", "FLAG=1 ./bazelw test //...", {"long"}),
-        ("a.md:18", "cd sub && PATH_TO/bazelw fail", set()),
+        ("a.md:18", "cd sub && ./bazelw fail", set()),
         ("a.md:19", "bazel build //:net", set()),
     ]
 

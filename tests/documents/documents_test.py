@@ -56,7 +56,7 @@ def test_what_is_not_there_is_named(tmp_path: Path, capsys: pytest.CaptureFixtur
         "`kernels/add.cpp`, `./kernels/old/`, `kernels/old/<number>.pte`, `kernels/*.cpp`, ends in kernels/add.cpp.",
         "`//kernels`, `//kernels/...`, `//kernels:add_test`, `//tools:flash`, `//docs/images:a.png`, `//...`",
         "    ./bazelw run //tools:flash --//tools:flash=1 -- --fast x # or --slow",
-        "    .../bazelw run //:image.flash\n\n    image(board = x, deps = [], name = 3, tags = [])\n    his(a = 1)\n",
+        "    ./bazelw run //:image.flash\n\n    image(board = x, deps = [], name = 3, tags = [])\n    his(a = 1)\n",
         "```starlark\nimage_test(deps = [], atol = 1)\n```",
         # These are names of others, and of the reader.
         "`program.pte`, `//:blink`, `//blink:x`, `@rules_cc//tools:x`, `kernels/my_x.cpp`, `//kernels/my_x:x`",

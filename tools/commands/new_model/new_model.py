@@ -203,6 +203,7 @@ def workspace_files(
             firmware="".join(_FIRMWARE.format(board=board, name=model.name) for board in boards),
             boards="".join(f'        BOARDS + "{board}",\n' for board in boards),
             checkout=json.dumps(str(checkout), ensure_ascii=False),
+            folder=("" if checkout.is_absolute() else '"$(dirname "$0")"/') + shlex.quote(str(checkout)),
         )
 
     return {
@@ -210,6 +211,7 @@ def workspace_files(
         ".bazelversion": (_ROOT / ".bazelversion").read_text(encoding="utf-8"),
         "BUILD.bazel": fill("BUILD.bazel"),
         "MODULE.bazel": fill("MODULE.bazel"),
+        "bazelw": fill("bazelw"),
     }
 
 
@@ -236,6 +238,7 @@ def write_workspace(
         is_ours = True
         for name, text in workspace_files(model, checkout, boards, int8).items():
             (output / name).write_text(text, encoding="utf-8")
+        (output / "bazelw").chmod(0o755)
         folder = model.path.parent.resolve()
         copies = {output / file.relative_to(folder): file for file in model.beside}
         copies[output / f"{model.name}.py"] = model.path
@@ -389,7 +392,6 @@ def main(argv: Sequence[str] | None = None) -> int:
                 )
             model = check_model(path, arguments.boards)
             write_workspace(model, output, arguments.checkout, arguments.boards, arguments.int8)
-        bazelw = shlex.quote(f"{arguments.checkout}/bazelw")
         copied = "" if model.path.stem == model.name else f", in which {model.path.name} is {model.name}.py"
         written = "" if path == arguments.model else f"{path} is a model file for {arguments.model.name}.\n"
         ranges = (
@@ -400,8 +402,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             f"{written}{output} is a workspace for {model.name}{copied}:\n"
             f"  cd {shlex.quote(str(output))}\n"
             f"{ranges if arguments.int8 and not model.calibrates else ''}"
-            f"Against PyTorch, on simulated boards:\n  {bazelw} test //...\n"
-            f"Onto a connected board:\n  {bazelw} run //:{arguments.boards[0]}.flash"
+            "Against PyTorch, on simulated boards:\n  ./bazelw test //...\n"
+            f"Onto a connected board:\n  ./bazelw run //:{arguments.boards[0]}.flash"
         )
 
     # A name that nobody can know before, and a file that only this user can read: the folder is everybody's.

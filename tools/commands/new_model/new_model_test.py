@@ -47,6 +47,7 @@ def test_a_model_of_one_file(tmp_path: Path) -> None:
         ".bazelversion",
         "BUILD.bazel",
         "MODULE.bazel",
+        "bazelw",
         "blink.py",
     ]
     assert (output / "blink.py").read_text(encoding="utf-8") == text
@@ -167,7 +168,8 @@ def test_a_model_file_in_the_checkout_needs_a_folder_outside(tmp_path, monkeypat
 def test_a_checkout_below_tmp_can_be_used(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     path = _write(tmp_path, _MODEL)
     assert main([str(path), "--output", str(tmp_path / "new"), "--checkout", "/tmp/torch_fusion"]) == 0
-    assert "/tmp/torch_fusion/bazelw test" in capfd.readouterr().err
+    assert "  ./bazelw test //...\n" in capfd.readouterr().err
+    assert "exec /tmp/torch_fusion/bazelw " in (tmp_path / "new/bazelw").read_text(encoding="utf-8")
     assert "--noincompatible_sandbox_hermetic_tmp" in (tmp_path / "new/.bazelrc").read_text(encoding="utf-8")
 
 
