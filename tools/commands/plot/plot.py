@@ -126,7 +126,7 @@ def _figure(curves: Curves, live: bool = False) -> Figure:
         figure.suptitle(f"{curves.title}\n{curves.memory}".strip(), fontsize="medium")
         axes, times = rows[1].subplots(2, sharex=True, height_ratios=[3, 1])
         times.plot(curves.x, curves.milliseconds, linewidth=1.2)
-        times.set(ylabel="ms", ylim=(0, None), xlabel=curves.label)
+        times.set(ylabel="ms", ylim=(0, 1.2 * max(curves.milliseconds) or None), xlabel=curves.label)
     else:
         axes = figure.subplots()
         axes.set(title=curves.title, xlabel=curves.label)

@@ -22,8 +22,10 @@ _PAGE = """\
 <meta charset="utf-8">
 <title>Plot</title>
 <link rel="icon" href="data:,">
-<style>body { margin: 0; display: grid; place-items: center; min-height: 100vh; background: white }
-img { max-width: 96vw; height: 94vh }</style>
+<style>body { margin: 0; display: grid; place-items: center; min-height: 100vh; background: #f6f7f9 }
+img { max-width: 96vw; height: 94vh; object-fit: contain; border-radius: 10px; background: white }
+@media (width <= 700px) { body { place-items: start } img { max-width: none; width: 44rem; height: auto } }
+@media (prefers-color-scheme: dark) { body { background: #101317 } }</style>
 <img id="plot" alt="">
 <script>
 (async () => {
