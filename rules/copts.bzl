@@ -1,8 +1,11 @@
 """Compiler options of this project's own C++."""
 
-# Warnings are errors in our own sources. Double promotion would pull software floating point into the images of
+load("@host_compiler//:constraints.bzl", "OWN_WORKSPACE")
+
+# A workspace that depends on this one compiles for its machine with any compiler and standard, and has applications of its own:
+# there warnings stay warnings. Double promotion would pull software floating point into the images of
 # single-precision cores. GCC's notes on an ABI that changed with version 7.1 don't apply to this build.
-COPTS = ["-Wall", "-Wextra", "-Wdouble-promotion", "-Wno-psabi", "-Werror"]
+COPTS = ["-Wall", "-Wextra", "-Wdouble-promotion", "-Wno-psabi"] + (["-Werror"] if OWN_WORKSPACE else [])
 
 # Kernels and the runtime have these; torch_package gives their sources to builds with warnings of their own.
 PACKAGED_COPTS = COPTS + ["-Wconversion", "-Wshadow", "-Wold-style-cast", "-Wundef"]

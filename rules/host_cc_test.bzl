@@ -1,15 +1,16 @@
 """C++ unit tests that run on the machine that builds."""
 
-load("@host_compiler//:constraints.bzl", "HOST_CC_COMPILER", "HOST_SYMBOLIZER")
+load("@host_compiler//:constraints.bzl", "HOST_CC_COMPILER", "HOST_SYMBOLIZER", "OWN_WORKSPACE")
 load("@rules_cc//cc:cc_library.bzl", "cc_library")
 load("@rules_cc//cc:cc_test.bzl", "cc_test")
 load(":copts.bzl", "COPTS", "SANITIZERS", "THREAD_SANITIZER")
 
-# The copts and linkopts of what such tests run, which is sanitized if it is built for this machine.
+# The copts and linkopts of what such tests run, which is sanitized if it is built for this machine. A workspace that depends on this one
+# links it with programs of its own, whose compiler may have no sanitizers.
 SANITIZED_ON_HOST = select({
     Label("@platforms//os:none"): [],
     Label("//rules:threads_on_host"): THREAD_SANITIZER,
-    "//conditions:default": SANITIZERS,
+    "//conditions:default": SANITIZERS if OWN_WORKSPACE else [],
 })
 
 def sanitized_library(name, copts = COPTS, **kwargs):

@@ -1,5 +1,6 @@
 """The `kernel_registry` rule: makes a table of the kernels that programs use."""
 
+load("@host_compiler//:constraints.bzl", "OWN_WORKSPACE")
 load("@rules_cc//cc:find_cc_toolchain.bzl", "use_cc_toolchain")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load("//rules/private:actions.bzl", "KERNELS", "REGISTRY_ATTRS", "choose_kernels", "generate_registry", "operators_of")
@@ -23,7 +24,7 @@ def _kernel_registry_impl(ctx):
 
     # Sanitized like the kernels' libraries: half of the kernels' code are templates, which are compiled here.
     is_image = ctx.target_platform_has_constraint(ctx.attr._without_system[platform_common.ConstraintValueInfo])
-    sanitizers = [] if is_image else SANITIZERS + _BOOLS_OF_ANY_PROGRAM + _UNOPTIMIZED
+    is_sanitized = OWN_WORKSPACE and not is_image
     context, outputs = compile_sources(
         ctx,
         cc,
@@ -32,7 +33,7 @@ def _kernel_registry_impl(ctx):
         hdrs = [],
         include_directories = [],
         deps = deps,
-        copts = sanitizers,
+        copts = SANITIZERS + _BOOLS_OF_ANY_PROGRAM + _UNOPTIMIZED if is_sanitized else [],
         operators = operators_of(ctx, programs),
     )
     return [

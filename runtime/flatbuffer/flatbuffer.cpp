@@ -14,7 +14,7 @@ Verifier::Verifier(const void* data, size_t size)
 
 // Opens the table at a position: table and vtable must be inside the buffer.
 [[gnu::always_inline]] inline bool Verifier::open_at(uint32_t position, View& view) {
-  const uint32_t last = size_ - sizeof(uint32_t);
+  const auto last = static_cast<uint32_t>(size_ - sizeof(uint32_t));
   if (position <= last) {
     const uint8_t* table = base_ + position;
     const uint32_t vtable_position = position - load<uint32_t>(table);
@@ -103,7 +103,8 @@ Verifier::vectors(const View& table, const uint16_t* kinds, uint32_t count, cons
   const uint8_t* found = view.field(kind & 0xff, sizeof(uint32_t));
   if (found != nullptr) {
     const uint32_t distance = load<uint32_t>(found);
-    uint32_t room = size_ - sizeof(uint32_t) - static_cast<uint32_t>(found - base_);
+    auto room =
+        static_cast<uint32_t>(size_ - static_cast<uint32_t>(found - base_) - sizeof(uint32_t));
     if (distance <= room) {
       found += distance;
       room -= distance;

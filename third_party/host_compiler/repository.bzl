@@ -299,6 +299,9 @@ HOST_CLANG = {clang}
 
 # Label of a program that names the source lines of what a sanitizer reports, or None.
 HOST_SYMBOLIZER = {symbolizer}
+
+# Whether the workspace is this project's own, and not one that depends on it.
+OWN_WORKSPACE = {own_workspace}
 """
 
 # Arm's compiler takes part on other platforms than this machine's.
@@ -377,6 +380,7 @@ def _host_compiler_impl(rctx):
         cc = [] if cc else '[Label("@torch_fusion//platforms:host_cc_compiler")]',
         libfuzzer = [] if libfuzzer else '[Label("@torch_fusion//platforms:host_libfuzzer")]',
         clang = not reason,
+        own_workspace = rctx.attr.toolchain,
         symbolizer = None if reason else repr(str(rctx.attr.clang.same_package_label("addr2line"))),
     ))
     rctx.file("BUILD.bazel", "" if reason else _TOOLCHAIN.format(clang = str(rctx.attr.clang).split("//")[0]))
