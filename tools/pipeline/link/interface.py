@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tools.artifacts.core.core import CORTEX_M, PORTABLE, layout
+from tools.artifacts.core.core import CORTEX_M, HOST, PORTABLE, has_vectors, layout
 from tools.artifacts.golden.golden import read_golden
 from tools.artifacts.manifest.manifest import Manifest, read_manifest
 from tools.artifacts.program.program import ELEMENT_SIZES, ProgramFile, ScalarType, Tensor
@@ -147,10 +147,11 @@ def read_examples(path: Path, interface: Interface, count: int) -> tuple[Example
 
 def _suits(lowered: str, core: str) -> bool:
     """Whether an image for a core supports a program that was lowered for another: the kernels' layouts must be equal.
+    Those of this machine read every layout but that of vectors.
     """
-    if lowered in CORTEX_M and core in CORTEX_M:
-        return layout(lowered) == layout(core)
-    return lowered in (PORTABLE, core)
+    if lowered not in CORTEX_M:
+        return lowered in (PORTABLE, core)
+    return not has_vectors(lowered) if core == HOST else layout(lowered) == layout(core)
 
 
 def read_program_manifest(path: Path, core: str, interface: Interface) -> Manifest:
@@ -166,7 +167,7 @@ def read_program_manifest(path: Path, core: str, interface: Interface) -> Manife
     if not _suits(manifest.core, core):
         raise UserError(
             f"manifest {path}: the program is lowered for {manifest.core}, the image is for {core}; "
-            f"export the program for {core}"
+            f"export the program for {'a core without MVE' if core == HOST else core}"
         )
     if (len(manifest.inputs), len(manifest.outputs)) != (len(interface.inputs), len(interface.outputs)):
         raise UserError(f"manifest {path} has other inputs or outputs than the program; it is another program's")
