@@ -128,7 +128,7 @@ def _cmake_firmware_impl(ctx):
         mnemonic = "CMakeFirmware",
         progress_message = "Building %{label} by CMake",
     )
-    image_files = write_image_files(ctx, board, [], elf, map_file, summary = ctx.attr.summary, parts = ctx.attr.trees.values() + packages.keys())
+    image_files = write_image_files(ctx, board, [], elf, map_file, summary = ctx.attr.summary, parts = ctx.attr.trees.values() + packages.keys(), heap_stack = ctx.attr.heap_stack)
     files = [elf, map_file] + image_files.values()
     return [
         DefaultInfo(files = depset(files), runfiles = ctx.runfiles(files)),
@@ -190,6 +190,8 @@ finds this build's `arm-none-eabi-gcc` on its PATH, with headers and libraries f
             doc = "Files of a framework, such as a filegroup of another repository, and the project's folder for them, in which they have their path below their own package.",
         ),
         "definitions": attr.string_dict(doc = "Variables of CMake: `-DNAME=VALUE`."),
+        "heap_stack": attr.int(doc = """The largest stack in bytes that a thread of the framework takes from the heap; 0: none does. An image whose heap,
+by CMSIS' symbols (`__end__` to `__HeapLimit`) or FreeRTOS' (`ucHeap`), has no room for it fails the build, as on the device the thread would not start."""),
         "summary": attr.bool(default = True, doc = "Whether the build prints the summary of the report."),
         "_compiler": attr.label(default = "@arm_gnu_toolchain//:all_files", cfg = "exec"),
         "_cmake": attr.label(default = "@cmake//:files", cfg = "exec"),
@@ -203,8 +205,8 @@ finds this build's `arm-none-eabi-gcc` on its PATH, with headers and libraries f
 def cmake_firmware(name, tags = [], visibility = None, float_abi = "", libstdcxx = False, **kwargs):
     """Builds your own firmware project, with commands on its image.
 
-    Besides the image, `<name>`, there are `<name>.flash`, `<name>.gdb`, `<name>.monitor`, `<name>.copy` and
-    `<name>.verify`, as for torch_firmware.
+    Besides the image, `<name>`, there are `<name>.flash`, `<name>.gdb`, `<name>.monitor`, `<name>.simulate`,
+    `<name>.copy` and `<name>.verify`, as for torch_firmware.
 
     Args:
       name: the image, and its target of add_executable(), unless `executable_target` is set.

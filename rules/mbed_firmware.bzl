@@ -17,6 +17,7 @@ def mbed_firmware(
         build_type = "Release",
         definitions = {},
         python_packages = [],
+        heap_stack = 4096,
         tags = [],
         visibility = None,
         **kwargs):
@@ -40,6 +41,8 @@ def mbed_firmware(
       build_type: CMAKE_BUILD_TYPE: Mbed CE supports Debug, Develop and Release.
       definitions: further variables of CMake.
       python_packages: every py_library with packages that the scripts of Mbed OS import.
+      heap_stack: the largest stack in bytes that a thread takes from the heap, by default that of Mbed's threads; 0 if all
+        have static stacks.
       tags: tags of the image.
       visibility: visibility of all targets.
       **kwargs: attributes of `cmake_firmware_rule`.
@@ -65,6 +68,7 @@ def mbed_firmware(
         definitions = {"MBED_TARGET": mbed_target} | definitions,
         executable_target = executable,
         float_abi = float_abi,
+        heap_stack = heap_stack,
         libstdcxx = True,
         map = map or executable + ".elf.map",
         own_toolchain = True,

@@ -18,7 +18,7 @@ _COMMANDS = {
 }
 
 # The commands for an image whose application is not this project's; it doesn't answer the others.
-OWN_APPLICATION = ["copy", "gdb", "monitor", "verify"]
+OWN_APPLICATION = ["copy", "gdb", "monitor", "simulate", "verify"]
 
 def firmware_commands(firmware, visibility, testonly = False, commands = _COMMANDS):
     """Declares `<firmware>.flash`, and `<firmware>.COMMAND` for each of some commands.

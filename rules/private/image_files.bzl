@@ -8,7 +8,7 @@ IMAGE_FILES_ATTRS = {
     "_toolchain_packages": attr.label(default = "@arm_gnu_toolchain//:taken.txt", allow_single_file = True),
 }
 
-def write_image_files(ctx, board, programs, elf, map_file, summary, engine = "", parts = []):
+def write_image_files(ctx, board, programs, elf, map_file, summary, engine = "", parts = [], heap_stack = 0):
     """Writes the bytes of an image's flash, the report of its sizes, and the list of its components, sources and tools.
 
     Args:
@@ -20,6 +20,7 @@ def write_image_files(ctx, board, programs, elf, map_file, summary, engine = "",
       summary: whether the summary of the report is printed.
       engine: the engine of the model and the reason, for the report; empty to omit it.
       parts: names of folders and libraries that the report has apart from the application.
+      heap_stack: the largest stack that a thread takes from the heap, in bytes; 0: no thread does.
 
     Returns:
       dict of Files by their extensions
@@ -39,6 +40,8 @@ def write_image_files(ctx, board, programs, elf, map_file, summary, engine = "",
     arguments.add("--executorch-version", ctx.file._executorch_version)
     arguments.add("--toolchain-packages", ctx.file._toolchain_packages)
     arguments.add_all(parts, before_each = "--part")
+    if heap_stack:
+        arguments.add("--heap-stack", heap_stack)
     if engine:
         arguments.add("--engine", engine)
     for extension, file in files.items():

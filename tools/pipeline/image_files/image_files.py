@@ -24,6 +24,9 @@ from tools.pipeline.report.stack import StackBound, readable, stack_bound
 from tools.quiet.console import UserError
 from tools.quiet.tool import option_parser, run_tool
 
+# What an allocator has before a block.
+_BLOCK = 8
+
 
 def flash_content(image: ElfImage, flash: Region) -> bytes:
     """Returns the contents of flash from its start; gaps between an image's segments are 0.
@@ -57,6 +60,22 @@ def over_stack(report: SizeReport, stack: StackBound) -> str:
     )
 
 
+def over_heap(image: ElfImage, stack: int) -> str:
+    """Returns a message for a framework's heap that has no room for the largest stack that a thread gets from it, if
+    the image has the symbols of CMSIS' linker scripts or FreeRTOS' heap.
+    """
+    array, limit, *begins = map(image.symbols.get, ("ucHeap", "__HeapLimit", "__HeapBase", "__end__", "end"))
+    begin = next((symbol for symbol in begins if symbol), None)
+    size = array.size if array else limit.address - begin.address if limit and begin else None
+    if not stack or size is None or size >= stack + _BLOCK:
+        return ""
+    return (
+        f"{image.path.stem} has a heap of {size:,} bytes, in which a thread's stack of {stack:,} has no room: it would "
+        "not start. Enlarge the framework's heap, or give its thread a smaller stack, down to NAME_STACK_SIZE and what "
+        "it needs besides, or a static one, and set heap_stack to the largest that is of the heap, 0 for none."
+    )
+
+
 def _run(arguments: argparse.Namespace) -> int:
     board = read_board(arguments.board)
     constants = sum(map(constant_bytes, arguments.program)) if arguments.program else None
@@ -75,6 +94,8 @@ def _run(arguments: argparse.Namespace) -> int:
             problems.append(message)
         else:
             print(f"image_files: note: {message} Some of these calls may never happen.", file=sys.stderr)
+    image = ElfImage(arguments.elf)
+    problems += filter(None, [over_heap(image, arguments.heap_stack)])
     if problems:
         for problem in problems:
             print(f"image_files: error: {problem}", file=sys.stderr)
@@ -91,7 +112,6 @@ def _run(arguments: argparse.Namespace) -> int:
         "BUILD_TOOL_OF": tools(arguments.elf, taken),
     }
     arguments.spdx_json.write_text(spdx_json(whole, whole.sha256, related), encoding="utf-8")
-    image = ElfImage(arguments.elf)
     content = flash_content(image, board.flash)
     arguments.bin.write_bytes(content)
     arguments.hex.write_text(intel_hex([(board.flash.origin, content)], image.entry), encoding="utf-8")
@@ -121,6 +141,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         "--model", type=Path, action="append", default=[], help="what a program was exported from; repeatable"
     )
     parser.add_argument("--part", action="append", default=[], help="a folder or library to report apart; repeatable")
+    parser.add_argument("--heap-stack", type=int, default=0, help="the largest stack that a thread has of the heap")
     parser.add_argument("--engine", default="", help="what runs the model, and why it is that, for the report")
     parser.add_argument("--bin", type=Path, required=True, help="raw bytes of flash to write")
     parser.add_argument("--hex", type=Path, required=True, help="Intel HEX to write")

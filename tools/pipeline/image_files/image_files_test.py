@@ -10,10 +10,10 @@ import pytest
 from elftools.elf.elffile import ELFFile
 
 from tools.artifacts.board.board import Region
-from tools.artifacts.elf_image.elf_image import ElfImage
+from tools.artifacts.elf_image.elf_image import ElfImage, Symbol
 from tools.artifacts.size_report.size_report import SizeReport, read_size_report
 from tools.artifacts.uf2.uf2 import check_uf2
-from tools.pipeline.image_files.image_files import flash_content, over_stack
+from tools.pipeline.image_files.image_files import flash_content, over_heap, over_stack
 from tools.pipeline.image_files.sbom import components
 from tools.pipeline.report.image import Piece
 from tools.pipeline.report.stack import Level, StackBound
@@ -146,6 +146,17 @@ def test_a_stack_that_may_be_too_small_is_named_with_both_sizes_and_what_takes_m
     assert "may use 4,100 bytes" in over_stack(_report("mps2_an386"), StackBound(4096, chain, sure))
     assert not over_stack(_report("mps2_an386"), StackBound(4136, chain))
     assert not over_stack(_report("mps2_an386"), StackBound(4096, problem="f may be called while it runs"))
+
+
+@pytest.mark.parametrize(
+    "symbols", [{"__end__": (0x20000000, 0), "__HeapLimit": (0x20001000, 0)}, {"ucHeap": (0x20000000, 4096)}]
+)
+def test_a_heap_without_room_for_a_thread_is_named(symbols: dict[str, tuple[int, int]]) -> None:
+    image = ElfImage(_file("mps2_an386", ".elf"))
+    assert not over_heap(image, 4096), "without such symbols nothing is known of a heap"
+    image.symbols = {name: Symbol(name, address, size, False) for name, (address, size) in symbols.items()}
+    assert "mps2_an386 has a heap of 4,096 bytes, in which a thread's stack of 4,096 has" in over_heap(image, 4096)
+    assert not over_heap(image, 4088) and not over_heap(image, 0)
 
 
 def test_uf2_is_there_for_a_board_with_such_a_boot_loader() -> None:
