@@ -139,6 +139,7 @@ def _cmake_firmware_impl(ctx):
             program = None,
             plan = None,
             models = [],
+            memories = [],
             elf = elf,
             bin = image_files["bin"],
             hex = image_files["hex"],

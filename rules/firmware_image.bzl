@@ -229,6 +229,7 @@ def _firmware_image_impl(ctx):
             plan = data.plan,
             models = application.models,
             elf = elf,
+            memories = ctx.attr.arena_memories if len(ctx.attr.arena_memories) > 1 else [],
             bin = image_files["bin"],
             hex = image_files["hex"],
             uf2 = image_files.get("uf2"),

@@ -143,6 +143,7 @@ FirmwareInfo = provider(
         "program": "TorchProgramInfo of the program in it, with several of the first; None of an image that cmake_firmware made.",
         "plan": "File: plan.json of the program on the board's core; None without a program.",
         "models": "list of struct(program = TorchProgramInfo of a method, plan = File): of an image with several, those that a host chooses from by their names; empty where there is nothing to choose.",
+        "memories": "list of str: the memories of the board over which its arena is split, the fastest first; empty if it isn't.",
         "elf": "File: the ELF image with debug information.",
         "bin": "File: raw bytes of the flash contents.",
         "hex": "File: the same as Intel HEX.",

@@ -35,6 +35,7 @@ def describe_graph(ctx, firmware, folder):
     arguments.add("--manifest", firmware.program.manifest)
     arguments.add("--memory", firmware.program.memory)
     arguments.add("--board", firmware.board.description)
+    arguments.add_all(firmware.memories, before_each = "--arena-memory")
     arguments.add("--output", graph)
     ctx.actions.run(
         executable = ctx.executable._graph,

@@ -2,7 +2,7 @@
 
 import argparse
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from tools.artifacts.manifest.manifest import Manifest, read_manifest
 from tools.artifacts.program.program import DTYPES, ELEMENT_SIZES, ProgramFile, Tensor, aligned, calls_of, load
 from tools.artifacts.program.program_schema import DelegateCall, KernelCall, OptionalTensorList, TensorList
 from tools.pipeline.compile.chain import LAYERS, MEMORY, Fusion
-from tools.pipeline.compile.fusion import fusion_of
+from tools.pipeline.compile.fusion import fusion_of, split
 from tools.pipeline.compile.in_place import use_in_place
 from tools.pipeline.compile.layout import method_layout
 from tools.pipeline.compile.program import make_method
@@ -26,20 +26,27 @@ _WITH_SCRATCH = ("cortex_m::", "torch_fusion::")
 
 
 def make_graph(
-    file: ProgramFile, method: str, manifest: Manifest, memory: str = LAYERS, room: int | None = None
+    file: ProgramFile,
+    method: str,
+    manifest: Manifest,
+    memory: str = LAYERS,
+    room: int | None = None,
+    rooms: Mapping[str, int] | None = None,
 ) -> Graph:
     """The graph of a method.
 
     Args:
-        memory, room: those of compile_method().
+        memory, room, rooms: those of compile_method(). Of several memories one follows the other, the last one first.
 
     Raises:
         UserError: there is no such method, or the manifest is another program's.
     """
     plan = find_method(file, method)
     use_in_place(file, plan)
-    is_whole = memory == LAYERS and room is None
-    fusion = Fusion() if is_whole else fusion_of(make_method(file, method_layout(plan), manifest), memory, room)
+    fusion = Fusion()
+    if memory != LAYERS or room is not None or rooms:
+        made = make_method(file, method_layout(plan), manifest)
+        fusion = split(made, memory, rooms) if rooms else fusion_of(made, memory, room)
     calls = [call for call in calls_of(plan) if isinstance(call, KernelCall | DelegateCall)]
     kernel_calls = sum(isinstance(call, KernelCall) for call in calls)
     if kernel_calls != len(manifest.calls):
@@ -146,14 +153,19 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--manifest", type=Path, required=True, help="the method's manifest.json")
     parser.add_argument("--memory", choices=MEMORY, default=LAYERS, help="what layers pass to each other")
     parser.add_argument("--board", type=Path, help="board.json of the image")
+    parser.add_argument(
+        "--arena-memory", action="append", default=[], help="one of several memories of the image's arena; repeat"
+    )
     parser.add_argument("--output", type=Path, required=True, help="NAME.graph.json to write")
     return parser.parse_args(argv)
 
 
 def _run(arguments: argparse.Namespace) -> None:
     manifest = read_manifest(arguments.manifest)
-    room = read_board(arguments.board).room() if arguments.board else None
-    graph = make_graph(load(arguments.program), arguments.method, manifest, arguments.memory, room)
+    board = read_board(arguments.board) if arguments.board else None
+    room = board.room() if board else None
+    rooms = {name: board.room(name) for name in arguments.arena_memory} if board else {}
+    graph = make_graph(load(arguments.program), arguments.method, manifest, arguments.memory, room, rooms)
     arguments.output.write_text(graph_json(graph), encoding="utf-8")
 
 

@@ -1,3 +1,4 @@
+import os
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -5,8 +6,8 @@ from typing import Any
 import pytest
 
 from tools.artifacts.graph.graph import Step, Value
-from tools.artifacts.manifest.manifest import Call, Manifest, Operator
-from tools.artifacts.program.program import Program, ProgramFile, ScalarType, Tensor
+from tools.artifacts.manifest.manifest import Call, Manifest, Operator, read_manifest
+from tools.artifacts.program.program import Program, ProgramFile, ScalarType, Tensor, load
 from tools.artifacts.program.program_schema import (
     AllocationDetails,
     Chain,
@@ -90,6 +91,17 @@ def test_operands_results_scratch_and_constants() -> None:
     assert graph.planned == 80
     assert graph.tensors[1] == Value("int8", (8,), 8, data=1, stored=16, parameter="fc.weight")
     assert graph.tensors[5] == Value("float32", (1, 8), 32, offset=40)
+
+
+def test_tensors_in_several_memories() -> None:
+    program, manifest = (
+        next(path for path in map(Path, os.environ["PROGRAM"].split()) if path.name == f"sine{suffix}")
+        for suffix in (".pte", ".manifest.json")
+    )
+    graph = make_graph(load(program), "forward", read_manifest(manifest), rooms={"dtcm": 64, "ram": 4096})
+    offsets = [tensor.offset for tensor in graph.tensors.values() if tensor.offset is not None]
+    output = graph.tensors[graph.outputs[0]].offset
+    assert output is not None and output < graph.planned - 64 <= max(offsets) < graph.planned
 
 
 def test_manifest_of_another_program() -> None:
