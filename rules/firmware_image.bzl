@@ -104,7 +104,8 @@ def _compiled_application(ctx, cc, programs, program, operators, npu_sources, ba
         include_directories = [headers[0].dirname],
         deps = deps,
         # Our applications have the function.
-        defines = ["TORCH_FUSION_LAYER_HOOK=torch_fusion_layer_hook"] if _is_profiling(ctx) and has_default_application else [],
+        defines = (["TORCH_FUSION_LAYER_HOOK=torch_fusion_layer_hook"] if _is_profiling(ctx) and has_default_application else []) +
+                  ['TORCH_FUSION_ARENA_%s=__attribute__((section(".arena.%s")))' % (memory.upper(), memory) for memory in ctx.attr.arena_memories[:-1]],
         operators = operators,
     )
     return struct(
@@ -228,8 +229,8 @@ def _firmware_image_impl(ctx):
             program = program,
             plan = data.plan,
             models = application.models,
-            elf = elf,
             memories = ctx.attr.arena_memories if len(ctx.attr.arena_memories) > 1 else [],
+            elf = elf,
             bin = image_files["bin"],
             hex = image_files["hex"],
             uf2 = image_files.get("uf2"),

@@ -3,6 +3,7 @@
 load("//platforms:cores.bzl", "CORES", "float_abis")
 load("//rules/private:actions.bzl", "CORE_ATTRS", "check_model_names", "methods_of", "operators_of", "repository_path", "target_core")
 load("//rules/private:image.bzl", "NPU_ATTRS", "npu_device")
+load("//rules/private:memory_regions.bzl", "parse_number")
 load("//rules/private:package_archive.bzl", "PACKAGE_ATTRS", "compile_package")
 load("//rules/private:transitions.bzl", "CORE_TRANSITION_ATTRS", "board_or_core_transition")
 load("//tools/pipeline/package:layouts.bzl", "LAYOUTS")
@@ -48,6 +49,8 @@ def _torch_package_impl(ctx):
     arguments.add("--version", ctx.attr.version)
     arguments.add("--author", ctx.attr.author)
     arguments.add("--url", ctx.attr.url)
+    for memory, size in ctx.attr.arena_memories.items():
+        arguments.add_all("--arena-memory", [memory, parse_number(ctx.label, "arena_memories: " + memory, size)])
     for model in models:
         arguments.add_all("--model", [model.program, model.method, model.name, model.manifest, model.golden])
     arguments.add_all([operator.description for operator in operators], before_each = "--catalog")
@@ -161,6 +164,12 @@ of `cores` and each float ABI (`soft`, `softfp`, `hard`), for layouts that can c
             default = _KINDS,
             doc = """The cores for which SIZES.md lists the models' sizes, and for which there are archives. It is
 ignored with `core` or `board`. By default it is one core of each kind, or for `arduino` the cores of its boards.
+""",
+        ),
+        "arena_memories": attr.string_dict(
+            doc = """Memories over which the arena of each model is split, the fastest first, with the bytes that models may have of each:
+`{"dtcm": "64K", "ram": "96K"}`. The last one is that of the instance. `TORCH_FUSION_ARENA_DTCM`, defined for the package's sources, puts the rest there.
+Empty: an arena is in its instance.
 """,
         ),
         "_sources": attr.label(default = "//rules:package_sources", allow_files = True),

@@ -36,6 +36,11 @@ def pointer(method: Method, index: int, c_type: str, is_out: bool = False) -> st
     return f"at<{const}{c_type}>({memory_name(method, index) or 'model'}, {name}Offset)"
 
 
+def memory_macro(memory: str) -> str:
+    """Returns the macro with the attribute that puts an array into a memory."""
+    return f"TORCH_FUSION_ARENA_{memory.upper()}"
+
+
 def memory_name(method: Method, index: int) -> str:
     """Returns the array of the memory that a tensor is in, if that isn't the instance's arena."""
     memory = method.memory_of(index)[0]

@@ -121,8 +121,8 @@ def test_an_arena_is_split_over_several_memories() -> None:
     # An application finds the output in the instance.
     assert plan["outputs"] == [0]
     assert "    case 0:\n      return model->arena + kOutput0Offset;" in texts["net.cpp"]
-    assert f"unsigned char dtcm_arena[{plan['memories']['dtcm']}];" in texts["net.cpp"]
-    assert "in dtcm of the board, which all instances share" in texts["net.h"]
+    assert f"TORCH_FUSION_ARENA_DTCM unsigned char dtcm_arena[{plan['memories']['dtcm']}];" in texts["net.cpp"]
+    assert f" * {plan['memories']['dtcm']} bytes of it are apart, where TORCH_FUSION_ARENA_DTCM of" in texts["net.h"]
     # Rows of images where whole tensors don't fit, and a table where these don't, either.
     assert "for (int32_t band = 0; " not in texts["net.cpp"]
     assert "Lines rowsEntry0 = {at<int8_t>(dtcm_arena, kEntry0Offset)" in split(dtcm=8192, ram=16_384)["net.cpp"]

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from tools.artifacts.manifest.manifest import Border, Manifest
 from tools.artifacts.program.program import ELEMENT_SIZES, PLANNED_ALIGNMENT
+from tools.pipeline.compile.call import memory_macro
 from tools.pipeline.compile.names import cpp_namespace
 from tools.pipeline.compile.program import Method
 from tools.pipeline.compile.values import C_TYPES, floating, string
@@ -74,7 +75,8 @@ def _instance(name: str, method: Method) -> list[str]:
         " * model's own. It has no lock: calls for one must not overlap, as those of an interrupt and a thread would.",
         " * Its initialization comes before all other calls. With -DTORCH_FUSION_CHECKED other calls give errors.",
         *(
-            f" * {nbytes} bytes of it are apart, in {memory} of the board, which all instances share: use one."
+            f" * {nbytes} bytes of it are apart, where {memory_macro(memory)} of NAME.cpp puts them, such as\n"
+            f' * __attribute__((section(".{memory}"))); all instances share them: use one.'
             for memory, nbytes in method.fusion.memories.items()
         ),
         *([_WHOLE_LINES] if alignment > PLANNED_ALIGNMENT else []),

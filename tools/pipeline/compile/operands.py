@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from tools.artifacts.program.program import PLANNED_ALIGNMENT
-from tools.pipeline.compile.call import memory_name
+from tools.pipeline.compile.call import memory_macro, memory_name
 from tools.pipeline.compile.constants import Constants, described
 from tools.pipeline.compile.layout import elements, is_constant, kind_of
 from tools.pipeline.compile.program import Method
@@ -161,10 +161,13 @@ class Operands:
         """Returns definitions of the model's memories besides the arena of an instance."""
         lines = []
         for name, nbytes in self.method.fusion.memories.items():
+            macro = memory_macro(name)
             lines += [
                 f"// What lies in {name}, a memory of the board, for the only instance of the model.",
-                f'alignas({PLANNED_ALIGNMENT}) __attribute__((section(".arena.{name}")))',
-                f"unsigned char {name}_arena[{max(nbytes, 1)}];",
+                f"#ifndef {macro}",
+                f"#define {macro}",
+                "#endif",
+                f"alignas({PLANNED_ALIGNMENT}) {macro} unsigned char {name}_arena[{max(nbytes, 1)}];",
                 "",
             ]
         return lines

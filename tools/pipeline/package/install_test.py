@@ -57,11 +57,13 @@ def _write_files(folder: Path, files: Mapping[str, bytes]) -> None:
         (folder / path).write_bytes(data)
 
 
-def _write_package(folder: Path, name: str, archives: Sequence[str] = ()) -> None:
+def _write_package(
+    folder: Path, name: str, archives: Sequence[str] = (), memories: Mapping[str, int] | None = None
+) -> None:
     """A package of sine; one of archives, as its sources."""
     files = {"".join(path.suffixes): path for path in map(Path, os.environ["PROGRAM"].split())}
     model = Model(files[".pte"], "forward", "sine", files[".manifest.json"], files[".golden.npz"])
-    files = pack(name, "host", "cmake", [model], _ROOTS, {}, shared=_SOURCES, archives=archives)
+    files = pack(name, "host", "cmake", [model], _ROOTS, {}, shared=_SOURCES, archives=archives, memories=memories)
     _write_files(folder, {path: text.encode() for path, text in files.items()})
 
 
@@ -195,12 +197,13 @@ def test_sources_name_the_standard_that_they_need_first(standard: str, tmp_path:
         assert first.endswith('error: #error "C++17 is needed: -std=c++17 or -std=gnu++17"'), source
 
 
-def test_weights_lie_in_the_users_section(tmp_path: Path) -> None:
-    _write_package(tmp_path, "networks")
+@pytest.mark.parametrize("macro", ["WEIGHTS", "ARENA_DTCM"])
+def test_weights_and_arenas_lie_in_the_users_section(macro: str, tmp_path: Path) -> None:
+    _write_package(tmp_path, "networks", memories={"dtcm": 64, "ram": 4096})
     includes = [f"-I{tmp_path / folder}" for folder in ("include", "src")]
-    for flags in ([], ['-DTORCH_FUSION_WEIGHTS=__attribute__((section(".ospi")))']):
+    for flags in ([], [f'-DTORCH_FUSION_{macro}=__attribute__((section(".mine")))']):
         _compile("-std=c++17", *flags, *includes, "-c", tmp_path / "src/models/sine.cpp", output=tmp_path / "sine.o")
-        assert (b".ospi" in (tmp_path / "sine.o").read_bytes()) == bool(flags)
+        assert (b".mine" in (tmp_path / "sine.o").read_bytes()) == bool(flags)
 
 
 def test_a_project_for_mbed_gives_its_flags(tmp_path: Path) -> None:

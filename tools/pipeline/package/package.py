@@ -7,6 +7,7 @@ models' headers, an example, licence texts, and the files of the build system. `
 
 import argparse
 import hashlib
+import json
 import re
 import zipfile
 from collections.abc import Mapping, Sequence
@@ -104,6 +105,7 @@ def pack(
     npu_device: Path | None = None,
     shared: Sequence[Path] = (),
     executorch: str = "",
+    memories: Mapping[str, int] | None = None,
 ) -> dict[str, str]:
     """Returns the files of a package: path -> text.
 
@@ -120,6 +122,7 @@ def pack(
         npu_device: the source with the address of the NPU that computes models; None: there is none.
         shared: all files of `roots` that packages use: packages of one application must be made from the same ones.
         executorch: the version of ExecuTorch.
+        memories: the bytes of several memories by their names, the fastest one first, over which arenas are split.
 
     Raises:
         UserError: a model can't be compiled for the core, two have the same name, or the build system refuses the
@@ -135,6 +138,7 @@ def pack(
     files: dict[str, str] = {}
     tree = Tree(roots, operators.files)
     fingerprints = {}
+    rooms = dict(memories or {})
     for model in models:
         if f"{kind.headers}/{model.name}.h" in files:
             raise UserError(f"package {name} has two models called {model.name}; set program_name of one")
@@ -143,7 +147,9 @@ def pack(
                 f'package {name}, layout "{layout}": a model can\'t be called {model.name}, as {problem}; set '
                 "program_name of its torch_program to another"
             )
-        texts = _model_files(model, core, kind.headers, operators.catalogs)
+        texts, taken = _model_files(model, core, kind.headers, operators.catalogs, rooms)
+        # The following models get what is left.
+        rooms |= {memory: room - taken.get(memory, taken[""]) for memory, room in rooms.items()}
         header, compiled = f"{kind.headers}/{model.name}.h", f"src/models/{model.name}.cpp"
         tree.add(re.findall(r'^#include "([^"]+)"', texts[compiled], re.MULTILINE))
         texts[compiled] = f'#include "{VERSION_HEADER}"\n\n{tree.with_operators(texts[compiled])}'
@@ -232,21 +238,27 @@ def _package_header(name: str, version: str, content: str) -> str:
 """
 
 
-def _model_files(model: Model, core: str, headers: str, catalogs: Sequence[Path]) -> dict[str, str]:
-    """Returns the files of a model: its compiled method, and its self-test."""
-    texts = compile_method(model.program, core, model.method, model.name, model.manifest, catalogs)
+def _model_files(
+    model: Model, core: str, headers: str, catalogs: Sequence[Path], rooms: Mapping[str, int]
+) -> tuple[dict[str, str], dict[str, int]]:
+    """Returns the files of a model, its compiled method and its self-test, and the bytes that it takes in each memory,
+    in that of its instance by an empty name.
+    """
+    texts = compile_method(model.program, core, model.method, model.name, model.manifest, catalogs, rooms=rooms)
     interface = interface_of(model.program, find_method(load(model.program), model.method))
     steps = _STEPS if read_manifest(model.manifest).keeps_state else 1
     examples = read_examples(model.golden, interface, steps)
     size = sum(map(len, (*examples[0].inputs, *examples[0].outputs)))
     examples = examples[: max(2, _STEPS_SIZE // max(1, size))]
-    return {
+    files = {
         f"{headers}/{model.name}.h": texts[f"{model.name}.h"],
         f"{headers}/{model.name}.hpp": texts[f"{model.name}.hpp"],
         f"{headers}/{model.name}_selftest.h": selftest_header(model.name),
         f"src/models/{model.name}.cpp": texts[f"{model.name}.cpp"],
         f"src/models/{model.name}_selftest.c": selftest_source(model.name, interface, examples),
     }
+    plan = json.loads(texts[f"{model.name}.plan.json"])
+    return files, {**plan["memories"], "": sum(plan["planned"])}
 
 
 def _tree_files(tree: Tree, headers: str) -> dict[str, str]:
@@ -353,6 +365,9 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
         "--licence", nargs=2, action="append", default=[], metavar=("PATH", "FILE"), help="a licence text; repeatable"
     )
     sources.add_argument("--archive", action="append", default=[], help="a core and float ABI; repeatable")
+    sources.add_argument(
+        "--arena-memory", nargs=2, action="append", default=[], metavar=("NAME", "BYTES"), help="a memory; repeatable"
+    )
     sources.add_argument("--output", type=Path, required=True, help="the folder")
     compiled = steps.add_parser("archive", help="compile the sources for a core and float ABI, and measure the models")
     compiled.set_defaults(step=_write_archive)
@@ -405,6 +420,7 @@ def _write_sources(arguments: argparse.Namespace) -> None:
         arguments.npu_device,
         arguments.shared,
         arguments.executorch_version.read_text(encoding="utf-8").strip(),
+        {name: int(nbytes) for name, nbytes in arguments.arena_memory},
     )
     _write_files(arguments.output, {path: text.encode() for path, text in files.items()})
 
