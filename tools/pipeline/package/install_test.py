@@ -185,16 +185,26 @@ def test_headers_compile_by_the_standards_of_frameworks(standard: str, tmp_path:
     _compile(f"-std={standard}", *warnings, "-I", tmp_path / "include", "-fsyntax-only", source)
 
 
-@pytest.mark.parametrize("standard", ["gnu++11", "gnu++14"])
-def test_sources_name_the_standard_that_they_need_first(standard: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("flags", "error"),
+    [
+        (["-std=gnu++11"], "C++17 is needed: -std=c++17 or -std=gnu++17"),
+        (["-std=gnu++14"], "C++17 is needed: -std=c++17 or -std=gnu++17"),
+        (
+            ["-std=gnu++17", "-mcpu=arm7tdmi", "-mfpu=auto", "-mfloat-abi=soft"],
+            "no core is chosen for these sources: compile them by -mcpu and -mfloat-abi of the application",
+        ),
+    ],
+)
+def test_sources_name_the_standard_and_core_that_they_need_first(flags, error, tmp_path) -> None:
     _write_package(tmp_path, "networks")
     includes = [word for folder in ("include", "src") for word in ("-I", tmp_path / folder)]
     sources = sorted(tmp_path.glob("src/**/*.cpp"))
     assert sources
     for source in sources[:3]:
-        errors = _run_compiler(f"-std={standard}", *includes, "-c", source).stderr.splitlines()
+        errors = _run_compiler(*flags, *includes, "-c", source).stderr.splitlines()
         first = next(line for line in errors if "error: " in line)
-        assert first.endswith('error: #error "C++17 is needed: -std=c++17 or -std=gnu++17"'), source
+        assert first.endswith(f'error: #error "{error}"'), source
 
 
 @pytest.mark.parametrize("macro", ["WEIGHTS", "ARENA_DTCM"])

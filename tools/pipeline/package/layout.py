@@ -12,9 +12,14 @@ SETTINGS = """\
 #if __cplusplus < 201703L
 #error "C++17 is needed: -std=c++17 or -std=gnu++17"
 #endif
-/* Inner loops take all registers, of which GCC keeps some for itself at -O0. Clang has enough of them. */
+/* By default GCC and Clang make ARM instructions, which fault on every Cortex-M, and linkers take them. */
+#if defined(__ARM_ARCH) && __ARM_ARCH < 6 && !defined(__linux__)
+#error "no core is chosen for these sources: compile them by -mcpu and -mfloat-abi of the application"
+#endif
+/* Inner loops take all registers, of which GCC keeps some for itself at -O0, and GCC 14 with "Os" here, too. Clang has
+   enough of them. */
 #if defined(__GNUC__) && !defined(__clang__) && !defined(__OPTIMIZE__)
-#pragma GCC optimize("Os", "omit-frame-pointer")
+#pragma GCC optimize("O2", "omit-frame-pointer")
 #endif
 /* Checks of the headers in third parties' code cost flash; what can go wrong is checked without them. */
 #ifndef NDEBUG
