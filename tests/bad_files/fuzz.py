@@ -42,11 +42,13 @@ def _fuzz(reader: Reader, seconds: int, output: Path) -> None:
             os._exit(1)
 
     def mutate(data: bytes, limit: int, seed: int) -> bytes:
-        if random.Random(seed).random() < 0.5:
+        chance = random.Random(seed)
+        if chance.random() < 0.5:
             return atheris.Mutate(data, limit)
-        return next(iter(list(reader.damaged(1, seed))[-4:]), data)[:limit]
+        *_, changed = chance.choice(reader.kinds(1, seed))
+        return changed[:limit]
 
-    size = max(len(content) for content in reader.damaged(0))
+    size = max(path.stat().st_size for path in corpus.iterdir())
     options = [f"-max_total_time={seconds}", f"-max_len={size}", "-timeout=30", "-rss_limit_mb=4000"]
     options += [f"-artifact_prefix={output}/", str(corpus)]
     atheris.Setup(["fuzz", *options], read, custom_mutator=mutate)

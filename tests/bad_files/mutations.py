@@ -1,11 +1,14 @@
-"""Damages a file: bytes changed, lost, doubled and moved, and JSON and YAML with other values in it.
+"""Damages a file: bytes changed, lost, doubled and moved, values of JSON and YAML, and members of archives.
 
 All is seeded, so that a failure comes again.
 """
 
 import copy
+import io
+import json
 import math
 import random
+import zipfile
 from collections.abc import Iterator
 from typing import Any
 
@@ -81,3 +84,22 @@ def mutated_value(value: Any, count: int, seed: int = 1) -> Iterator[Any]:
                     else:
                         holder[f"{path[-1]}2"] = holder.pop(path[-1])
         yield changed
+
+
+def mutated_members(data: bytes, count: int, seed: int = 1) -> Iterator[bytes]:
+    """Yields versions of a .zip archive, each with one damaged member, whose checksum is right."""
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    chance = random.Random(seed)
+    for _ in range(count):
+        name = chance.choice(list(members))
+        content, number = members[name], chance.randrange(1 << 30)
+        try:
+            changed = json.dumps(next(mutated_value(json.loads(content), 1, number))).encode()
+        except ValueError:
+            *_, changed = mutated_bytes(content, 1, number)
+        file = io.BytesIO()
+        with zipfile.ZipFile(file, "w") as archive:
+            for other, unchanged in members.items():
+                archive.writestr(other, changed if other == name else unchanged)
+        yield file.getvalue()

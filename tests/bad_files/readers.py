@@ -1,10 +1,14 @@
 """Lists what reads files that others made, each with a good file of it."""
 
 import io
+import itertools
 import json
+import lzma
 import os
 import resource
+import struct
 import tempfile
+import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
@@ -16,7 +20,7 @@ import yaml
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
-from tests.bad_files.mutations import mutated_bytes, mutated_value
+from tests.bad_files.mutations import mutated_bytes, mutated_members, mutated_value
 from tools.artifacts.board.board import read_board
 from tools.artifacts.board.testing import board_json
 from tools.artifacts.elf_image.testing import CODE, elf
@@ -31,9 +35,13 @@ from tools.artifacts.signed_program.signed_program import SignedProgram, load_pr
 from tools.artifacts.testing import FORMATS
 from tools.artifacts.uf2.uf2 import uf2
 from tools.commands.flash.uf2 import copy_uf2
-from tools.commands.infer.infer import load_arrays
+from tools.commands.infer.infer import fit, load_samples
+from tools.commands.infer.protocol import Client, Device, FrameReader, TensorSpec, encode_frame
+from tools.commands.monitor.monitor import LinePrinter
 from tools.commands.netron.netron import server
 from tools.commands.new_model.no_model_file import model_file_text
+from tools.commands.packages.audit import debian_findings, python_findings
+from tools.commands.packages.packages import DEBIAN, Package
 from tools.commands.profile import profile
 from tools.commands.update.update import read_update
 from tools.commands.verify import verify
@@ -43,7 +51,7 @@ from tools.pipeline.model_file.model_file import ModelFile
 from tools.pipeline.pte.pte import take
 from tools.pipeline.registry.catalog import KERNELS, read_catalog
 from tools.pipeline.registry.registry import origins_of
-from tools.quiet.console import UserError
+from tools.quiet.console import UserError, printable
 from tools.verify.budget.budget import Measures, baseline_json, markdown, over, read_baseline
 from tools.verify.exploration import exploration
 from tools.verify.run_pte.run_pte import RunError, encode_inputs, load_input, note_of_methods
@@ -74,17 +82,23 @@ class Reader(NamedTuple):
     good: Any
     read: Callable[[Path], object]
 
+    def kinds(self, count: int, seed: int = 1) -> list[Iterator[bytes]]:
+        """Returns for each way to damage a file so many that are damaged that way."""
+        if not isinstance(self.good, bytes):
+            changed = (json.dumps(value).encode() for value in mutated_value(self.good, count, seed))
+            return [changed, mutated_bytes(json.dumps(self.good).encode(), count, seed)]
+        members = [mutated_members(self.good, count, seed)] if zipfile.is_zipfile(io.BytesIO(self.good)) else []
+        return [mutated_bytes(self.good, count, seed), *members]
+
     def damaged(self, count: int, seed: int = 1) -> Iterator[bytes]:
         """Yields damaged files."""
         if isinstance(self.good, bytes):
-            yield from mutated_bytes(self.good, count, seed)
             for changed in _EVERYWHERE.get(Path(self.name).suffix, ()):
                 for at in range(0, len(self.good), len(changed)):
                     yield self.good[:at] + changed + self.good[at + len(changed) :]
-            return
-        yield b"[" * 100_000
-        yield from (json.dumps(changed).encode() for changed in mutated_value(self.good, count, seed))
-        yield from mutated_bytes(json.dumps(self.good).encode(), count, seed)
+        else:
+            yield b"[" * 100_000
+        yield from itertools.chain(*self.kinds(count, seed))
 
     def try_on(self, content: bytes, folder: Path) -> None:
         """Reads a file of some content. A failure is a UserError that names the file, or one that it doesn't fit."""
@@ -188,6 +202,61 @@ def _verify(path: Path) -> None:
     _exit_status_of(verify.main, "--file", image, None)(path)
 
 
+class _Answers:
+    """A device that gives a file's answers, each behind a byte with its length, whatever it is asked."""
+
+    def __init__(self, path: Path) -> None:
+        self.name = path.name
+        self._answers = io.BytesIO(path.read_bytes())
+        self._requests = FrameReader()
+        self._sent = b""
+
+    def write(self, data: bytes) -> None:
+        for request in self._requests.feed(data):
+            status, *answer = self._answers.read(next(iter(self._answers.read(1)), 0)) or [0]
+            header = bytes([request[0] | 0x80, status, *request[2:4]])
+            self._sent += encode_frame(header + bytes(answer))
+
+    def read(self, timeout: float) -> bytes:
+        sent, self._sent = self._sent, b""
+        return sent
+
+    def close(self) -> None:
+        pass
+
+
+def _infer(path: Path) -> None:
+    """Asks a device for an inference."""
+    try:
+        client = Client(_Answers(path), patience=0.02)
+        client.infer([np.zeros(spec.shape, spec.dtype) for spec in client.device.inputs])
+        client.close()
+    except UserError as error:
+        raise UserError(f"{path.name}: {error}") from error
+
+
+def _profiled(path: Path) -> None:
+    text = path.read_text(encoding="utf-8", errors="replace")
+    profile.table(profile.parse(text, _FILES["manifest"], "tiny"))
+
+
+def _monitor(path: Path) -> None:
+    shown: list[str] = []
+    printer = LinePrinter(None, shown.append)
+    printer.feed(path.read_bytes())
+    printer.end_line()
+    assert "".join(shown) == printable("".join(shown))
+
+
+def _audit(path: Path) -> None:
+    """Asks for a package's advisories, and for its version in Debian; what is no answer is a line of the output."""
+    package = Package("net", "1.0", "", "", DEBIAN, ("torch",), ())
+    listing = "'https://deb.example/debian-security/dists/stable-security/main/binary-amd64/Packages.xz' x 0"
+    python_findings([package], "https://pypi.example/simple", lambda _: path.read_bytes())
+    debian_findings([package], listing, lambda _: path.read_bytes())
+    debian_findings([package], listing, lambda _: lzma.compress(path.read_bytes()))
+
+
 def _saved(save: Callable[..., object], value: object) -> bytes:
     file = io.BytesIO()
     save(value, file)
@@ -203,14 +272,31 @@ def _readers() -> Iterator[tuple[str, str, Any, Callable[[Path], object]]]:
         samples = {name: array[:2] if array.ndim else array for name, array in arrays.items()}
     uncompressed = _saved(lambda value, file: np.savez(file, **value), samples)
 
+    advisories = {"vulnerabilities": [{"id": "CVE-1", "fixed_in": ["1.1"], "withdrawn": None}]}
+    yield "advisories", "advisories.json", advisories, _audit
+    yield "advisories, Debian", "Packages", b"Package: net\nVersion: 1.1\n\nPackage: x\nVersion: 2", _audit
     yield "array", "x.npy", _saved(lambda value, file: np.save(file, value), np.ones(3)), load_input
-    yield "arrays", "x.npz", golden, load_arrays
-    yield "arrays, uncompressed", "x.npz", uncompressed, load_arrays
+    spec = TensorSpec(samples["input_0"].dtype, samples["input_0"].shape[1:], 0, 0)
+    device = Device("net", 0, 0, 1, 0, 1, (spec,), (spec,))
+    yield "arrays", "x.npz", golden, lambda path: fit(load_samples(path, device)[1][0][0], spec, path.name)
+    yield "arrays, uncompressed", "x.npz", uncompressed, lambda path: load_samples(path, device)
     baseline = json.loads(baseline_json(Measures({"flash": 9}, {"flash": {"x": 9}})))
     yield "baseline", "budget.json", baseline, _check_budget
     yield "board", "board.json", board_json(), read_board
     linker = _exit_status_of(linker_script.main, "--board", None, "--output", os.devnull)
     yield "board, linker script", "board.json", board_json(), linker
+    answers = [
+        struct.pack("<BBBBB5I", 0, 1, 1, 1, 0, 32, 8, 100, 7, 1000) + b"tiny",
+        *2 * [struct.pack("<BbBHIIii", 0, 6, 2, 0, 0, 8, 1, 2)],
+        b"\0",
+        bytes(1 + 16),
+        b"\0",
+    ]
+    answered = b"".join(bytes([len(answer)]) + answer for answer in answers)
+    yield "console, inference", "console", answered, _infer
+    yield "console, monitor", "console", b"FAULT: usage\r\npc 0x08000004 lr 0x08000008\r\n\x1b[2J> ", _monitor
+    measured = b"profile 0: 3000 cycles, 46 us\r\nPASS\r\n"
+    yield "console, profile", "console", measured, _profiled
     yield "ELF", "image.elf", elf(), _verify
     sample = {name: array[0] for name, array in samples.items() if array.ndim}
     one = _saved(lambda value, file: np.savez(file, **value), sample)

@@ -97,8 +97,7 @@ def read_golden(path: Path) -> Golden:
         return tuple(tuple(int(axis) for axis in arrays.get(name, default[i])) for i, name in enumerate(names))
 
     with reading("golden file", path, _ADVICE):
-        with np.load(path, allow_pickle=False) as data:
-            arrays = dict(data)
+        arrays = load_arrays(path)
         version = arrays.get("version")
         if version is not None and version.tolist() != _VERSION:
             raise UserError(
@@ -120,6 +119,21 @@ def read_golden(path: Path) -> Golden:
     if len(samples) != 1:
         raise UserError(f"golden file {path}: its arrays differ in their number of samples")
     return Golden(inputs, outputs, arrays.get("labels"), eager, *dim_orders, is_stream="is_stream" in arrays)
+
+
+def load_arrays(path: Path) -> dict[str, np.ndarray]:
+    """Returns the arrays of an .npz by name, or that of an .npy as `input_0`; the caller knows what was wanted.
+
+    Raises:
+        ValueError: the file is neither, or has something else beside arrays.
+    """
+    data = np.load(path, allow_pickle=False)
+    arrays = {"input_0": data} if isinstance(data, np.ndarray) else dict(data)
+    for name, array in arrays.items():
+        # NumPy returns the bytes of such members.
+        if not isinstance(array, np.ndarray):
+            raise ValueError(f"{name} is no array")
+    return arrays
 
 
 def golden_npz(golden: Golden) -> bytes:

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from tools.artifacts.board.board import read_board
+from tools.artifacts.golden.golden import load_arrays
 from tools.commands.console.options import add_arguments, add_model, open_channel
 from tools.commands.infer.protocol import Client, Device, TensorSpec
 from tools.quiet.console import UserError, printable, user_path
@@ -19,15 +20,14 @@ from tools.quiet.files import reading, replacing
 from tools.quiet.tool import option_parser, run_tool
 
 
-def load_arrays(path: Path) -> dict[str, np.ndarray]:
-    """Returns the arrays of an .npz by name, or that of an .npy as `input_0`.
+def read_arrays(path: Path) -> dict[str, np.ndarray]:
+    """Returns load_arrays() of a file.
 
     Raises:
-        UserError: the file is missing or neither.
+        UserError: the file is missing or another one.
     """
     with reading("file of arrays (.npy, .npz)", path, "write it with numpy.save or numpy.savez"):
-        data = np.load(path, allow_pickle=False)
-        return {"input_0": data} if isinstance(data, np.ndarray) else dict(data)
+        return load_arrays(path)
 
 
 def numbered(arrays: dict[str, np.ndarray], prefix: str) -> list[np.ndarray]:
@@ -44,7 +44,7 @@ def load_samples(path: Path, device: Device) -> tuple[dict[str, np.ndarray], lis
     Raises:
         UserError: the file does not fit the device's program.
     """
-    arrays = load_arrays(path)
+    arrays = read_arrays(path)
     inputs = numbered(arrays, "input")
     if len(inputs) != len(device.inputs) or any(array.ndim == 0 for array in inputs):
         raise UserError(
@@ -114,7 +114,7 @@ def describe(device: Device) -> str:
 
 def run_input(client: Client, path: Path, output: Path | None) -> None:
     """Runs one sample: prints the outputs, or writes them as .npy or .npz."""
-    named = load_arrays(path)
+    named = read_arrays(path)
     arrays = numbered(named, "input")
     specs = client.device.inputs
     if output and output.suffix == ".npy" and len(client.device.outputs) != 1:

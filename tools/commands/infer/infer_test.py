@@ -135,7 +135,8 @@ def test_noise_changes_nothing(channel: Channel, golden: dict[str, np.ndarray]) 
     noisy = Client(noise, first_wait=0.1)
     for i in range(32):
         assert noisy.infer([golden["input_0"][i]]).outputs[0].tobytes() == expected[i].tobytes()
-    assert noise.faults > 10
+    # As many as the random first sequence number has escaped bytes.
+    assert noise.faults > 5
     assert noisy.repeated > 0
 
 

@@ -14,6 +14,7 @@ import torch
 
 from tools.artifacts.ethos_u.npu import Npu
 from tools.artifacts.ethos_u.payload import BACKEND
+from tools.artifacts.golden.golden import load_arrays
 from tools.artifacts.manifest.manifest import manifest_json
 from tools.artifacts.program.program import ProgramFile, calls_of, load, operator_name
 from tools.artifacts.program.program_schema import KernelCall
@@ -87,10 +88,7 @@ def _check_operators(file: ProgramFile, plan: Any) -> None:
 
 def _read_examples(path: Path) -> dict[str, np.ndarray]:
     with reading("file of examples", path, _ADVICE):
-        arrays = np.load(path, allow_pickle=False)
-        if isinstance(arrays, np.ndarray):
-            raise ValueError("it has one array, without a name; numpy.savez() writes several")
-        return {key: arrays[key] for key in arrays.files}
+        return load_arrays(path)
 
 
 def _example(path: Path | None, given: dict[str, np.ndarray], key: str, spec: TensorSpec) -> torch.Tensor:

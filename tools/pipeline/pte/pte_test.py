@@ -105,16 +105,6 @@ def test_what_is_no_such_program_is_refused(tmp_path: Path, capfd: pytest.Captur
     assert {path.name for path in tmp_path.iterdir()} == {"log", "text.pte"}
 
 
-def test_an_array_alone_is_no_file_of_examples(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    with (tmp_path / "one.npz").open("wb") as file:
-        np.save(file, np.zeros(3))
-    arguments = ["--program", str(CNN), "--name", "net", "--examples", str(tmp_path / "one.npz")]
-    for kind in ("manifest", "golden", "output", "log"):
-        arguments += [f"--{kind}", str(tmp_path / f"net.{kind}")]
-    assert main(arguments) == 1
-    assert "numpy.savez() writes several" in capfd.readouterr().err
-
-
 def _npu(folder: Path, **changed: object) -> Path:
     """The description of the board's NPU, with other values."""
     path = folder / "npu.json"
