@@ -25,7 +25,7 @@ from tools.commands.console.ports import find_port
 from tools.commands.flash.chips import chip_of_target
 from tools.commands.flash.pyocd_tool import Chunks, Programmed, Selection, list_probes, program
 from tools.commands.flash.uf2 import copy_uf2, uf2_drives
-from tools.quiet.console import UserError, user_path
+from tools.quiet.console import UserError, printable, user_path
 from tools.quiet.tool import option_parser, run_tool
 
 
@@ -217,7 +217,7 @@ def follow(channel: Channel, *, simulated: bool) -> None:
             data = channel.read(0.5)
             if simulated and not data:
                 break
-            print(decoder.decode(data), end="", flush=True)
+            print(printable(decoder.decode(data)), end="", flush=True)
     except ChannelClosed as error:
         print(f"\nthe console is gone: {error}", file=sys.stderr)
     finally:

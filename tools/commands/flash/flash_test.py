@@ -260,14 +260,14 @@ def test_a_port_that_goes_when_the_board_is_reset_is_opened_again(capsys: pytest
             pass
 
     class Back(Gone):
-        data = [b"hel", b"lo\r\n"]
+        data = [b"hel", b"lo\x1b[2J\r\n"]
 
         def read(self, timeout: float) -> bytes:
             return self.data.pop(0) if self.data else super().read(timeout)
 
     follow(ReturningChannel(Gone(), Back), simulated=False)
     out, error = capsys.readouterr()
-    assert "hello\n" in out and "the console is gone: unplugged" in error
+    assert "hello\\x1b[2J\n" in out and "the console is gone: unplugged" in error
 
 
 def test_a_console_that_does_not_come(tmp_path: Path) -> None:

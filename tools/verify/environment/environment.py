@@ -16,7 +16,7 @@ import numpy as np
 
 from tools.artifacts.board.board import Board, read_board
 from tools.artifacts.golden.golden import Golden, read_golden
-from tools.quiet.console import UserError, user_path
+from tools.quiet.console import UserError, printable, user_path
 from tools.quiet.tool import run_tool
 from tools.verify.environment.comparison import accuracy, check_accuracy, compare, table
 
@@ -199,7 +199,7 @@ def _verify_model(prog: str, arguments: argparse.Namespace, make: MakeEnvironmen
     which = f", model {arguments.model}" if arguments.model else ""
     print(f"{arguments.elf.stem} on {board.description}, {environment.kind}{which}")
     if run.console:
-        print("console:\n" + "\n".join(f"  | {line}" for line in run.console.rstrip().splitlines()))
+        print("console:\n" + "\n".join(f"  | {line}" for line in printable(run.console).rstrip().splitlines()))
     problems = list(run.problems)
     lines = run.lines
     if golden and run.comparable:

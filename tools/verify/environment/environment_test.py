@@ -24,7 +24,7 @@ class Dreamt:
     kind: str = "dreamt"
 
     def run_example(self) -> Run:
-        return Run("hello\n", ("1 instruction",), self.problems, self.comparable)
+        return Run("hello\x1b[2J\n", ("1 instruction",), self.problems, self.comparable)
 
     def run_samples(self, golden: Golden, most: int | None) -> SampleRun:
         samples = spread(golden, most)
@@ -47,7 +47,7 @@ def _verify(folder: Path, environment: Dreamt, *more: str) -> int:
 def test_a_good_run_shows_console_outputs_measurements_and_pass(tmp_path, capsys) -> None:
     assert _verify(tmp_path, Dreamt(), "--test", "--min-accuracy", "1") == 0
     out = capsys.readouterr().out
-    assert "image on " in out and ", dreamt\nconsole:\n  | hello\noutput 0: float32 [4]\n" in out
+    assert "image on " in out and ", dreamt\nconsole:\n  | hello\\x1b[2J\noutput 0: float32 [4]\n" in out
     assert out.endswith("accuracy over 4 samples: device 1.0000, PyTorch 1.0000\n2 instructions\nPASS\n")
 
 

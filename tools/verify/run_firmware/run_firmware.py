@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 
 from tools.artifacts.board.board import read_board
-from tools.quiet.console import UserError, user_path
+from tools.quiet.console import UserError, printable, user_path
 from tools.quiet.tool import option_parser, run_tool
 from tools.verify.environment.hosted import EmulationError
 from tools.verify.environment.npu import attached_npu
@@ -79,7 +79,7 @@ def _run(arguments: argparse.Namespace) -> None:
         if board.npu:
             command += stack.enter_context(attached_npu(arguments.elf, board))[1]
         console = run_image(command, arguments.elf.name, arguments.expect, arguments.timeout)
-    print(console, end="")
+    print(printable(console), end="")
     print(f"{arguments.elf.name}: passed")
 
 
