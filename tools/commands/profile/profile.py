@@ -27,7 +27,7 @@ from tools.quiet.tool import option_parser, run_tool
 from tools.verify.cycles.cycles import MEANING, QemuWithCycles, qemu_with_cycles
 from tools.verify.environment.npu import QemuWithNpu
 
-_LINE = re.compile(r"^profile (?P<index>\d+): (?P<count>\d+) (?P<unit>\w+),", re.MULTILINE)
+_LINE = re.compile(r"^profile (?P<index>\d{1,9}): (?P<count>\d{1,19}) (?P<unit>\w+),", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ def parse(console: str, manifest: Path, board: str) -> Profile:
             "the console shows no line 'profile ...'; build the image with --//firmware:profiling=on and its console on"
         )
     counts = {int(match["index"]): int(match["count"]) for match in found}
-    if len(counts) != len(content.calls):
+    if sorted(counts) != list(range(len(content.calls))):
         raise UserError(
             f"the image measured {len(counts)} operator calls, manifest {manifest} has {len(content.calls)}; it is "
             "another program's"

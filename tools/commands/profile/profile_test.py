@@ -51,6 +51,8 @@ def test_a_table_and_a_chart_of_what_a_board_printed(tmp_path: Path, capsys: pyt
     [
         ([], "PASS\n", "build the image with --//firmware:profiling=on"),
         ([], "profile 0: 3 cycles, 1 us\n", "measured 1 operator calls, manifest"),
+        ([], "profile 0: 3 cycles, 1 us\nprofile 9: 3 cycles, 1 us\n", "it is another program's"),
+        ([], f"profile 0: {'3' * 5000} cycles, 1 us\n", "the console shows no line"),
         (["--board=nucleo"], _CONSOLE, "--board nucleo: there is no image for it; there are mps2_an386"),
         (["--picture=/nowhere/x.png"], _CONSOLE, "/nowhere/x.png: No such file"),
     ],
