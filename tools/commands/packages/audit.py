@@ -24,6 +24,9 @@ from tools.quiet.tool import run_tool
 _ATTEMPTS = 3
 _SECONDS = 30
 
+# Without an answer there are OSErrors, and the others where it is something else.
+_NO_ANSWER = (OSError, AttributeError, LookupError, lzma.LZMAError, RuntimeError, TypeError, ValueError)
+
 Fetch = Callable[[str], bytes]
 
 
@@ -52,15 +55,16 @@ def python_findings(found: Iterable[Package], index: str, fetch: Fetch) -> tuple
             break
         address = f"{base}/{each.name}/{each.version.partition('+')[0]}/json"
         try:
-            advisories = json.loads(fetch(address))["vulnerabilities"]
-        except (OSError, KeyError, ValueError) as error:
+            known = [
+                (advisory["id"], ", ".join(advisory.get("fixed_in") or ["no version"]))
+                for advisory in json.loads(fetch(address))["vulnerabilities"]
+                if not advisory.get("withdrawn")
+            ]
+        except _NO_ANSWER as error:
             refused.append(f"{address}: {error}")
             continue
         asked += 1
-        for advisory in advisories:
-            if not advisory.get("withdrawn"):
-                fixed = ", ".join(advisory.get("fixed_in") or []) or "no version"
-                findings.append(f"{each.name} {each.version}: {advisory['id']}, fixed in {fixed}")
+        findings += [f"{each.name} {each.version}: {name}, fixed in {fixed}" for name, fixed in known]
     if not asked:
         return (
             [],
@@ -72,7 +76,9 @@ def python_findings(found: Iterable[Package], index: str, fetch: Fetch) -> tuple
 
 def newer(version: str, than: str) -> bool:
     """Returns whether a version of a Debian package is newer than another one."""
-    return subprocess.run(["dpkg", "--compare-versions", version, "gt", than], check=False).returncode == 0
+    # dpkg would take what begins with a hyphen as an option, and complains of what is no version.
+    command = ["dpkg", "--compare-versions", version, "gt", than]
+    return version[:1].isalnum() and subprocess.run(command, capture_output=True, check=False).returncode == 0
 
 
 def debian_findings(found: list[Package], listing: str, fetch: Fetch) -> tuple[list[str], str]:
@@ -94,7 +100,7 @@ def debian_findings(found: list[Package], listing: str, fetch: Fetch) -> tuple[l
                 fields = dict(line.split(": ", 1) for line in paragraph.splitlines() if ": " in line and line[0] != " ")
                 if fields:
                     fixed.setdefault(fields["Package"], set()).add(fields["Version"])
-    except (OSError, lzma.LZMAError, KeyError) as error:
+    except _NO_ANSWER as error:
         return [], f"Debian's packages: not asked, {error}"
     stable = [each for each in found if each.why != ("bazel",)]
     findings = [

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tools.commands.packages import packages
-from tools.commands.packages.audit import debian_findings, python_findings
+from tools.commands.packages.audit import debian_findings, newer, python_findings
 from tools.commands.packages.packages import DEBIAN, PYPI, Package, licence, merged, python_packages, taken_packages
 
 _DIGEST = "0123456789abcdef" * 4
@@ -158,6 +158,7 @@ def test_an_index_without_advisories_is_not_asked_for_every_package() -> None:
 )
 def test_what_the_security_suite_of_debian_has(listing: str, version: str | None, findings: int, asked: str) -> None:
     index = lzma.compress(f"Package: libssl3\nVersion: {version}\nDescription: x\n y: z\n\n".encode())
+    assert not newer("--help", "1")
     found, said = debian_findings([_OLD, _BAZEL], listing, lambda _: answer(version and index))  # type: ignore[arg-type]
     assert asked in said and len(found) == findings
     assert all("libssl3 3.0.20-1~deb12u2" in each and f"has {version} (for python3_11)" in each for each in found)
