@@ -276,12 +276,31 @@ class ModelFile:
                 hint = ". There is no GPU here: leave out .cuda() and device, and give torch.load() map_location='cpu'."
             elif str(error).startswith(f"{function}() missing"):
                 hint = ". It is called without arguments: give them defaults."
-            elif type(error).__name__ == "UnpicklingError" and "eights" in str(error):
+            elif type(error).__name__ == "UnpicklingError" and re.search(_OBJECTS, str(error), re.DOTALL):
                 hint = (
                     ". It holds objects, such as a whole module, and no weights alone: write torch.load(..., "
                     "weights_only=False) where you trust it, with the classes of what it holds imported."
                 )
-            raise UserError(f"{self.place_of(error)}: {function}() failed: {brief(error)}{hint}") from error
+            elif not missing and _is_from_loading(error):
+                hint = (
+                    ". If the file is damaged, cut short, or of a newer PyTorch, save or download it again; this is "
+                    f"PyTorch {torch.__version__.partition('+')[0]}."
+                )
+            raise UserError(f"{self.place_of(error)}: {function}() failed: {brief(error).rstrip('.')}{hint}") from error
+
+
+# torch.load()'s messages about what no state dict has.
+_OBJECTS = "eights.*(GLOBAL|unrecognized function|unsupported class|Can only (build|create))"
+# What loads files: PyTorch's functions, and safetensors', which new_model writes into model files by the same name.
+_LOADING = re.compile(r"torch/(serialization|export/__init__)\.py:load|:load_file")
+
+
+def _is_from_loading(error: Exception) -> bool:
+    # A class that a pickled module needs is missing in the build, not in the file.
+    if isinstance(error, ImportError) or "Can't get attribute" in str(error):
+        return False
+    frames = traceback.extract_tb(error.__traceback__)
+    return any(_LOADING.search(f"{frame.filename}:{frame.name}") for frame in frames)
 
 
 def _is_sequence(result: object) -> bool:

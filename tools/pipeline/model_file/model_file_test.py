@@ -100,6 +100,17 @@ def test_relative_paths_are_looked_for_beside_the_model_file(tmp_path: Path, mon
         model_file(folder, text.replace("'w.pt'", "'whole.pt'")).model()
 
 
+@pytest.mark.parametrize(
+    ("name", "load"),
+    [("x.pt", "torch.load"), ("x.pt2", "torch.export.load"), ("x.safetensors", "load_file")],
+)
+def test_a_damaged_file_of_weights_says_what_to_do(tmp_path: Path, name: str, load: str) -> None:
+    (tmp_path / name).write_bytes(b"damaged")
+    text = f"import json, torch\ndef load_file(x): return json.load(open(x))\ndef model(): return {load}({name!r})\n"
+    with pytest.raises(UserError, match=r"model\(\) failed: .*\. If the file is damaged, .* save or download it again"):
+        model_file(tmp_path, text).model()
+
+
 def test_a_model_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"no function model\(\)"):
         model_file(tmp_path, _SEVERAL, "broken").model()
