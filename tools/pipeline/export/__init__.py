@@ -5,9 +5,14 @@ higher-order operators. That import is a fifth of the import time of an export.
 """
 
 import importlib
+import os
 import sys
 from types import ModuleType
 from typing import Any
+
+# The compiler's import makes a folder for caches, in TMPDIR by the user's name, of which another user may have made a
+# file. No compiled code is kept here, and in /proc none can be.
+os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", "/proc")
 
 _NAME = "torch._inductor.fx_passes.post_grad"
 

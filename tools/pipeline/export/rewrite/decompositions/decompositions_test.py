@@ -1,7 +1,10 @@
 import functools
 import math
+import os
+import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import pytest
 import torch
@@ -354,3 +357,11 @@ def test_operators_that_write_to_their_arguments_are_decomposed() -> None:
     targets = [node.target for node in result.graph.nodes]
     assert torch.ops.decompositions_test.double.default in targets
     assert not any(isinstance(target, HigherOrderOperator) for target in targets)
+
+
+def test_the_compiler_needs_no_folder_of_its_name(tmp_path: Path) -> None:
+    # Another user may have made it in a TMPDIR of all.
+    environment = {name: value for name, value in os.environ.items() if name != "TORCHINDUCTOR_CACHE_DIR"}
+    environment |= {"TMPDIR": str(tmp_path), "USER": "me", "LOGNAME": "me"}
+    (tmp_path / "torchinductor_me").touch()
+    subprocess.run([sys.executable, "-c", "import tools.pipeline.export, torch._dynamo"], env=environment, check=True)
