@@ -1,11 +1,16 @@
-"""Models that keep state in attributes of theirs, rather than in buffers."""
+"""Models that keep state in attributes of theirs or elsewhere, rather than in buffers, and that assign to buffers."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from torch import nn
 
+from tools.pipeline.export.capture.capture import capture
+from tools.pipeline.export.capture.golden import run_eager
+from tools.pipeline.export.capture.reference import run_program
+from tools.pipeline.export.options import Options
 from tools.pipeline.export.testing import export_source, model_source
 from tools.pipeline.export.upstream.loaded_program import LoadedProgram
 from tools.quiet.console import UserError
@@ -35,6 +40,18 @@ def test_a_tensor_among_attributes_is_state(tmp_path: Path) -> None:
         ),
         ("self.n = 0", "self.n += 1\nreturn x * self.n", "attribute 'n', first int 0, then int 1"),
         ("self.past = []", "self.past.append(x)\nreturn sum(self.past)", "attribute 'past', first a list"),
+        (
+            "self.register_buffer('h', torch.zeros(1, 2))",
+            "self.h = torch.cat([self.h, x], 1)\nreturn self.h.sum()",
+            r"attribute 'h', first float32\[1, 2\], then float32\[1, 6\]",
+        ),
+        (
+            "self.register_buffer('h', None)",
+            "self.h = x if self.h is None else self.h + x\nreturn self.h",
+            "attribute 'h', first None, then",
+        ),
+        ("", "global N\nN = globals().get('N', 0) + x\nreturn N * 1", "outside of its modules, such as in a global"),
+        ("", "import random\nreturn x * random.random()", "draws numbers that are not torch's"),
     ],
 )
 def test_other_state_is_refused(init: str, forward: str, expected: str, tmp_path: Path) -> None:
@@ -47,3 +64,54 @@ def test_what_a_model_remembers_without_using_it_is_no_state(tmp_path: Path) -> 
     init = "self.calls, self.mask, self.y = 0, None, torch.zeros(1, 4)"
     result = export_source(tmp_path, model_source(forward, _INPUTS, init))
     assert result.largest_error() == 0
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "self.h = self.cell(x, self.h); return self.h",
+        "self.h = torch.cat([self.h, x], 1)[:, -4:].detach(); return self.h * 2",
+        "before = self.h; self.h = self.cell(x, before); return before",
+        "self.h = x; return self.h + self.k",
+        "self.h, self.k = self.k, self.h + x; return {'old': self.h, 'new': self.k}",
+        "self.h.add_(x); self.h, self.k = self.k, self.h; return self.h * 1",
+        "self._buffers['h'] = self.h + x; return self.h * 1",
+        "self.h.data = self.cell(x, self.h); return self.h * 1",
+        "self.h.data[:, 1:] = self.cell(x, self.h.data)[:, 1:]; return self.h * 1",
+        "self.t = self.cell(x, self.t).detach(); return self.t",
+    ],
+)
+def test_what_layers_assign_is_state(written: str) -> None:
+    layer = f"""\
+class Layer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.cell, self.t = nn.GRUCell(4, 4), torch.zeros(1, 4)
+        self.register_buffer("h", torch.zeros(1, 4))
+        self.register_buffer("k", torch.ones(1, 4))
+
+    def forward(self, x):
+        {written}
+self.first, self.second = Layer(), Layer()"""
+    source = model_source("return self.first(x), self.second(x * 2)", _INPUTS, layer)
+    names: dict[str, Any] = {}
+    exec(source, names)
+    samples = [(torch.randn(1, 4),) for _ in range(4)]
+    model = names["model"]()
+    # Makes buffers of attributes.
+    outputs, _, _ = run_eager(model, samples)
+    for returned, expected in zip(run_program(capture(model, samples[0]), samples), outputs, strict=True):
+        torch.testing.assert_close(returned, expected)
+
+
+def test_hooks_that_refer_to_the_model_work_in_copies(tmp_path: Path) -> None:
+    init = """\
+self.inner, self.seen = nn.Linear(4, 4), {}
+def keep(name, model=self):
+    def hook(_module, _inputs, output):
+        model.seen[name] = output
+        self.seen["too"] = output
+    return hook
+self.inner.register_forward_hook(keep("out"))"""
+    source = model_source('self.inner(x)\nreturn self.seen["out"] * self.seen["too"]', _INPUTS, init)
+    assert export_source(tmp_path, source, options=Options("cortex-m4", "cortex_m")).decibels() > 30

@@ -12,6 +12,7 @@ from torch.export import ExportedProgram, _trace
 from torch.fx import Graph, GraphModule
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
+from tools.pipeline.export.capture.assigned_buffers import assignments_written
 from tools.pipeline.export.capture.diagnosis import (
     changed_buffers,
     check_captured,
@@ -82,7 +83,13 @@ def capture(model: torch.nn.Module, inputs: tuple[torch.Tensor, ...], dynamic_sh
     for tensor in (*model.parameters(), *model.buffers()):
         if tensor.layout == torch.strided and not tensor.is_contiguous():
             tensor.data = tensor.data.contiguous()
-    with torch.no_grad(), _functions_compiled(), _distributions_unchecked(), _masks_unread(), AssignmentsKept():
+    with (
+        torch.no_grad(),
+        _functions_compiled(),
+        _masks_unread(),
+        AssignmentsKept(),
+        assignments_written(model),
+    ):
         captured = _export(model, inputs, dynamic_shapes)
     return CAPTURE.run(captured)
 
@@ -119,17 +126,6 @@ def _functions_compiled() -> Iterator[None]:
     static = dataclasses.replace(_trace.DEFAULT_EXPORT_DYNAMO_CONFIG, assume_static_by_default=True)
     with torch.compiler.set_stance("default"), replaced(_trace, "DEFAULT_EXPORT_DYNAMO_CONFIG", static):
         yield
-
-
-@contextlib.contextmanager
-def _distributions_unchecked() -> Iterator[None]:
-    """Disables the argument checks of torch.distributions, which depend on values."""
-    before = torch.distributions.Distribution._validate_args
-    torch.distributions.Distribution.set_default_validate_args(False)
-    try:
-        yield
-    finally:
-        torch.distributions.Distribution.set_default_validate_args(before)
 
 
 def _masks_unread() -> contextlib.AbstractContextManager[None]:

@@ -12,6 +12,7 @@ from executorch.exir.dialects.edge._ops import EdgeOpOverload
 from executorch.exir.schema import Program
 from executorch.extension.pybindings.portable_lib import _get_operator_names
 from torch._ops import OpOverload
+from torch._subclasses.fake_tensor import DataDependentOutputException
 from torch.export import ExportedProgram
 from torch.fx import Node
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, free_unbacked_symbols
@@ -33,7 +34,7 @@ def explain_capture(file: ModelFile, error: Exception) -> UserError:
     """Explains why torch.export cannot capture the model."""
     place = file.place_of(error)
     line = source_line(place)
-    if isinstance(error, GuardOnDataDependentSymNode):
+    if isinstance(error, (GuardOnDataDependentSymNode, DataDependentOutputException)):
         called = [frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_tb(error.__traceback__)]
         if any(name.startswith("torch.ao.quantization.") for name in called):
             return UserError(
@@ -43,9 +44,9 @@ def explain_capture(file: ModelFile, error: Exception) -> UserError:
         return UserError(f"{place}: what the model does here depends on the values in a tensor{line}; {_ON_DATA}.")
     if isinstance(error, NumberConvertedError):
         return UserError(
-            f"{place}: the model converts what a tensor holds to a number of Python's{line}, and only the device will "
-            "know it: no size or loop can depend on it. Elsewhere leave out float() or int(), as a tensor or its "
-            ".item() takes the place of a number, and use torch's functions in place of math's."
+            f"{place}: the model converts what a tensor holds to a number of Python's or an array{line}, and only the "
+            "device will know it: no size or loop can depend on it. Elsewhere leave out float() or int(), as a tensor "
+            "or its .item() takes the place of a number, and use torch's functions in place of math's and numpy's."
         )
     if type(error).__name__ == "TorchRuntimeError" and "cond" in str(error) and "stride" in str(error):
         return UserError(

@@ -135,8 +135,10 @@ _LINES = {
     ),
     "number": (
         "return x / float(x.abs().max())",
-        "my_model.py:11: the model converts what a tensor holds to a number of Python's (`return x / float(x.abs().max",
+        "the model converts what a tensor holds to a number of Python's or an array (`return x / float(x.abs()",
     ),
+    "array": ("return x * x.numpy().mean()", "a number of Python's or an array (`return x * x.numpy().mean()`)"),
+    "equal": ("return x if torch.equal(x, x + 1) else -x", "what the model does here depends on the values"),
     "fake_quantization": (
         "return torch.ao.quantization.FakeQuantize()(x)",
         "my_model.py:11: a module with observers or fake quantization can't be captured (`return torch.ao.quant",
@@ -162,8 +164,8 @@ _LINES = {
     "no_output": ("return None, [None]", "my_model.py: the model returns no tensor: a tuple (None, a list (None))."),
     "output_is_no_tensor": ("return x, 3", "my_model.py: the model's output 1 must be a tensor, not int 3."),
     "not_capturable": (
-        "return torch.from_numpy(x.numpy() * 2)",
-        "my_model.py:11: torch.export cannot capture the model (`return torch.from_numpy(x.numpy() * 2)`)",
+        "return x + x.data_ptr() * 0",
+        "my_model.py:11: torch.export cannot capture the model (`return x + x.data_ptr() * 0`)",
     ),
 }
 

@@ -1,6 +1,5 @@
 """Writes golden data: inputs, and the outputs of the original model in eager mode."""
 
-import copy
 from collections.abc import Sequence
 
 import numpy
@@ -8,7 +7,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from tools.artifacts.golden.golden import Golden, golden_npz
-from tools.pipeline.export.capture.attributes import hold_attributes
+from tools.pipeline.export.capture.attributes import check_repeatable, copy_of, hold_attributes
 from tools.pipeline.export.ir.scalar_types import is_supported, supported_names
 from tools.pipeline.model_file.call import check_names, output_names, plain
 from tools.pipeline.model_file.describe import describe
@@ -24,7 +23,7 @@ def run_eager(model: torch.nn.Module, samples: list[Sample]) -> tuple[list[list[
     Raises UserError if the model returns anything but tensors, or has state that is no tensor.
     """
     # Running the model may change its state, but the export must contain the initial state.
-    used = copy.deepcopy(model)
+    used = copy_of(model)
     outputs = []
     names: list[str] = []
     is_plain = True
@@ -43,6 +42,7 @@ def run_eager(model: torch.nn.Module, samples: list[Sample]) -> tuple[list[list[
             outputs.append([output.clone() for output in flat])
     check_names(names, "the model's outputs")
     hold_attributes(model, used, samples[0])
+    check_repeatable(model, samples[0], outputs[0])
     return outputs, names, is_plain
 
 

@@ -1,10 +1,13 @@
 """Keeps numbers that a model reads from tensors as tensors: `x / x.max().item()`, `x.clamp(min=peak.item() - 80)`.
 
 PyTorch makes symbols of them, which few passes and no quantizer accept. A tensor without dimensions takes the place of
-a number in Python's arithmetic and in most operators; the others are written of operators that take tensors.
+a number in Python's arithmetic and in most operators; the others are written of operators that take tensors. Checks
+that raise are left out, as a device has no exceptions.
 """
 
+import dis
 import sys
+import types
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -16,7 +19,7 @@ from torch.overrides import TorchFunctionMode
 
 
 class NumberConvertedError(Exception):
-    """The model converts what a tensor holds to a number of Python's: float(x.max()), math.sqrt(x.sum())."""
+    """The model converts what a tensor holds to a number or an array: float(x.max()), math.sqrt(x.sum())."""
 
 
 class NumbersKept(TorchFunctionMode):
@@ -37,8 +40,12 @@ class NumbersKept(TorchFunctionMode):
         if func is Tensor.item and not _is_asked_by_torch():
             self.are_read = True
             return args[0].reshape(()) if _is_unknown(*args) else args[0].item()
-        if func in (Tensor.__float__, Tensor.__int__) and _is_unknown(*args):
+        if func in _CONVERSIONS and _is_unknown(args[0]):
             raise NumberConvertedError
+        if func is Tensor.__format__ and isinstance(args[0], FakeTensor):
+            return repr(args[0])
+        if func is Tensor.__bool__ and _is_unknown(*args) and (answer := _answer_without_error()) is not None:
+            return answer
         if func in _OF_NUMBERS and any(map(_holds_tensor, [*args[1:], *given.values()])):
             return _OF_NUMBERS[func](*args, **given)
         if func is torch.tensor and _holds_tensor(args[0]) and not isinstance(args[0], Tensor):
@@ -46,15 +53,40 @@ class NumbersKept(TorchFunctionMode):
         return func(*args, **given)
 
 
+_CONVERSIONS = (Tensor.__float__, Tensor.__int__, Tensor.__array__, Tensor.numpy)
 # Functions of PyTorch that read numbers for their callers.
 _PASSED_ON = ("__torch_function__", "tolist", "<listcomp>")
 
 
-def _is_asked_by_torch() -> bool:
-    """Returns whether PyTorch's own code reads a number: it needs those of the ends of slices."""
-    frame = sys._getframe(2)
+def _caller() -> types.FrameType:
+    """Returns the code that calls a function of PyTorch's."""
+    frame = sys._getframe(3)
     while frame.f_code.co_name in _PASSED_ON and frame.f_back is not None:
         frame = frame.f_back
+    return frame
+
+
+def _answer_without_error() -> bool | None:
+    """Returns the value of a condition with which the caller doesn't raise an error, such as by `assert`."""
+    frame = _caller()
+    code = list(dis.get_instructions(frame.f_code))
+    places = {each.offset: place for place, each in enumerate(code)}
+    place = places[frame.f_lasti]
+    if "JUMP_" not in code[place].opname or code[place].argval not in places:
+        return None
+    here, there = (_raises(code[start:]) for start in (place + 1, places[code[place].argval]))
+    return None if here == there else here == ("IF_TRUE" in code[place].opname)
+
+
+def _raises(code: list[dis.Instruction]) -> bool:
+    """Returns whether code raises an error before it branches or returns."""
+    ends = (each.opname for each in code if "JUMP" in each.opname or each.opname in ("RAISE_VARARGS", "RETURN_VALUE"))
+    return next(ends, "") == "RAISE_VARARGS"
+
+
+def _is_asked_by_torch() -> bool:
+    """Returns whether PyTorch's own code reads a number: it needs those of the ends of slices."""
+    frame = _caller()
     return frame.f_globals.get("__name__", "").partition(".")[0] == "torch"
 
 

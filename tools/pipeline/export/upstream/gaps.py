@@ -149,6 +149,11 @@ GAPS = (
         "2.13",
     ),
     Gap(
+        "torch.export._trace:register_buffer_assignment_hook",
+        "what layers of a model assign to their buffers is lost",
+        "2.13",
+    ),
+    Gap(
         "torch._subclasses.fake_tensor:FakeTensorConverter.from_real_tensor",
         "the values of constants are not known to the model's code",
         "2.13",
