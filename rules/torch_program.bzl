@@ -75,7 +75,7 @@ def _check_attributes(ctx, name, npu, quantization):
     if backend != "ethos_u" and ctx.attr.io == "int16":
         fail("%s: io = \"int16\" is for backend = \"ethos_u\"; backend '%s' has 'float32' and, if it quantizes, 'int8'" % (ctx.label, backend))
     if backend != "cortex_m" and ctx.attr.memory != "layers":
-        fail("%s: memory = \"smallest\" is for backend = \"cortex_m\", not '%s'; leave it out" % (ctx.label, backend))
+        fail("%s: memory = \"%s\" is for backend = \"cortex_m\", not '%s'; leave it out" % (ctx.label, ctx.attr.memory, backend))
     if backend == "ethos_u":
         check_npu(ctx, npu)
     if ctx.attr.weights and not ctx.attr.weights[TorchProgramInfo].weights:
@@ -317,10 +317,10 @@ the scales and zero points in header and manifest. `int16` is for `ethos_u`, and
         ),
         "memory": attr.string(
             default = "layers",
-            values = ["layers", "smallest"],
+            values = ["layers", "smallest", "stream_rows"],
             doc = """What layers pass to each other, with `cortex_m`: `layers`: whole tensors, or the same as `smallest` where these don't fit the board's
 RAM; `smallest`: rows of images where that makes the arena smaller, by chains of layers that compute a few rows at a time. The outputs are the same, to the bit, and nothing is computed
-twice. Images with `engine = \"loaded\"` can't have it.
+twice; `stream_rows`: the same, and the application hands over the rows of an int8 image one after another, such as a camera's lines, so that the arena doesn't have the image. Images with `engine = \"loaded\"` can't have it.
 """,
         ),
         "program_name": attr.string(doc = "Name of the program, a C identifier; the target's name by default."),

@@ -379,7 +379,7 @@ def rules_test_suite(name):
     _manual_program("bad-name")
     _manual(pte_program, "pte-name", src = "//conformance/old_programs:1.1.0/cnn.pte")
     _manual_program("int8_of_a_portable", io = "int8")
-    _manual_program("smallest_of_a_portable", memory = "smallest")
+    _manual_program("smallest_of_a_portable", memory = "stream_rows")
     _manual_program("quantization_of_a_portable", quantization = quantization())
     for program_name, (io, arguments) in {
         "activation_range_unknown": ("float32", {"activation_range": "widest"}),
@@ -547,7 +547,7 @@ def rules_test_suite(name):
         "several_in_dtcm": ["arena_memories: 'dtcm': board mps2_an386 has no memory for arenas besides ram"],
         "firmware_of_two_alike": ["are both called sine; set program_name of one"],
         "quantization_of_a_portable": ["rules/tests:quantization_of_a_portable: quantization is for backend = \"cortex_m\", not 'portable'"],
-        "smallest_of_a_portable": ["memory = \"smallest\" is for backend = \"cortex_m\", not 'portable'; leave it out"],
+        "smallest_of_a_portable": ["memory = \"stream_rows\" is for backend = \"cortex_m\", not 'portable'; leave it out"],
         "in_one_twice": ["arena_memories = [\"ram\", \"ram\"] name a memory twice"],
         "smallest_loaded": ["has memory = \"smallest\", which only compiled models have; leave it out, or use engine = \"compiled\""],
         "int8_of_a_portable": ["io is for backends that quantize; a portable program takes the dtypes of the model"],

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tools.pipeline.compile.layout import elements, is_constant, kind_of
+from tools.pipeline.compile.layout import NEXT_ROWS, elements, is_constant, kind_of
 from tools.pipeline.compile.program import VIEW, Method
 from tools.pipeline.registry.catalog import read_catalog
 
@@ -72,10 +72,11 @@ def accesses_of(method: Method) -> Accesses | None:
     """
     kernels = read_catalog()
     code = method.layout.code
-    if method.kept or method.values or len(method.planned) != 1 or any(i.kind != "KernelCall" for i in code):
+    is_straight = all(instruction.kind in ("KernelCall", NEXT_ROWS) for instruction in code)
+    if method.kept or method.values or len(method.planned) != 1 or not is_straight:
         return None
     names = [method.operator(instruction) for instruction in code]
-    if VIEW in names or not all(name in kernels and name.endswith("out") for name in names):
+    if VIEW in names or not all(name == NEXT_ROWS or name in kernels and name.endswith("out") for name in names):
         return None
     found = Accesses()
     owner = np.full(method.arena_size, -1)
@@ -96,14 +97,13 @@ def accesses_of(method: Method) -> Accesses | None:
         return None if -1 in there else there
 
     for index in method.plan.inputs or []:
-        if index in method.offsets:
+        if index in method.offsets and not method.is_streamed:
             write(index, BEFORE)
     for number, (instruction, name) in enumerate(zip(code, names, strict=True)):
-        kernel = kernels[name]
         reads: dict[int, list[int]] = {}
         writes: dict[int, int] = {}
         written: list[tuple[int, bool]] = []
-        found.results.append(kernel.writes or (len(instruction.values) - 1,))
+        found.results.append(name != NEXT_ROWS and kernels[name].writes or (len(instruction.values) - 1,))
         for position, value in enumerate(instruction.values):
             for index in _tensors(method, value):
                 is_result = position in found.results[-1]

@@ -4,9 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-# Layers pass each other whole tensors, or rows of images where that makes the memory smaller.
+# Layers pass each other whole tensors, or rows of images where that makes the memory smaller; the last one is the same,
+# and the application hands over the rows of the input image.
 LAYERS = "layers"
-MEMORY = (LAYERS, "smallest")
+STREAMED = "stream_rows"
+MEMORY = (LAYERS, "smallest", STREAMED)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from tools.artifacts.board.board import read_board
 from tools.artifacts.core.core import POINTER_SIZES
 from tools.artifacts.memory_plan.memory_plan import MemoryPlan, memory_plan_json
 from tools.artifacts.program.program import load, output_places, unwritten_bytes
-from tools.pipeline.compile.chain import LAYERS, MEMORY
+from tools.pipeline.compile.chain import LAYERS, MEMORY, STREAMED
 from tools.pipeline.compile.checks import check_method
 from tools.pipeline.compile.fusion import arena_and_inputs, fusion_of, split
 from tools.pipeline.compile.header import c_header, cpp_header
@@ -24,6 +24,7 @@ from tools.pipeline.compile.model import Model
 from tools.pipeline.compile.names import name_problem
 from tools.pipeline.compile.program import Method, make_method
 from tools.pipeline.compile.source import source
+from tools.pipeline.compile.stream import check_streamed, stream_rows
 from tools.pipeline.link.header import Embedded
 from tools.pipeline.link.header import header as image_header
 from tools.pipeline.link.interface import find_method, interface_of, read_example, read_program_manifest
@@ -81,9 +82,14 @@ def compile_method(
     selected = select([operator_uses(file.program)], read_catalog(own=catalogs), origins_of([read]))
     kernels = {entry.kernel.operator: entry for entry in selected}
     check_method(file, layout, {name: entry.kernel for name, entry in kernels.items()})
+    if memory == STREAMED:
+        stream_rows(file, plan)
+        layout = method_layout(plan)
     made = make_method(file, layout, read)
     whole = arena_and_inputs(made)
     fusion = split(made, memory, rooms) if rooms else fusion_of(made, memory, room)
+    if memory == STREAMED:
+        check_streamed(file, fusion)
     if fusion.chains or fusion.memories:
         made = make_method(file, method_layout(plan), read, fusion)
         if memory == LAYERS and not rooms:

@@ -15,7 +15,7 @@ from typing import Any
 from tools.artifacts.program.program import ELEMENT_SIZES
 from tools.pipeline.compile.accesses import BEFORE, Accesses, accesses_of
 from tools.pipeline.compile.chain import LAYERS, Chain, Fusion, Lines, RowLayer
-from tools.pipeline.compile.layout import elements, kind_of
+from tools.pipeline.compile.layout import NEXT_ROWS, elements, kind_of
 from tools.pipeline.compile.memories import Distribution, distribute
 from tools.pipeline.compile.program import Method
 from tools.pipeline.compile.rows import row_layer
@@ -40,8 +40,11 @@ _LEADING = (
 
 
 def arena_and_inputs(method: Method) -> int:
-    """Returns the bytes of a method's arena, and of its inputs, which an application has beside it."""
-    return method.arena_size + sum(method.nbytes(each) for each in method.plan.inputs or [] if each in method.offsets)
+    """Returns the bytes of a method's arena, and of its inputs, which an application has beside it unless it hands
+    over their rows.
+    """
+    inputs = [each for each in method.plan.inputs or [] if each in method.offsets and not method.is_streamed]
+    return method.arena_size + sum(map(method.nbytes, inputs))
 
 
 def fusion_of(method: Method, memory: str, room: int | None) -> Fusion:
@@ -144,14 +147,14 @@ class _Planner:
     def search(self) -> tuple[Chain, ...]:
         """Adds chains around the peak until the memory stops shrinking, and widens their bands."""
         chains: tuple[Chain, ...] = ()
+        if self.method.is_streamed:
+            first = [(chain,) for chain in self._chains_at(0)]
+            chains = min(first, key=lambda each: self._order(self._key(each), each), default=())
         best = self._key(chains)
         while True:
             peak = best[1].index(max(best[1]))
-            found = [
-                (*(c for c in chains if c.last < chain.first or chain.last < c.first), chain)
-                for chain in self._chains_at(peak)
-            ]
-            tried = [(self._key(each), each) for each in found]
+            found = [each for chain in self._chains_at(peak) for each in self._with(chains, chain)]
+            tried = [(self._key(each), each) for each in found if self._is_allowed(each)]
             key, wanted = min(tried, key=lambda entry: self._order(entry[0], entry[1]), default=(best, chains))
             if self._order(key, ()) >= self._order(best, ()):
                 break
@@ -159,9 +162,9 @@ class _Planner:
         limit = self._layout(chains).plan(EFFORT).nbytes
         for chain in chains:
             others = tuple(other for other in chains if other != chain)
-            if self._layout(others).plan(EFFORT).nbytes <= limit:
+            if self._is_allowed(others) and self._layout(others).plan(EFFORT).nbytes <= limit:
                 chains = others
-        if limit >= self.method.arena_size:
+        if limit >= self.method.arena_size and not self.method.is_streamed:
             return ()
         for number, chain in enumerate(chains):
             for rows in _BANDS:
@@ -172,6 +175,30 @@ class _Planner:
                 if self._layout(others).plan(EFFORT).nbytes <= limit:
                     chains = others
         return tuple(sorted(chains, key=lambda chain: chain.first))
+
+    def _with(self, chains: Sequence[Chain], added: Chain) -> Iterator[tuple[Chain, ...]]:
+        """Yields chains with another one in the place of those that it overlaps. If an application hands over rows, the
+        first layers have to stay in a chain: also beside what it leaves of them.
+        """
+        apart = [chain for chain in chains if chain.last < added.first or added.last < chain.first]
+        yield (*apart, added)
+        ends = [
+            end
+            for chain in chains
+            if chain not in apart
+            for end in ((chain.first, added.first - 1), (added.last + 1, chain.last))
+        ]
+        left = [
+            self._chain(first, last, 1)
+            for first, last in ends
+            if first < last or first == last and self.code[first].kind == NEXT_ROWS
+        ]
+        if self.method.is_streamed and left:
+            yield (*apart, *(chain for chain in left if chain is not None), added)
+
+    def _is_allowed(self, chains: Sequence[Chain]) -> bool:
+        """Whether the rows that an application hands over are read in a chain."""
+        return not self.method.is_streamed or any(chain.first == 0 for chain in chains)
 
     def _key(self, chains: Sequence[Chain]) -> tuple[int, list[int]]:
         layout = self._layout(chains)

@@ -66,7 +66,22 @@ def _instance(name: str, method: Method) -> list[str]:
     alignment = arena_alignment(method.plan, PLANNED_ALIGNMENT)
     # C has no empty arrays.
     arena = f"{name.upper()}_ARENA_SIZE" if method.arena_size else "1"
+    rows = [
+        "/** Bytes of a row of the image. */",
+        f"#define {name.upper()}_ROW_SIZE {method.row_bytes}",
+        "",
+        "/**",
+        " * Writes a row of the image that the model runs on: its pixels from the left, with all channels of each.",
+        " * An inference calls it for each row once, from row 0 at the top to the last one.",
+        " *",
+        " * @param camera What the application gave with it.",
+        " * @returns TORCH_FUSION_OK; the inference ends with any other status.",
+        " */",
+        f"typedef torch_fusion_status (*{name}_next_row_t)(void* camera, size_t row, void* elements);",
+        "",
+    ]
     lines = [
+        *(rows if method.is_streamed else []),
         "/** Bytes in which the model computes; inputs and outputs lie there, too. */",
         f"#define {name.upper()}_ARENA_SIZE {method.arena_size}",
         "",
@@ -92,12 +107,21 @@ def _instance(name: str, method: Method) -> list[str]:
         lines.append(f"  uint64_t values[{len(method.values)}][2];")
     if method.shape_integers:
         lines.append(f"  int32_t shapes[{method.shape_integers}];")
+    if method.is_streamed:
+        lines += [f"  {name}_next_row_t next_row;", "  void* camera;"]
     return [*lines, "  uint32_t ready;", f"}} {name}_model_t;", ""]
 
 
 def _functions(name: str, method: Method) -> list[str]:
     """Declares the functions on an instance."""
     model = f"{name}_model_t"
+    set_rows = [
+        "/** Has the next inferences read the rows of the image by a function: the model has no memory for the whole",
+        " * image, and no address of it. An image that set_input() gives is not copied but read by each inference, and",
+        " * stays where it is until then. */",
+        f"torch_fusion_status {name}_set_rows({model}* model, {name}_next_row_t next_row, void* camera);",
+        "",
+    ]
     lines = [
         "/**",
         " * Makes an instance ready for its first inference.",
@@ -120,6 +144,7 @@ def _functions(name: str, method: Method) -> list[str]:
         " */",
         f"torch_fusion_status {name}_run({model}* model);",
         "",
+        *(set_rows if method.is_streamed else []),
         "/** Where an input's elements are written to before an inference; null if there is no such input. An",
         " * inference may write over them. */",
         f"void* {name}_input({model}* model, size_t index);",
@@ -261,7 +286,14 @@ def _cpp_class(name: str, method: Method, manifest: Manifest) -> list[str]:
         f"    return {name}_run(this);",
         "  }",
     ]
-    for kind, indices in (("input", plan.inputs), ("output", plan.outputs)):
+    if method.is_streamed:
+        lines += [
+            f"  torch_fusion_status set_rows({name}_next_row_t next_row, void* camera) {{",
+            f"    return {name}_set_rows(this, next_row, camera);",
+            "  }",
+        ]
+    inputs = () if method.is_streamed else plan.inputs
+    for kind, indices in (("input", inputs), ("output", plan.outputs)):
         const = "" if kind == "input" else "const "
         for place, _ in enumerate(indices or []):
             element = f"{kind.capitalize()}{place}"

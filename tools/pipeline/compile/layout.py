@@ -6,6 +6,8 @@ from typing import Any
 
 from tools.quiet.console import UserError
 
+# The operator that writes the input image, row by row, see stream.py.
+NEXT_ROWS = "torch_fusion::next_rows.out"
 _LISTS = ("IntList", "TensorList", "OptionalTensorList")
 
 
@@ -18,7 +20,7 @@ class Instruction:
     """An instruction of a method.
 
     Attributes:
-      kind: the schema's name: KernelCall, DelegateCall, MoveCall, JumpFalseCall or FreeCall.
+      kind: the schema's name: KernelCall, DelegateCall, MoveCall, JumpFalseCall or FreeCall; NEXT_ROWS.
       values: the values it refers to: a call's arguments, or a move's target and source.
       operator: the index of a kernel call's operator, or of a delegate, in the plan.
       destination: the index of a jump's destination among all instructions of the method.
@@ -132,6 +134,7 @@ def _instructions(plan: Any) -> list[Instruction]:
             if kind == "KernelCall":
                 name = plan.operators[args.op_index].name or ""
                 arguments = _without_results(plan, name, args.args or [])
+                kind = NEXT_ROWS if name == NEXT_ROWS.partition(".")[0] else kind
                 result.append(Instruction(kind, tuple(arguments), operator=args.op_index))
             elif kind == "MoveCall":
                 result.append(Instruction(kind, (args.move_to, args.move_from)))

@@ -34,7 +34,11 @@ class _BorderCase:
 
 def interface(model: Model, operands: Operands) -> list[str]:
     """Returns the functions on inputs and outputs."""
-    return [*_border_functions(operands), *_copy_functions(operands.name), *_resize_function(model, operands)]
+    return [
+        *_border_functions(operands),
+        *_copy_functions(operands.name, operands.method.row_bytes),
+        *_resize_function(model, operands),
+    ]
 
 
 def _border_functions(operands: Operands) -> list[str]:
@@ -43,10 +47,11 @@ def _border_functions(operands: Operands) -> list[str]:
     lines: list[str] = []
     for kind, indices, constant in (("input", method.plan.inputs, ""), ("output", method.plan.outputs, "const ")):
         cases = [_border_case(operands, kind, place, index) for place, index in enumerate(indices or [])]
+        is_streamed = method.is_streamed and kind == "input"
         macro = f"{name.upper()}_{kind.upper()}"
         lines += _border_function(
             f"{constant}void* {name}_{kind}({constant}{name}_model_t* model, size_t index)",
-            [case.data for case in cases],
+            [case.data for case in cases if not is_streamed],
             "nullptr",
         )
         lines += _border_function(
@@ -83,17 +88,42 @@ def _border_function(declaration: str, results: Sequence[str], otherwise: str) -
     ]
 
 
-def _copy_functions(name: str) -> list[str]:
-    """Returns the functions that copy an input or output."""
+def _copy_functions(name: str, row_bytes: int) -> list[str]:
+    """Returns the functions that copy an input or output, with the one that takes rows of an image.
+
+    Args:
+        row_bytes: the bytes of a row that the application hands over; 0 if inputs are whole.
+    """
+    into = [f"  void* const to = {name}_input(model, index);"]
+    is_none, set_input, set_rows = "to == nullptr", ["  std::memcpy(to, data, size);", "  return TORCH_FUSION_OK;"], []
+    if row_bytes:
+        into, is_none = [], "index != 0"
+        set_input = [
+            "  const auto next_row = [](void* image, size_t row, void* elements) {",
+            f"    std::memcpy(elements, static_cast<const char*>(image) + row * {row_bytes}, {row_bytes});",
+            "    return TORCH_FUSION_OK;",
+            "  };",
+            f"  return {name}_set_rows(model, next_row, const_cast<void*>(data));",
+        ]
+        set_rows = [
+            f"torch_fusion_status {name}_set_rows(",
+            f"    {name}_model_t* model, {name}_next_row_t next_row, void* camera) {{",
+            *UNLESS_READY,
+            "  model->next_row = next_row;",
+            "  model->camera = camera;",
+            "  return TORCH_FUSION_OK;",
+            "}",
+            "",
+        ]
     return [
+        *set_rows,
         f"torch_fusion_status {name}_set_input(",
         f"    {name}_model_t* model, size_t index, const void* data, size_t size) {{",
         *UNLESS_READY,
-        f"  void* const to = {name}_input(model, index);",
-        f"  if (to == nullptr || data == nullptr || size != {name}_input_size(model, index) ||",
+        *into,
+        f"  if ({is_none} || data == nullptr || size != {name}_input_size(model, index) ||",
         *_LIES_IN_INSTANCE,
-        "  std::memcpy(to, data, size);",
-        "  return TORCH_FUSION_OK;",
+        *set_input,
         "}",
         "",
         f"torch_fusion_status {name}_get_output(",

@@ -14,7 +14,15 @@ from tools.artifacts.packed_layer.packed_layer import Head, problem_of
 from tools.artifacts.program.program import ELEMENT_SIZES, ProgramFile, aligned, operator_name
 from tools.pipeline.compile.chain import Fusion
 from tools.pipeline.compile.in_place import is_in_place
-from tools.pipeline.compile.layout import Instruction, MethodLayout, elements, is_constant, kind_of, tensor_problem
+from tools.pipeline.compile.layout import (
+    NEXT_ROWS,
+    Instruction,
+    MethodLayout,
+    elements,
+    is_constant,
+    kind_of,
+    tensor_problem,
+)
 from tools.pipeline.compile.names import (
     PACKED,
     QUANTIZED_RECURRENT,
@@ -179,12 +187,24 @@ class Method:
 
     def kept_size(self, pointer: int) -> int:
         """Returns the bytes of an instance besides its arena, for pointers of that many bytes."""
-        return len(self.kept) * 8 * pointer + len(self.values) * 16 + 4 * self.shape_integers
+        kept = len(self.kept) * 8 + 2 * self.is_streamed
+        return kept * pointer + len(self.values) * 16 + 4 * self.shape_integers
 
     @property
     def shape_integers(self) -> int:
         """The number of integers that the instance keeps for sizes and strides."""
         return sum(2 * len(self.shapes[index].sizes) for index in self.shape_places)
+
+    @property
+    def is_streamed(self) -> bool:
+        """Whether the application hands over the rows of the input image."""
+        return any(instruction.kind == NEXT_ROWS for instruction in self.layout.code)
+
+    @property
+    def row_bytes(self) -> int:
+        """Returns the bytes of a row that the application hands over; 0 if inputs are whole."""
+        shapes = [self.shapes[index] for index in self.plan.inputs if self.is_streamed]
+        return sum(shape.nbytes // shape.sizes[2] for shape in shapes)
 
     @property
     def plan(self) -> Any:
@@ -519,7 +539,7 @@ class _Contents:
     def __init__(self, method: Method, names: Names) -> None:
         self._method = method
         self._unique = names
-        self._is_straight = all(i.kind in ("KernelCall", "DelegateCall") for i in method.layout.code)
+        self._is_straight = all(i.kind in ("KernelCall", "DelegateCall", NEXT_ROWS) for i in method.layout.code)
         # In the order of writing: the address range, the dtype and the name.
         self._written: list[tuple[range, str, str]] = []
         # For slices of written tensors and scratch memory: the name, and the number of writes before.

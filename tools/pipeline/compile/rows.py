@@ -7,7 +7,7 @@ from tools.artifacts.program.program import ELEMENT_SIZES
 from tools.pipeline.compile.call import Call, int_list
 from tools.pipeline.compile.chain import RowLayer, Window
 from tools.pipeline.compile.inner import inner_call
-from tools.pipeline.compile.layout import Instruction
+from tools.pipeline.compile.layout import NEXT_ROWS, Instruction
 from tools.pipeline.compile.program import Method
 
 _PACKED = ("torch_fusion::convolution", "torch_fusion::depthwise_convolution", "torch_fusion::grouped_convolution")
@@ -28,6 +28,9 @@ def row_layer(method: Method, instruction: Instruction) -> RowLayer | None:
     operator, values = method.operator(instruction), instruction.values
     base = operator.partition(".")[0]
     out = values[-1]
+    if instruction.kind == NEXT_ROWS:
+        height = method.shapes[out].sizes[2]
+        return RowLayer((), out, Window(height, 1, 1, 0, 1), 0, method.shapes[out].nbytes // height)
     inputs = tuple(values[position] for position in _ELEMENTWISE.get(base, (0,)))
     if base not in (*_PACKED, *_POOLS, *_ELEMENTWISE) or not all(each in method.offsets for each in (*inputs, out)):
         return None

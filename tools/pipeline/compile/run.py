@@ -9,7 +9,7 @@ from tools.pipeline.compile.call import Call, memory_name
 from tools.pipeline.compile.chain import Chain
 from tools.pipeline.compile.constants import WEIGHTS
 from tools.pipeline.compile.inner import inner_call
-from tools.pipeline.compile.layout import Instruction, is_constant
+from tools.pipeline.compile.layout import NEXT_ROWS, Instruction, is_constant
 from tools.pipeline.compile.model import UNLESS_READY, Model
 from tools.pipeline.compile.names import module_of, results_of
 from tools.pipeline.compile.operands import ELEMENTS, Operands
@@ -71,6 +71,7 @@ def run(model: Model, operands: Operands) -> list[str]:
     result = [
         f"torch_fusion_status {name}_run({name}_model_t* model) {{",
         *UNLESS_READY,
+        *(["  if (model->next_row == nullptr) {", *UNLESS_READY[1:]] if method.is_streamed else []),
         "  TORCH_FUSION_RUNNING(model);",
         *head,
         *body,
@@ -139,34 +140,56 @@ def _chain(operands: Operands, chain: Chain) -> list[str]:
             if index not in names:
                 add(index, at.method.names[index], layer.in_bytes, layer.window.size)
         add(layer.out, at.method.written.get(layer.out, at.method.names[layer.out]), layer.out_bytes, 0)
-        operator = method.operator(instruction)
-        call = inner_call(at.method, operator, instruction.values)
-        assert call is not None
-        lines, call = call_of_rows(_used(at, call), operator, layer, names)
         first, step, total = chain.steps(place - chain.first)
         result, rows = names[layer.out], f"std::min<int32_t>({first} + band * {step}, {total})"
+        if instruction.kind == NEXT_ROWS:
+            remark, statements = ["  // The next rows of the image."], _next_rows(result)
+        else:
+            remark = _remark(at.method, place, method.origins[place])
+            operator = method.operator(instruction)
+            call = inner_call(at.method, operator, instruction.values)
+            assert call is not None
+            lines, call = call_of_rows(_used(at, call), operator, layer, names)
+            statements = [line for text in lines for line in wrapped(text, "    ")]
+            statements += wrapped(f"{call.function}({', '.join(call.arguments)});", "    ")
         loop += [
-            *_remark(at.method, place, method.origins[place]),
+            *remark,
             *wrapped(f"if (const int32_t from = {result}.end, to = {rows}; to > from) {{"),
-            *(line for text in lines for line in wrapped(text, "    ")),
-            *wrapped(f"{call.function}({', '.join(call.arguments)});", "    "),
+            *statements,
             f"    {result}.end = to;",
             "  }",
         ]
         for source, of_source in enumerate(chain.lines):
             if of_source is not None and of_source.last_reader == place - chain.first:
                 loop += _drop(chain, source, names)
-    count = len(chain.layers)
-    return [
+    layers = [place for place in range(chain.first, chain.last + 1) if method.layout.code[place].kind != NEXT_ROWS]
+    count = len(layers)
+    remark = [
         *comment(f"The next {count} layers compute rows as they are needed, and keep those that are needed again."),
         "  // The hook gets them at once: all their time is the last one's.",
-        *(_hook(method, place, method.origins[place]) for place in range(chain.first, chain.last + 1)),
+    ]
+    return [
+        *(remark if layers else []),
+        *(_hook(method, place, method.origins[place]) for place in layers),
         "  {",
         *begin,
         f"    for (int32_t band = 0; band < {len(chain.ends)}; ++band) {{",
         *(f"    {line}" for line in loop),
         "    }",
         "  }",
+    ]
+
+
+def _next_rows(result: str) -> list[str]:
+    """Returns the statements that have the application write rows of the image."""
+    return [
+        "    for (int32_t row = from; row < to; ++row) {",
+        "      const torch_fusion_status status =",
+        f"          model->next_row(model->camera, static_cast<size_t>(row), {result}.row(row));",
+        "      if (status != TORCH_FUSION_OK) {",
+        "        return status;",
+        "      }",
+        "    }",
     ]
 
 

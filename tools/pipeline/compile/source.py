@@ -120,6 +120,7 @@ def _begin(model: Model, operands: Operands) -> list[str]:
         f"      reinterpret_cast<uintptr_t>(model) % alignof({name}_model_t) != 0) {{",
         "    return TORCH_FUSION_MEMORY_TOO_SMALL;",
         "  }",
+        *(["  model->next_row = nullptr;"] if method.is_streamed else []),
         "  model->ready = kReady;",
         f"  return {name}_reset(model);",
         "}",

@@ -12,11 +12,12 @@ from tools.artifacts.graph.graph import Graph, Step, Value, graph_json
 from tools.artifacts.manifest.manifest import Manifest, read_manifest
 from tools.artifacts.program.program import DTYPES, ELEMENT_SIZES, ProgramFile, Tensor, aligned, calls_of, load
 from tools.artifacts.program.program_schema import DelegateCall, KernelCall, OptionalTensorList, TensorList
-from tools.pipeline.compile.chain import LAYERS, MEMORY, Fusion
+from tools.pipeline.compile.chain import LAYERS, MEMORY, STREAMED, Fusion
 from tools.pipeline.compile.fusion import fusion_of, split
 from tools.pipeline.compile.in_place import use_in_place
 from tools.pipeline.compile.layout import method_layout
 from tools.pipeline.compile.program import make_method
+from tools.pipeline.compile.stream import stream_rows
 from tools.pipeline.link.interface import find_method
 from tools.quiet.console import UserError
 from tools.quiet.tool import run_tool
@@ -43,10 +44,14 @@ def make_graph(
     """
     plan = find_method(file, method)
     use_in_place(file, plan)
-    fusion = Fusion()
+    fusion, is_streamed = Fusion(), memory == STREAMED
+    if is_streamed:
+        stream_rows(file, plan)
     if memory != LAYERS or room is not None or rooms:
         made = make_method(file, method_layout(plan), manifest)
         fusion = split(made, memory, rooms) if rooms else fusion_of(made, memory, room)
+    if is_streamed:
+        plan.chains[0].instructions.pop(0)
     calls = [call for call in calls_of(plan) if isinstance(call, KernelCall | DelegateCall)]
     kernel_calls = sum(isinstance(call, KernelCall) for call in calls)
     if kernel_calls != len(manifest.calls):
@@ -100,7 +105,12 @@ def make_graph(
         outputs=tuple(index for index in plan.outputs or [] if index in tensors),
         tensors=tensors,
         steps=tuple(steps),
-        chains=tuple((chain.first, chain.last) for chain in fusion.chains),
+        # The rows that an application hands over are no step.
+        chains=tuple(
+            (max(chain.first - is_streamed, 0), chain.last - is_streamed)
+            for chain in fusion.chains
+            if chain.last >= is_streamed
+        ),
     )
 
 
