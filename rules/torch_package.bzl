@@ -52,7 +52,7 @@ def _torch_package_impl(ctx):
     for memory, size in ctx.attr.arena_memories.items():
         arguments.add_all("--arena-memory", [memory, parse_number(ctx.label, "arena_memories: " + memory, size)])
     for model in models:
-        arguments.add_all("--model", [model.program, model.method, model.name, model.manifest, model.golden])
+        arguments.add_all("--model", [model.program, model.method, model.name, model.manifest, model.golden, model.memory])
     arguments.add_all([operator.description for operator in operators], before_each = "--catalog")
     for file in operator_files:
         arguments.add_all("--operator", [repository_path(file), file])

@@ -17,6 +17,7 @@ from pathlib import Path
 from tools.artifacts.core.core import POINTER_SIZES
 from tools.artifacts.manifest.manifest import read_manifest
 from tools.artifacts.program.program import load
+from tools.pipeline.compile.chain import LAYERS
 from tools.pipeline.compile.compile import compile_method
 from tools.pipeline.image_files.sbom import Component, file_component, spdx_json
 from tools.pipeline.link.interface import find_method, interface_of, read_examples
@@ -61,13 +62,14 @@ _RUNTIME = (
 
 @dataclass(frozen=True)
 class Model:
-    """A model to pack: its program, method, name, manifest.json and golden file."""
+    """A model to pack: its program, method, name, manifest.json and golden file, and one of MEMORY."""
 
     program: Path
     method: str
     name: str
     manifest: Path
     golden: Path
+    memory: str = LAYERS
 
 
 @dataclass(frozen=True)
@@ -244,7 +246,9 @@ def _model_files(
     """Returns the files of a model, its compiled method and its self-test, and the bytes that it takes in each memory,
     in that of its instance by an empty name.
     """
-    texts = compile_method(model.program, core, model.method, model.name, model.manifest, catalogs, rooms=rooms)
+    texts = compile_method(
+        model.program, core, model.method, model.name, model.manifest, catalogs, memory=model.memory, rooms=rooms
+    )
     interface = interface_of(model.program, find_method(load(model.program), model.method))
     steps = _STEPS if read_manifest(model.manifest).keeps_state else 1
     examples = read_examples(model.golden, interface, steps)
@@ -332,10 +336,10 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     sources.add_argument("--layout", required=True, choices=list(LAYOUTS), help="the build system")
     sources.add_argument(
         "--model",
-        nargs=5,
+        nargs=6,
         action="append",
         required=True,
-        metavar=("PROGRAM", "METHOD", "NAME", "MANIFEST", "GOLDEN"),
+        metavar=("PROGRAM", "METHOD", "NAME", "MANIFEST", "GOLDEN", "MEMORY"),
         help="a model; repeatable",
     )
     sources.add_argument("--version", default=Publication.version, help="the package's version")
@@ -398,8 +402,8 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
 
 def _write_sources(arguments: argparse.Namespace) -> None:
     models = [
-        Model(Path(program), method, name, Path(manifest), Path(golden))
-        for program, method, name, manifest, golden in arguments.model
+        Model(Path(program), method, name, Path(manifest), Path(golden), memory)
+        for program, method, name, manifest, golden, memory in arguments.model
     ]
     # A single include folder: Arduino supports no more.
     roots = {

@@ -207,6 +207,7 @@ def test_the_zip_has_the_same_bytes_each_time(tmp_path: Path) -> None:
     for run in ("first", "second"):
         arguments = ["sources", "--name", "demo", "--core", "host", "--layout", "make"]
         arguments += ["--model", str(MODEL.program), "forward", "sine", str(MODEL.manifest), str(MODEL.golden)]
+        arguments += [MODEL.memory]
         arguments += ["--sources", str(next(iter(roots))), "--executorch", str(tmp_path / "headers")]
         arguments += ["--executorch-version", str(version)]
         assert main([*arguments, "--output", str(tmp_path / run / "sources")]) == 0
