@@ -383,7 +383,7 @@ def _host_compiler_impl(rctx):
         own_workspace = rctx.attr.toolchain,
         symbolizer = None if reason else repr(str(rctx.attr.clang.same_package_label("addr2line"))),
     ))
-    rctx.file("BUILD.bazel", "" if reason else _TOOLCHAIN.format(clang = str(rctx.attr.clang).split("//")[0]))
+    rctx.file("BUILD.bazel", 'exports_files(["constraints.bzl"])\n' + ("" if reason else _TOOLCHAIN.format(clang = str(rctx.attr.clang).split("//")[0])))
 
 host_compiler = repository_rule(
     doc = """Where the C++ compiler of tests on this machine is from. constraints.bzl says what it can do; the root package
