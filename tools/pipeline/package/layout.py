@@ -16,10 +16,12 @@ SETTINGS = """\
 #if defined(__ARM_ARCH) && __ARM_ARCH < 6 && !defined(__linux__)
 #error "no core is chosen for these sources: compile them by -mcpu and -mfloat-abi of the application"
 #endif
-/* Inner loops take all registers, of which GCC keeps some for itself at -O0, and GCC 14 with "Os" here, too. Clang has
-   enough of them. */
-#if defined(__GNUC__) && !defined(__clang__) && !defined(__OPTIMIZE__)
+/* Inner loops take all registers, of which GCC keeps some for itself at -O0, with "Os" here (14), and by -O3 (14, for a
+   Cortex-M7). Clang has enough of them. */
+#if defined(__GNUC__) && !defined(__clang__)
+#if !defined(__OPTIMIZE__) || (__GNUC__ >= 14 && !defined(__OPTIMIZE_SIZE__))
 #pragma GCC optimize("O2", "omit-frame-pointer")
+#endif
 #endif
 /* Checks of the headers in third parties' code cost flash; what can go wrong is checked without them. */
 #ifndef NDEBUG
