@@ -49,7 +49,7 @@ def _torch_package_impl(ctx):
     arguments.add("--version", ctx.attr.version)
     arguments.add("--author", ctx.attr.author)
     arguments.add("--url", ctx.attr.url)
-    for memory, size in ctx.attr.arena_memories.items():
+    for memory, size in ctx.attr.arena_memories.items() if len(ctx.attr.arena_memories) > 1 else []:
         arguments.add_all("--arena-memory", [memory, parse_number(ctx.label, "arena_memories: " + memory, size)])
     for model in models:
         arguments.add_all("--model", [model.program, model.method, model.name, model.manifest, model.golden, model.memory])

@@ -135,7 +135,7 @@ def test_an_arena_is_split_over_several_memories() -> None:
 
 def test_state_is_not_split() -> None:
     program, manifest = NAMED["initial_state.pte"], NAMED["initial_state.manifest.json"]
-    with pytest.raises(UserError, match=r'it has state.* use arena_memories = \["ram"\]'):
+    with pytest.raises(UserError, match=r"it has state.* give arena_memories ram alone"):
         compile_method(program, "host", "forward", "net", manifest, rooms={"dtcm": 4096, "ram": 4096})
 
 

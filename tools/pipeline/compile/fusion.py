@@ -87,7 +87,7 @@ def split(method: Method, memory: str | None, rooms: Mapping[str, int]) -> Fusio
     if accesses is None:
         raise UserError(
             f"program {method.file.path}: its arena can't be split over {', '.join(rooms)}: it has state, dynamic "
-            f'shapes, branches, an NPU\'s part or operators of your own; use arena_memories = ["{last}"]'
+            f"shapes, branches, an NPU's part or operators of your own; give arena_memories {last} alone"
         )
     planner = _Planner(method, accesses)
     rooms = {**rooms, last: rooms[last] - (arena_and_inputs(method) - method.arena_size)}

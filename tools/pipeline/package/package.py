@@ -132,8 +132,9 @@ def pack(
     """
     publication = publication or Publication()
     operators = operators or Operators()
-    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
-        raise UserError(f"package name '{name}' is no C identifier; use letters, digits and underscores")
+    for what, word in [("name", name), *(("memory", memory) for memory in memories or {})]:
+        if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", word):
+            raise UserError(f"package {what} '{word}' is no C identifier; use letters, digits and underscores")
     if not re.fullmatch(r"\d+\.\d+\.\d+", publication.version):
         raise UserError(f"version '{publication.version}' of package {name} is not of the form 1.2.3")
     kind = LAYOUTS[layout]

@@ -189,6 +189,8 @@ def test_two_files_of_operators_in_one_place_are_refused(tmp_path: Path) -> None
 def test_two_models_of_one_name_and_other_cores_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="two models called sine; set program_name of one"):
         pack("demo", "host", "make", [MODEL, MODEL], _tree(tmp_path), {})
+    with pytest.raises(UserError, match="package memory 'my dtcm' is no C identifier; use letters"):
+        pack("net", "host", "cmake", [MODEL], _tree(tmp_path), {}, memories={"my dtcm": 64, "ram": 4096})
     with pytest.raises(UserError, match="package name 'my net' is no C identifier"):
         pack("my net", "host", "make", [MODEL], _tree(tmp_path), {})
 
