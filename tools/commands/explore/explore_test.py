@@ -1,3 +1,4 @@
+import itertools
 import json
 import os
 from pathlib import Path
@@ -150,6 +151,18 @@ def test_progress(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatc
     drawn = "1 of 4 images, 490 of 1,000 actions, about 78 s left: Linki"
     assert capsys.readouterr().err == f"\r\x1b[K{drawn}\r\x1b[K\r\x1b[K"
     assert messages == ["ERROR: no space\n"]
+
+
+def test_layers_whose_costs_are_measured(tmp_path: Path) -> None:
+    log = tmp_path / "bazel-out/m4/bin/net_int8.export.log"
+    log.parent.mkdir(parents=True)
+    seconds = itertools.count(0, 10)
+    progress = Progress(tmp_path, clock=lambda: next(seconds))
+    for number, left in ((1, ""), (3, ", about 60 s left for layers")):
+        text = f"layer {number} of 9 (its cost in accuracy): a"
+        log.write_text(f"{text}\n")
+        state = progress.state("[1 / 2] Exporting //:net_int8 for cortex-m4; 9s\n") or ""
+        assert f"{text}{left}; Exporting" in state
 
 
 def test_progress_of_a_build_without_images(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ _EXPORT = re.compile(r"Exporting //(\S*):(\S+) for ")
 # Begin and end of each pipeline, as shares of the time of an export to int8, measured on five networks.
 _SHARES = {"quantized": (0.5, 0.72), "edge": (0.72, 0.9), "packed": (0.9, 1.0)}
 _PASS = re.compile(rf"pass (\d+) of (\d+) \(cortex_m, ({'|'.join(_SHARES)})\)")
+_LAYER = re.compile(r"layer (\d+) of (\d+) ")
 _STEP = re.compile(r"^(?:pass|layers?) .*", re.MULTILINE)
 _SECONDS = re.compile(r"; (\d+)s\b")
 _IMAGE = re.compile(rb'^\{"id":\{"targetCompleted":\{"label":"[^"]*_on_', re.MULTILINE)
@@ -46,6 +47,7 @@ class Progress:
     ) -> None:
         self._workspace, self._events, self._images, self._clock = workspace, events, images, clock
         self._first: tuple[float, int] | None = None
+        self._layer: tuple[float, int] | None = None
         self._read = self._built = 0
 
     def _count(self) -> int:
@@ -88,7 +90,20 @@ class Progress:
         text = newest.read_text(encoding="utf-8", errors="replace") if newest else ""
         # torch writes there, too.
         lines = _STEP.findall(text)
-        return f"{_with_time_left(printable(lines[-1]), action)}; {action}" if lines else action
+        step = printable(lines[-1]) if lines else ""
+        return f"{_with_time_left(step, action)}{self._layers_left(step)}; {action}" if lines else action
+
+    def _layers_left(self, step: str) -> str:
+        """Returns how long the rest of the layers about takes whose costs are measured, from the second one on."""
+        found = _LAYER.match(step)
+        if found is None:
+            self._layer = None
+            return ""
+        number, count = map(int, found.groups())
+        now = self._clock()
+        begin, first = self._layer = self._layer or (now, number)
+        seconds = (now - begin) * (count - number) / max(1, number - first)
+        return f", about {_duration(seconds)} left for layers" if number > first else ""
 
     def show(self, lines: Iterable[str], put: Callable[[str], object]) -> None:
         """Draws the state as it changes, and hands on messages."""
