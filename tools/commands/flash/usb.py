@@ -3,6 +3,8 @@
 import os
 from pathlib import Path
 
+from tools.quiet.troubleshooting import more_about
+
 # USB vendors of debug probes -> name, and the file that a udev rule for them is usually kept in.
 _VENDORS = {
     "0483": ("ST-LINK", "49-stlinkv2.rules"),
@@ -40,8 +42,9 @@ def explain_missing_probe(
         return (
             "no UF2 drive and no debug probe found: hold BOOTSEL while you plug the board in, and run again once its "
             "drive is mounted; or connect a debug probe; or use --simulate, which needs neither"
+            f"{more_about('NoDebugProbe')}"
         )
     return (
         "no debug probe found: connect the board's debug USB port (on a Nucleo, the one named USB ST-LINK), or use "
-        "--simulate, which needs none"
+        f"--simulate, which needs none{more_about('NoDebugProbe')}"
     )

@@ -20,7 +20,8 @@ from cobs import cobs
 
 from tools.commands.console.channel import Channel
 from tools.quiet.console import UserError
-from tools.verify.environment.hosted import error_name, more_about
+from tools.quiet.troubleshooting import more_about
+from tools.verify.environment.hosted import error_name
 
 _VERSION = 1
 _ANSWER = 0x80

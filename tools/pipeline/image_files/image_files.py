@@ -23,6 +23,7 @@ from tools.pipeline.report.report import full_text, over_limits, summary
 from tools.pipeline.report.stack import StackBound, readable, stack_bound
 from tools.quiet.console import UserError
 from tools.quiet.tool import option_parser, run_tool
+from tools.quiet.troubleshooting import more_about
 
 # What an allocator has before a block.
 _BLOCK = 8
@@ -56,6 +57,7 @@ def over_stack(report: SizeReport, stack: StackBound) -> str:
         f"{report.image} may use {needed:,} bytes of stack on {report.board}, which has {stack.size:,}. "
         f'Give the board stack_size = "{needed}" or more. Most of it is used by: '
         + ", ".join(f"{readable(level.name)} {level.size:,}" for level in most)
+        + more_about("StackTooSmall")
         + "."
     )
 

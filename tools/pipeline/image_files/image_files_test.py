@@ -140,7 +140,8 @@ def test_a_stack_that_may_be_too_small_is_named_with_both_sizes_and_what_takes_m
     chain = (Level("main", 128), Level("_ZN2ab12_GLOBAL__N_16Filter3runEPKal", 4000), Level("memcpy", 8))
     message = over_stack(_report("mps2_an386"), StackBound(4096, chain))
     assert "may use 4,136 bytes of stack on mps2_an386, which has 4,096" in message
-    assert 'stack_size = "4136"' in message and "ab::Filter::run 4,000, main 128, memcpy 8." in message
+    assert 'stack_size = "4136"' in message and "ab::Filter::run 4,000, main 128, memcpy 8" in message
+    assert message.endswith(" (docs/troubleshooting.md#stacktoosmall).")
     # Calls that are certain come first.
     sure = (Level("main", 4100),)
     assert "may use 4,100 bytes" in over_stack(_report("mps2_an386"), StackBound(4096, chain, sure))

@@ -13,6 +13,7 @@ from tools.pipeline.registry.parts import Part, checked_arguments, parts_source
 from tools.pipeline.registry.signature import argument_names
 from tools.pipeline.registry.variants import MODES, REFUSED_UNLESS_LISTED, computing_dtypes, needed_variants
 from tools.quiet.console import UserError
+from tools.quiet.troubleshooting import more_about
 
 _VALUES = {name: value for value, name in SCALAR_TYPES.items()}
 
@@ -104,7 +105,10 @@ def _missing(use: OperatorUse, catalog: dict[str, Kernel], origins: dict[str, li
     lines = [f"no kernel for operator {use.name} (dtypes {', '.join(dtypes) or 'none'})", *_places(use.name, origins)]
     if near:
         lines.append(f"  nearest with a kernel: {', '.join(near)}")
-    lines.append("  next step: express that part of the model by others, or add a kernel: kernels/README.md")
+    lines.append(
+        "  next step: express that part of the model by others, or add a kernel: kernels/README.md"
+        f"{more_about('NoKernel')}"
+    )
     return "\n".join(lines)
 
 
@@ -130,7 +134,7 @@ def _unsupported(use: OperatorUse, kernel: Kernel, problems: list[str], origins:
             *_places(use.name, origins),
             f"  supported: dtypes {', '.join(kernel.dtypes)}" + (f"; {also.replace('_', ' ')}" if also else ""),
             "  next step: convert the tensors there (x.to(torch.float32), x.contiguous()), or extend "
-            f"{kernel.header} and its operators.yaml",
+            f"{kernel.header} and its operators.yaml{more_about('NoKernel')}",
         ]
     )
 

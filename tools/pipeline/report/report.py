@@ -8,6 +8,7 @@ from pathlib import Path
 from tools.artifacts.size_report.size_report import Memory, SizeReport, read_size_report, size_reports_json
 from tools.quiet.table import text_table
 from tools.quiet.tool import run_tool
+from tools.quiet.troubleshooting import more_about
 
 _BAR = 24
 
@@ -69,7 +70,7 @@ def over_limits(report: SizeReport) -> Iterator[str]:
             yield (
                 f"{report.image} does not fit into the {name} of {report.board}: {memory.used:,} of "
                 f"{memory.limit:,} bytes, {memory.used - memory.limit:,} too many. It goes to: {parts}. "
-                f"{_ADVICE.get(name, _OTHER_ADVICE)}"
+                f"{_ADVICE.get(name, _OTHER_ADVICE)}{more_about('DoesNotFit')}"
             )
 
 

@@ -11,9 +11,10 @@ from tools.abi.layouts.layouts import HOST_REPORT_PASS
 from tools.artifacts.board.testing import write_board
 from tools.artifacts.golden.golden import Golden
 from tools.artifacts.memory_plan.memory_plan import MemoryPlan, memory_plan_json, read_memory_plan
+from tools.quiet.troubleshooting import EXPLAINED
 from tools.verify.emulate.emulate import check_arenas, main
 from tools.verify.environment.comparison import accuracy, compare, differences
-from tools.verify.environment.hosted import EXPLAINED, Report, Result, join_inputs, split_outputs
+from tools.verify.environment.hosted import Report, Result, join_inputs, split_outputs
 
 # An emulator of an emulator: echoes the inputs as outputs, as the options in the environment say.
 _FAKE_QEMU = """\

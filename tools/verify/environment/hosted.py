@@ -15,6 +15,7 @@ import numpy as np
 from tools.abi.layouts.layouts import ERRORS, HOST_REPORT, HOST_REPORT_PASS, ExitStatus
 from tools.artifacts.elf_image.elf_image import ElfImage
 from tools.quiet.console import UserError
+from tools.quiet.troubleshooting import more_about
 
 
 @dataclass(frozen=True)
@@ -88,33 +89,6 @@ class EmulationError(UserError):
         self.name = name
         self.reason = reason
         self.console = console
-
-
-# The names that docs/troubleshooting.md has an anchor for.
-EXPLAINED = frozenset(
-    {
-        "Abort",
-        "AccessFailed",
-        "DelegateInvalidCompatibility",
-        "Fault",
-        "InvalidArgument",
-        "InvalidProgram",
-        "InvalidState",
-        "InvalidType",
-        "MemoryAllocationFailed",
-        "MissingPass",
-        "NotFound",
-        "NotSupported",
-        "OperatorMissing",
-        "StackOverflow",
-        "Timeout",
-    }
-)
-
-
-def more_about(name: str) -> str:
-    """Returns where the documents say what to do about an error, as the end of a message; empty if they don't."""
-    return f" (docs/troubleshooting.md#{name.lower()})" if name in EXPLAINED else ""
 
 
 def error_name(code: int) -> str:

@@ -24,6 +24,7 @@ from tools.pipeline.export.ir.scalar_types import is_supported, supported_names
 from tools.pipeline.export.plan.manifest import origin
 from tools.pipeline.model_file.model_file import ModelFile, brief
 from tools.quiet.console import UserError
+from tools.quiet.troubleshooting import more_about
 
 # The largest size of a dimension: ExecuTorch's SizesType is an int32.
 _LARGEST_SIZE = 2**31 - 1
@@ -41,12 +42,16 @@ def explain_capture(file: ModelFile, error: Exception) -> UserError:
                 f"{place}: a module with observers or fake quantization can't be captured{line}; return the one "
                 "that it was prepared from, with the trained weights, or train an exported one (docs/quantize.md)."
             )
-        return UserError(f"{place}: what the model does here depends on the values in a tensor{line}; {_ON_DATA}.")
+        return UserError(
+            f"{place}: what the model does here depends on the values in a tensor{line}; {_ON_DATA}"
+            f"{more_about('DependsOnValues')}."
+        )
     if isinstance(error, NumberConvertedError):
         return UserError(
             f"{place}: the model converts what a tensor holds to a number of Python's or an array{line}, and only the "
             "device will know it: no size or loop can depend on it. Elsewhere leave out float() or int(), as a tensor "
-            "or its .item() takes the place of a number, and use torch's functions in place of math's and numpy's."
+            "or its .item() takes the place of a number, and use torch's functions in place of math's and numpy's"
+            f"{more_about('ConvertedNumber')}."
         )
     if type(error).__name__ == "TorchRuntimeError" and "cond" in str(error) and "stride" in str(error):
         return UserError(
