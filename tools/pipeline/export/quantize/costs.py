@@ -148,7 +148,7 @@ def work_of(node: Node) -> Work | None:
         alone = pixels * (channels % 4)
         divided = outputs if count & (count - 1) else 0
         vectors = batch * height * width * math.ceil(channels / 16)
-        with_vectors = Work(_POOLS[target], (1, outputs, vectors, vectors * count, divided, alone, alone * count))
+        with_vectors = Work(_POOLS[target], (1, outputs, pixels, vectors, vectors * count, divided))
         amounts = (1, outputs, outputs * rows, outputs * count, pixels, divided, alone, alone * rows, alone * count)
         has_squares = kernel == [2, 2] and not any(for_each(given["padding"])) and channels >= WORD
         if has_squares and target == _aten.max_pool2d.default:
