@@ -70,6 +70,8 @@ _AVERAGE = exir_ops.edge.cortex_m.quantized_avg_pool2d.default
 _EXTREMES = (exir_ops.edge.aten.amax.default, exir_ops.edge.aten.amin.default)
 # A concatenation of at most these elements is done in floating point, which takes a few bytes more.
 _FEW_ELEMENTS = 64
+# The bytes of memory that one dequantization less may take, by an estimate that has nothing computed in place.
+_FEW_BYTES = 256
 _QUANTIZE = exir_ops.edge.cortex_m.quantize_per_tensor.default
 _DEQUANTIZE = exir_ops.edge.cortex_m.dequantize_per_tensor.default
 
@@ -443,7 +445,10 @@ def let_quantization_overlap(program: ExportedProgram) -> None:
 
 
 def dequantize_once(program: ExportedProgram) -> None:
-    """Makes views of dequantized tensors of dequantized views, where that leaves one dequantization of several."""
+    """Makes views of dequantized tensors of dequantized views, where that leaves one dequantization of several.
+
+    The floating-point tensor then lives from its first reader to its last one: not where that takes more memory.
+    """
     found: dict[tuple[Any, ...], Node] = {}
     for node in list(program.graph.nodes):
         if node.target != _DEQUANTIZE:
@@ -455,11 +460,32 @@ def dequantize_once(program: ExportedProgram) -> None:
         value, before = node.meta["val"], first.meta["val"]
         if first is node or not (value.is_contiguous() and before.is_contiguous()):
             continue
+        most = _most_bytes(program)
         with program.graph.inserting_before(node):
             view = emit(node, exir_ops.edge.aten.view_copy.default, first, list(value.shape))
         replace_node(program, node, view)
-        program.graph.erase_node(node)
+        if _most_bytes(program) > most + _FEW_BYTES:
+            replace_node(program, view, node)
+            found[source, *node.args[1:]] = node
     program.graph.eliminate_dead_code()
+
+
+def _most_bytes(program: ExportedProgram) -> int:
+    """Returns the most bytes of results that are read later, at any time, with views in the memory of their tensors."""
+    places = {node: place for place, node in enumerate(program.graph.nodes)}
+    alive = [0] * len(places)
+
+    def last_reader(node: Node) -> int:
+        # What nothing reads is about to be removed.
+        readers = [user for user in node.users if user.users or user.op == "output"]
+        return max([places[node], *(last_reader(user) if user.target in VIEWS else places[user] for user in readers)])
+
+    for node, place in places.items():
+        value = node.meta.get("val")
+        if node.op == "call_function" and node.users and node.target not in VIEWS and isinstance(value, torch.Tensor):
+            for each in range(place, last_reader(node) + 1):
+                alive[each] += value.nbytes
+    return max(alive)
 
 
 def read_unquantized(program: ExportedProgram) -> None:

@@ -563,6 +563,13 @@ return h
         "self.linear = nn.Linear(8, 8)",
         {"cortex_m::quantized_linear": 2},
     ),
+    "a layer and its view, whose numbers would take more memory beside another layer's": _Network(
+        "y = self.a(x)\na, b = y.std(1), self.b(x).std(1)\nreturn a, b, y.view(32, 128).std(1)",
+        "torch.randn(64, 8)",
+        "self.a, self.b = nn.Linear(8, 64), nn.Linear(8, 64)",
+        {"aten::var": 3, "cortex_m::dequantize_per_tensor": 3},
+        options=_PACKED,
+    ),
     "a product between operators in floating point": _Network(
         "return self.linear(x).exp().sum(1) * 0.5",
         "torch.randn(1, 8)",
