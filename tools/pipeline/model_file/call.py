@@ -85,7 +85,7 @@ def read_call(example: Any, what: str) -> Call:
         )
     if isinstance(example, dict) and not all(isinstance(key, str) for key in example):
         raise UserError(f"{what} must be a dict of keywords, which are strings.")
-    leaves, _ = pytree.tree_flatten_with_path(example)
+    leaves = _leaves_with_paths(example)
     paths = tuple(tuple(map(_step, path)) for path, _ in leaves)
     for path, (_, leaf) in zip(paths, leaves, strict=True):
         if not isinstance(leaf, torch.Tensor):
@@ -95,6 +95,15 @@ def read_call(example: Any, what: str) -> Call:
     if not leaves:
         raise UserError(f"{what} must hold at least one tensor.")
     return Call(example, tuple(leaf for _, leaf in leaves), paths)
+
+
+def _leaves_with_paths(example: Any) -> list[Any]:
+    """Returns the leaves of an example, in which dataclasses are nodes."""
+    leaves, _ = pytree.tree_flatten_with_path(example)
+    unknown = {type(leaf) for _, leaf in leaves if dataclasses.is_dataclass(leaf) and not isinstance(leaf, type)}
+    for each in unknown:
+        torch.export.register_dataclass(each)
+    return _leaves_with_paths(example) if unknown else leaves
 
 
 def _instead_of(leaf: Any) -> str:

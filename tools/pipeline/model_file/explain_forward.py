@@ -6,7 +6,7 @@ import torch
 
 from tools.pipeline.model_file.call import CALLED
 from tools.pipeline.model_file.describe import describe
-from tools.pipeline.model_file.model_file import ModelFile, brief
+from tools.pipeline.model_file.model_file import ModelFile, brief, hint_of
 from tools.quiet.console import UserError
 
 
@@ -18,7 +18,7 @@ def explain_forward(
     where = _failing_module(model, inputs)
     shown = ", ".join(describe(tensor) for tensor in inputs)
     layer = f" in {where[0]}, which got {where[1]}" if where else ""
-    return UserError(f"{place}: the model fails on its inputs {shown}{layer}: {brief(error)}")
+    return UserError(f"{place}: the model fails on its inputs {shown}{layer}: {brief(error)}{hint_of(error)}")
 
 
 def _failing_module(model: torch.nn.Module, inputs: tuple[torch.Tensor, ...]) -> tuple[str, str] | None:

@@ -272,8 +272,8 @@ class ModelFile:
         except Exception as error:
             missing = error.filename if isinstance(error, FileNotFoundError) else None
             hint = f". {self._advice.format(file=str(missing))}" if missing else ""
-            if re.search("CUDA|NVIDIA", str(error)):
-                hint = ". There is no GPU here: leave out .cuda() and device, and give torch.load() map_location='cpu'."
+            if known := hint_of(error):
+                hint = known
             elif str(error).startswith(f"{function}() missing"):
                 hint = ". It is called without arguments: give them defaults."
             elif type(error).__name__ == "UnpicklingError" and re.search(_OBJECTS, str(error), re.DOTALL):
@@ -286,7 +286,7 @@ class ModelFile:
                     ". If the file is damaged, cut short, or of a newer PyTorch, save or download it again; this is "
                     f"PyTorch {torch.__version__.partition('+')[0]}."
                 )
-            raise UserError(f"{self.place_of(error)}: {function}() failed: {brief(error).rstrip('.')}{hint}") from error
+            raise UserError(f"{self.place_of(error)}: {function}() failed: {brief(error).rstrip('. ')}{hint}") from error
 
 
 # torch.load()'s messages about what no state dict has.
@@ -344,6 +344,18 @@ def _run_eagerly() -> None:
     """
     if "torch._dynamo" in sys.modules:
         torch.compiler.set_stance("force_eager")
+
+
+def hint_of(error: BaseException) -> str:
+    """Returns what to do about an error that models have which were trained elsewhere, or nothing."""
+    if re.search("CUDA|NVIDIA", str(error)):
+        return ". There is no GPU here: leave out .cuda() and device, and give torch.load() map_location='cpu'."
+    if wrapper := re.search(r'Unexpected key\(s\) in state_dict: "(module\.|_orig_mod\.)', str(error)):
+        return (
+            f". The weights were saved of a module in another one: load {{key.removeprefix({wrapper[1]!r}): value for "
+            "key, value in weights.items()}."
+        )
+    return ""
 
 
 def brief(error: BaseException) -> str:

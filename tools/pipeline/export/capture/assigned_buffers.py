@@ -15,6 +15,7 @@ from torch.export import _trace
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
+from tools.pipeline.export.capture.attributes import HELD
 from tools.pipeline.export.upstream.replaced import replaced
 
 
@@ -22,14 +23,24 @@ from tools.pipeline.export.upstream.replaced import replaced
 def assignments_written(model: torch.nn.Module) -> Iterator[None]:
     """Makes calls of a model end with writes to the buffers that its layers have assigned to."""
     empty = [(module, name) for module in model.modules() for name, value in module._buffers.items() if value is None]
+    held = [
+        (module, name, vars(module)[name], structure, buffers)
+        for module in model.modules()
+        for name, (structure, buffers) in getattr(module, HELD, {}).items()
+    ]
     first: dict[tuple[torch.nn.Module, str], Tensor] = {}
 
     def remember(*_: Any) -> None:
+        for module, name, _, structure, buffers in held:
+            vars(module)[name] = pytree.tree_unflatten([module._buffers[each] for each in buffers], structure)
         for module in model.modules():
             first.update(((module, name), value) for name, value in module._buffers.items() if value is not None)
 
     def write(_module: torch.nn.Module, _arguments: Any, result: Any) -> Any:
         assigned = {}
+        for module, name, original, _, buffers in held:
+            module._buffers.update(zip(buffers, pytree.tree_leaves(vars(module)[name]), strict=True))
+            vars(module)[name] = original
         for (module, name), buffer in first.items():
             value = module._buffers[name]
             if value is not buffer and value is not None and value.shape == buffer.shape:

@@ -17,6 +17,10 @@ from tools.pipeline.model_file.call import CALLED, plain
 from tools.pipeline.model_file.describe import describe
 from tools.quiet.console import UserError
 
+# The name of an attribute of modules that maps other attributes, such as a tuple of tensors that is state, to their
+# structure and the names of the buffers for the tensors in them.
+HELD = "_held_in_buffers"
+
 _PLAIN = (Tensor, bool, int, float, str, type(None))
 
 
@@ -36,7 +40,8 @@ def hold_attributes(model: torch.nn.Module, used: torch.nn.Module, sample: Seque
     for name, before, after in changed:
         owner, _, attribute = name.rpartition(".")
         written = name.removeprefix(f"{CALLED}.")
-        if not isinstance(before, Tensor) or not _same_form(before, after):
+        (tensors, structure), (others, other) = pytree.tree_flatten(before), pytree.tree_flatten(after)
+        if structure != other or not all(map(_same_form, tensors, others)):
             values = ", ".join(map(str, after.shape)) if isinstance(after, Tensor) else "..."
             raise UserError(
                 f"a call gives other results after another one, as the model changes its attribute {written!r}, first "
@@ -44,8 +49,14 @@ def hold_attributes(model: torch.nn.Module, used: torch.nn.Module, sample: Seque
                 f"self.register_buffer({attribute!r}, torch.zeros({values})) in __init__(); forward() assigns to it."
             )
         module = model.get_submodule(owner)
-        delattr(module, attribute)
-        module.register_buffer(attribute, before, persistent=False)
+        if isinstance(before, Tensor):
+            delattr(module, attribute)
+            module.register_buffer(attribute, before, persistent=False)
+            continue
+        names = [f"{attribute}_{index}" for index in range(len(tensors))]
+        vars(module).setdefault(HELD, {})[attribute] = structure, names
+        for each, tensor in zip(names, tensors, strict=True):
+            module.register_buffer(each, tensor.clone(), persistent=False)
 
 
 def check_repeatable(model: torch.nn.Module, sample: Sequence[Tensor], outputs: list[Tensor]) -> None:
@@ -116,7 +127,7 @@ def _changed(model: torch.nn.Module, used: torch.nn.Module) -> Iterator[tuple[st
 
 def _same_form(one: Any, other: Any) -> bool:
     if not isinstance(one, Tensor) or not isinstance(other, Tensor):
-        return one is other
+        return one is other is None
     return one.shape == other.shape and one.dtype == other.dtype
 
 

@@ -79,6 +79,8 @@ def test_what_a_model_remembers_without_using_it_is_no_state(tmp_path: Path) -> 
         "self.h.data = self.cell(x, self.h); return self.h * 1",
         "self.h.data[:, 1:] = self.cell(x, self.h.data)[:, 1:]; return self.h * 1",
         "self.t = self.cell(x, self.t).detach(); return self.t",
+        "self.u = self.pair(x, self.u); return self.u[1]",
+        "self.v[0], self.v[1] = self.pair(x, self.v); return {'h': self.v[0] * 2}",
     ],
 )
 def test_what_layers_assign_is_state(written: str) -> None:
@@ -86,7 +88,8 @@ def test_what_layers_assign_is_state(written: str) -> None:
 class Layer(nn.Module):
     def __init__(self):
         super().__init__()
-        self.cell, self.t = nn.GRUCell(4, 4), torch.zeros(1, 4)
+        self.cell, self.pair, self.t = nn.GRUCell(4, 4), nn.LSTMCell(4, 4), torch.zeros(1, 4)
+        self.u, self.v = (self.t, self.t + 1), [self.t, self.t]
         self.register_buffer("h", torch.zeros(1, 4))
         self.register_buffer("k", torch.ones(1, 4))
 

@@ -16,6 +16,7 @@ from torch._subclasses.fake_tensor import DataDependentOutputException
 from torch.export import ExportedProgram
 from torch.fx import Node
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, free_unbacked_symbols
+from torch.nn.utils.rnn import PackedSequence
 from torch.utils._sympy.value_ranges import bound_sympy
 
 from tools.pipeline.export.capture.tensor_numbers import NumberConvertedError
@@ -28,6 +29,11 @@ from tools.quiet.troubleshooting import more_about
 
 # The largest size of a dimension: ExecuTorch's SizesType is an int32.
 _LARGEST_SIZE = 2**31 - 1
+_OBSERVED = (
+    "a module with observers or fake quantization can't be captured{}; return the one that it was prepared from, with "
+    "the trained weights, or train an exported one (docs/quantize.md)."
+)
+_aten = torch.ops.aten
 _ON_DATA = "use torch.where or torch.cond, which are part of the model, instead of Python"
 
 
@@ -35,13 +41,11 @@ def explain_capture(file: ModelFile, error: Exception) -> UserError:
     """Explains why torch.export cannot capture the model."""
     place = file.place_of(error)
     line = source_line(place)
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    called = [frame.f_globals.get("__name__", "") for frame in frames]
     if isinstance(error, (GuardOnDataDependentSymNode, DataDependentOutputException)):
-        called = [frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_tb(error.__traceback__)]
         if any(name.startswith("torch.ao.quantization.") for name in called):
-            return UserError(
-                f"{place}: a module with observers or fake quantization can't be captured{line}; return the one "
-                "that it was prepared from, with the trained weights, or train an exported one (docs/quantize.md)."
-            )
+            return UserError(f"{place}: {_OBSERVED.format(line)}")
         return UserError(
             f"{place}: what the model does here depends on the values in a tensor{line}; {_ON_DATA}"
             f"{more_about('DependsOnValues')}."
@@ -65,6 +69,13 @@ def explain_capture(file: ModelFile, error: Exception) -> UserError:
             f"{place}: PyTorch can't capture all that a branch or loop calls{reason}{line}; write it of other layers, "
             "such as cells in place of nn.LSTM and nn.GRU, or compute both branches and choose by torch.where()."
         )
+    if any(isinstance(value, PackedSequence) for frame in frames for value in frame.f_locals.values()):
+        return UserError(
+            f"{place}: a packed sequence has a length that only the device will know{line}; run the layer on the "
+            "padded sequence, and take the result at the last step by gather() of its index."
+        )
+    if "torch._functorch.eager_transforms" in called:
+        return UserError(f"{place}: PyTorch can't capture derivatives{line}; write them as formulas.")
     if "Constraints violated" in str(error):
         fixes = str(error).partition("Suggested fixes:")[2].partition("\n\n")[0].split("\n")
         return UserError(
@@ -123,6 +134,8 @@ def slow_dtypes(program: ExportedProgram, path: Path) -> dict[str, list[str]]:
 
 def check_captured(program: ExportedProgram, path: Path) -> None:
     """Raises UserError for dtypes and sizes that a program cannot have."""
+    for node in program.graph.find_nodes(op="call_function", target=_aten.fused_moving_avg_obs_fake_quant.default)[:1]:
+        raise UserError(f"{written(node, path)}: {_OBSERVED.format('')}")
     for node in sizes_of_values(program)[:1]:
         raise UserError(
             f"{written(node, path)}: the size of a tensor here depends on the values in another one; a device needs "

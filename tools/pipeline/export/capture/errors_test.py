@@ -62,6 +62,10 @@ def message(folder: Path, source: str) -> str:
             "my_model.py:3: model() failed: RuntimeError: Trying to create tensor with negative dimension -1",
         ),
         (
+            "from torch import nn\ndef model(): nn.PReLU().load_state_dict({'module.weight': nn.PReLU().weight})\n",
+            "of a module in another one: load {key.removeprefix('module.'): value for key, value in weights.items()}.",
+        ),
+        (
             _MODEL + "def example_inputs(): return torch.ones(2)\n",
             "my_model.py:4: example_inputs() must be a tuple of at least one tensor, or a dict of keywords, "
             "not float32[2]. Write `(tensor,)`, with a comma.",
@@ -137,6 +141,19 @@ _LINES = {
         "return x / float(x.abs().max())",
         "the model converts what a tensor holds to a number of Python's or an array (`return x / float(x.abs()",
     ),
+    "observer": (
+        "m = torch.ao.quantization.FusedMovingAvgObsFakeQuantize(); m.disable_observer(); return m.eval()(x)",
+        "my_model.py:11 (`m = torch.ao.quantization.FusedMovingAvgObsFakeQuantize(); m.disable_observer(); return m.ev",
+    ),
+    "packed": (
+        "pack = nn.utils.rnn.pack_padded_sequence\nreturn nn.GRU(4, 2)(pack(x[None], x[0, :2].long()))[1]",
+        "my_model.py:12: a packed sequence has a length that only the device will know (`return nn.GRU(4, 2)(pack(",
+    ),
+    "derivative": (
+        "return torch.func.vmap(torch.func.grad(lambda y: y.sin().sum()))(x)",
+        "my_model.py:11: PyTorch can't capture derivatives (`return torch.func.vmap(torch.func.grad(",
+    ),
+    "gpu": ("return x + torch.ones(4, device='cuda')", "CUDA enabled. There is no GPU here: leave out .cuda() and dev"),
     "array": ("return x * x.numpy().mean()", "a number of Python's or an array (`return x * x.numpy().mean()`)"),
     "equal": ("return x if torch.equal(x, x + 1) else -x", "what the model does here depends on the values"),
     "fake_quantization": (

@@ -56,6 +56,25 @@ def test_tensors_in_dicts_are_inputs_and_outputs_with_names(tmp_path: Path) -> N
     assert linear["origin"][0].startswith("scale (Linear) at ")
 
 
+def test_dataclasses_and_named_tuples_are_inputs(tmp_path: Path) -> None:
+    forward = "return x['now'].image * pair.gain if x['now'].mask is None else x"
+    inputs = "({'now': Camera(torch.randn(1, 4), None)}, Pair(torch.ones(1)))"
+    classes = """
+import dataclasses
+import typing
+import torch
+@dataclasses.dataclass
+class Camera:
+    image: torch.Tensor
+    mask: torch.Tensor | None
+class Pair(typing.NamedTuple):
+    gain: torch.Tensor
+"""
+    result = export_source(tmp_path, classes + model_source(forward, inputs, arguments="x, pair"))
+    assert _names(result, "inputs") == ["x_now_image", "pair_gain"]
+    assert result.largest_error() < 1e-6
+
+
 @pytest.mark.parametrize("options", [Options(), Options(core="cortex-m4", backend="cortex_m")], ids=["float", "int8"])
 def test_keywords_are_inputs_in_the_order_of_the_example(options: Options, tmp_path: Path) -> None:
     result = export_source(tmp_path, _MODEL + _KEYWORDS, options=options)

@@ -186,6 +186,11 @@ _CALLS: dict[str, dict[str, tuple[Callable[..., object], Tensor]]] = {
         "det": (lambda x: (torch.linalg.det(x), torch.det(x[0])), _SMALLER),
         "slogdet": (lambda x: tuple(torch.linalg.slogdet(x)), _SMALLER),
         "cholesky": (lambda x: torch.linalg.cholesky(x @ x.mT + torch.eye(2)), _SMALLER),
+        "cholesky_solve": (
+            lambda x: torch.cholesky_solve(x[..., :1], torch.linalg.cholesky(x @ x.mT + torch.eye(2))),
+            _SMALLER,
+        ),
+        "cholesky_inverse": (lambda x: torch.cholesky_inverse(x.triu() + 3 * torch.eye(2), upper=True), _SMALLER),
         "cholesky upper": (lambda x: torch.linalg.cholesky(x @ x.mT + torch.eye(2), upper=True), _SMALLER),
     },
     "scatter_reduce": {

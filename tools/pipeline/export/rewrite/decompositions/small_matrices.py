@@ -141,6 +141,15 @@ def _cholesky(matrix: Tensor, *, upper: bool = False) -> Tensor:
     return _cholesky_ex(matrix, upper=upper)[0] if _is_small(matrix) else NotImplemented
 
 
+def _cholesky_solve(right: Tensor, factor: Tensor, upper: bool = False) -> Tensor:
+    inverse = _cholesky_inverse(factor, upper)
+    return inverse if inverse is NotImplemented else inverse @ right
+
+
+def _cholesky_inverse(factor: Tensor, upper: bool = False) -> Tensor:
+    return _inv(factor.mT @ factor if upper else factor @ factor.mT)
+
+
 # Composite functions of torch, which decompose into the operators above.
 COMPOSITES = (
     _aten.det.default,
@@ -155,6 +164,8 @@ DECOMPOSITIONS: dict[torch._ops.OpOverload, Callable[..., Any]] = {
     _aten._linalg_det.default: _det,
     _aten._linalg_slogdet.default: _slogdet,
     _aten._linalg_solve_ex.default: _solve_ex,
+    _aten.cholesky_inverse.default: _cholesky_inverse,
+    _aten.cholesky_solve.default: _cholesky_solve,
     _aten.inverse.default: _inv,
     _aten.linalg_cholesky.default: _cholesky,
     _aten.linalg_cholesky_ex.default: _cholesky_ex,
