@@ -75,6 +75,7 @@ CAPTURE = Pipeline(
         Pass("capture.tensor_indices:keep_tensor_indices"),
         Pass("rewrite.branches:lift_constants"),
         Pass("rewrite.branches:write_loops"),
+        Pass("rewrite.inverses:invert_constants"),
     ),
 )
 

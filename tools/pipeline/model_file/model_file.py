@@ -286,7 +286,8 @@ class ModelFile:
                     ". If the file is damaged, cut short, or of a newer PyTorch, save or download it again; this is "
                     f"PyTorch {torch.__version__.partition('+')[0]}."
                 )
-            raise UserError(f"{self.place_of(error)}: {function}() failed: {brief(error).rstrip('. ')}{hint}") from error
+            reason = brief(error).rstrip(". ")
+            raise UserError(f"{self.place_of(error)}: {function}() failed: {reason}{hint}") from error
 
 
 # torch.load()'s messages about what no state dict has.

@@ -39,12 +39,17 @@ def _written(node: Node) -> Iterator[Node]:
             )
 
 
+def changed_memory(graph: Graph) -> set[Node]:
+    """Returns the nodes that own memory which operators write to."""
+    return {memory_of(operand) for node in graph.nodes for operand in _written(node)}
+
+
 def copy_changed_inputs(program: ExportedProgram) -> ExportedProgram:
     """Makes a model that changes an input change a copy of it, in place. No caller reads an input after the call, and a
     sample stays unchanged for further runs.
     """
     graph = program.graph
-    changed = {memory_of(operand) for node in graph.nodes for operand in _written(node)}
+    changed = changed_memory(graph)
     first = next(node for node in graph.nodes if node.op != "placeholder")
     for node in user_inputs(program):
         if node not in changed:

@@ -21,6 +21,7 @@ _F = nn.functional
 # Recorded before any test runs.
 _COMPILER_IS_IMPORTED = "torch._inductor.lowering" in sys.modules
 _NAN = float("nan")
+_LARGE = 3 * torch.eye(20) + torch.linspace(-0.1, 0.1, 400).reshape(20, 20)
 
 
 def _volume(*shape: int) -> Tensor:
@@ -186,6 +187,16 @@ _CALLS: dict[str, dict[str, tuple[Callable[..., object], Tensor]]] = {
         "det": (lambda x: (torch.linalg.det(x), torch.det(x[0])), _SMALLER),
         "slogdet": (lambda x: tuple(torch.linalg.slogdet(x)), _SMALLER),
         "cholesky": (lambda x: torch.linalg.cholesky(x @ x.mT + torch.eye(2)), _SMALLER),
+        "solve for a constant": (lambda x: torch.linalg.solve(_LARGE, x), _volume(20, 2)),
+        "solve a vector for a constant": (lambda x: torch.linalg.solve(_LARGE, x), _volume(20)),
+        "solve_triangular for a constant": (
+            lambda x: torch.linalg.solve_triangular(_LARGE.tril(), x, upper=False, left=False, unitriangular=True),
+            _volume(2, 20) / 20,
+        ),
+        "cholesky_solve for a constant": (
+            lambda x: torch.cholesky_solve(x, _LARGE.triu(), True) + torch.cholesky_solve(x, _LARGE.triu(), upper=True),
+            _volume(20, 20),
+        ),
         "cholesky_solve": (
             lambda x: torch.cholesky_solve(x[..., :1], torch.linalg.cholesky(x @ x.mT + torch.eye(2))),
             _SMALLER,
