@@ -15,7 +15,7 @@ from tools.artifacts.board.board import read_board
 from tools.artifacts.golden.golden import load_arrays
 from tools.commands.console.options import add_arguments, add_model, open_channel
 from tools.commands.infer.protocol import Client, Device, TensorSpec
-from tools.quiet.console import UserError, printable, user_path
+from tools.quiet.console import UserError, user_path
 from tools.quiet.files import reading, replacing
 from tools.quiet.tool import option_parser, run_tool
 
@@ -107,7 +107,7 @@ def describe(device: Device) -> str:
         return ", ".join(f"{spec.dtype}{list(spec.shape)}" for spec in specs)
 
     return (
-        f"{printable(device.name)}, {device.program_size:,} bytes (CRC-32 {device.program_crc:08x}): "
+        f"{device.name}, {device.program_size:,} bytes (CRC-32 {device.program_crc:08x}): "
         f"{shapes(device.inputs)} -> {shapes(device.outputs)}"
     )
 

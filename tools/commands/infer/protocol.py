@@ -19,7 +19,7 @@ import numpy as np
 from cobs import cobs
 
 from tools.commands.console.channel import Channel
-from tools.quiet.console import UserError
+from tools.quiet.console import UserError, printable
 from tools.quiet.troubleshooting import more_about
 from tools.verify.environment.hosted import error_name
 
@@ -266,7 +266,7 @@ class Client:
                 "a tensor lies outside of what its tensors take",
             )
         return Device(
-            answer[24:].decode("utf-8", "replace"),
+            printable(answer[24:].decode("utf-8", "replace")),
             size,
             crc,
             ticks_per_second,

@@ -23,7 +23,7 @@ from tools.commands.console.channel import Channel, MachineChannel
 from tools.commands.flash.flash import add_arguments, program_with_console
 from tools.commands.flash.pyocd_tool import list_probes
 from tools.commands.infer.protocol import Client
-from tools.quiet.console import UserError
+from tools.quiet.console import UserError, printable
 from tools.verify.environment.environment import Run, SampleRun, spread, verify_main
 
 # The probe of a simulated board, and any probe that this machine has.
@@ -52,7 +52,7 @@ def read_start(channel: Channel, patience: float, *, model: str = "") -> str:
             data = channel.read(min(0.5, patience))
         except UserError as error:
             raise UserError(f"the board was lost before its image asked for input: {error}") from error
-        text += data.decode("utf-8", "replace").replace("\r", "")
+        text += printable(data.decode("utf-8", "replace").replace("\r", ""))
         # An older image may have printed something before.
         start = text[max(0, text.rfind(_BANNER)) :]
         if start.endswith("> "):

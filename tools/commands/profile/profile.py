@@ -20,7 +20,7 @@ from tools.artifacts.manifest.manifest import read_manifest
 from tools.artifacts.npu_report.npu_report import read_npu_report
 from tools.commands.profile.chart import Bar, draw_bars
 from tools.commands.profile.npu_profile import npu_json, npu_picture, npu_rows, npu_table
-from tools.quiet.console import UserError, user_path
+from tools.quiet.console import UserError, printable, user_path
 from tools.quiet.files import reading, replace_text
 from tools.quiet.table import text_table
 from tools.quiet.tool import option_parser, run_tool
@@ -216,7 +216,7 @@ def _run(arguments: argparse.Namespace) -> None:
         profile, note = _emulate(image, arguments)
     if not arguments.quiet:
         picture(profile, arguments.picture)
-        print(f"{profile.name} on {profile.board}")
+        print(printable(f"{profile.name} on {profile.board}"))
         print(table(profile) + note)
         print(f"bar chart: {arguments.picture}")
     if arguments.json:

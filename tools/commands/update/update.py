@@ -15,7 +15,7 @@ from tools.artifacts.board.board import read_board
 from tools.artifacts.signed_program.signed_program import SignedProgram, parse
 from tools.commands.console.options import add_arguments, open_channel
 from tools.commands.infer.protocol import Client
-from tools.quiet.console import UserError, printable, user_path
+from tools.quiet.console import UserError, user_path
 from tools.quiet.files import reading
 from tools.quiet.tool import option_parser, run_tool
 
@@ -64,7 +64,7 @@ def running_version(client: Client) -> tuple[int, int]:
         version, largest = struct.unpack("<II", _ask(client, _STATE))
     except (UserError, struct.error) as error:
         raise UserError(
-            f"{printable(client.device.name)} takes no updates ({error}): is an updatable_firmware flashed there?"
+            f"{client.device.name} takes no updates ({error}): is an updatable_firmware flashed there?"
         ) from error
     return version, largest
 
