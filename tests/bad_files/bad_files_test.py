@@ -7,7 +7,7 @@ import pytest
 
 from tests.bad_files.readers import READERS, limited_memory
 
-_MUTANTS = 200
+_MUTANTS = 150
 
 
 @pytest.fixture(scope="module", autouse=True)

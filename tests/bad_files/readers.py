@@ -270,7 +270,6 @@ def _readers() -> Iterator[tuple[str, str, Any, Callable[[Path], object]]]:
     program, golden = _FILES["program"].read_bytes(), _FILES["golden"].read_bytes()
     with np.load(_FILES["golden"]) as arrays:
         samples = {name: array[:2] if array.ndim else array for name, array in arrays.items()}
-    uncompressed = _saved(lambda value, file: np.savez(file, **value), samples)
 
     advisories = {"vulnerabilities": [{"id": "CVE-1", "fixed_in": ["1.1"], "withdrawn": None}]}
     yield "advisories", "advisories.json", advisories, _audit
@@ -279,7 +278,6 @@ def _readers() -> Iterator[tuple[str, str, Any, Callable[[Path], object]]]:
     spec = TensorSpec(samples["input_0"].dtype, samples["input_0"].shape[1:], 0, 0)
     device = Device("net", 0, 0, 1, 0, 1, (spec,), (spec,))
     yield "arrays", "x.npz", golden, lambda path: fit(load_samples(path, device)[1][0][0], spec, path.name)
-    yield "arrays, uncompressed", "x.npz", uncompressed, lambda path: load_samples(path, device)
     baseline = json.loads(baseline_json(Measures({"flash": 9}, {"flash": {"x": 9}})))
     yield "baseline", "budget.json", baseline, _check_budget
     yield "board", "board.json", board_json(), read_board
@@ -303,7 +301,6 @@ def _readers() -> Iterator[tuple[str, str, Any, Callable[[Path], object]]]:
     yield "examples", "x.npz", one, lambda path: take(_FILES["program"], "net", path)
     yield "golden", "x.golden.npz", golden, read_golden
     yield "golden, link", "x.golden.npz", golden, _linked(golden=None)
-    yield "golden, uncompressed", "x.golden.npz", uncompressed, read_golden
     yield "Intel HEX", "image.hex", intel_hex([(0x08000000, CODE)], 0x08000005).encode(), _verify
     fields = ("board", "elf", "plan", "description", "report", "golden", "manifest", "model")
     index = {"format": "index of images", "version": 1, "images": [dict.fromkeys(fields, "x")]}
