@@ -41,6 +41,7 @@ class Step:
       macs: multiply-accumulates per inference.
       row: its index among the operator calls, which a profile measures; None of a delegate.
       reads, writes, scratch: indices of tensors.
+      made_by: the pass of the export that made it, or `torch.export`; empty where that is unknown.
     """
 
     operator: str
@@ -50,6 +51,7 @@ class Step:
     reads: tuple[int, ...]
     writes: tuple[int, ...]
     scratch: tuple[int, ...] = ()
+    made_by: str = ""
 
 
 @dataclass(frozen=True)

@@ -24,11 +24,14 @@ class Operator:
 
 @dataclass(frozen=True)
 class Call:
-    """An operator call: the operator's index, the user's place, multiply-accumulates per inference."""
+    """An operator call: the operator's index, the user's place, multiply-accumulates per inference, the pass of the
+    export that made it, or `torch.export`.
+    """
 
     operator: int
     place: str
     macs: int
+    made_by: str = ""
 
 
 @dataclass(frozen=True)

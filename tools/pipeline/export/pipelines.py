@@ -160,6 +160,7 @@ CORTEX_M_QUANTIZED = Pipeline(
     ),
     begins=_BATCH_NORM,
     then="ExecuTorch makes it an edge program.",
+    follows="quantize",
 )
 # Also used for the operators that an NPU leaves to the core.
 CORTEX_M_SUBSTITUTION = Pipeline(

@@ -95,6 +95,7 @@ def make_graph(
                 reads=tuple(reads),
                 writes=tuple(writes),
                 scratch=tuple(scratch),
+                made_by=of_manifest.made_by if of_manifest else "",
             )
         )
     return Graph(

@@ -38,6 +38,7 @@ from torch.utils._pytree import tree_leaves
 from tools.pipeline.model_file.call import Call, read_call
 from tools.pipeline.model_file.describe import describe
 from tools.quiet.console import UserError
+from tools.quiet.troubleshooting import more_about
 
 # An action only sees its declared inputs in the workspace.
 _IN_DATA = "Is {file!r} in `data` of the target?"
@@ -218,7 +219,8 @@ class ModelFile:
         return checked
 
     def _checked_module(self, function: str) -> torch.nn.Module:
-        module, place = self._call(function)
+        with _lines_noted(self.path):
+            module, place = self._call(function)
         if isinstance(module, torch.export.ExportedProgram):
             module = module.module()
         # The result of torch.compile() runs its original module in eager mode.
@@ -258,6 +260,7 @@ class ModelFile:
         if not callable(callee):
             raise UserError(
                 f"{self.path}: there is no function {function}(); a model file must define it.{self._hint(function)}"
+                f"{more_about('NoFunction')}"
             )
         code = getattr(inspect.unwrap(callee), "__code__", None)
         place = f"{self.path}:{code.co_firstlineno}" if code and code.co_filename == str(self.path) else str(self.path)
@@ -512,6 +515,31 @@ _FOREIGN = (
     Path(traceback.__file__).parent,
     Path(__file__).parents[2],
 )
+
+
+# The attribute of a module for where the user's code makes it, as `File "net.py", line 5`.
+MADE_AT = "_torch_fusion_made_at"
+
+
+@contextlib.contextmanager
+def _lines_noted(model_file: Path) -> Iterator[None]:
+    """Notes in each module that is made where the user's code makes it, for those that no line of it calls, such as
+    those in an nn.Sequential.
+    """
+    original = torch.nn.Module.__init__
+
+    def noting(self: torch.nn.Module, *arguments: Any, **keywords: Any) -> None:
+        original(self, *arguments, **keywords)
+        frame = sys._getframe(1)
+        while frame.f_back is not None and not _user_file(model_file, frame.f_code.co_filename):
+            frame = frame.f_back
+        self.__dict__[MADE_AT] = f'File "{frame.f_code.co_filename}", line {frame.f_lineno}'
+
+    torch.nn.Module.__init__ = noting
+    try:
+        yield
+    finally:
+        torch.nn.Module.__init__ = original
 
 
 def _forget_gradients(module: torch.nn.Module) -> None:

@@ -105,6 +105,7 @@ function showDetails() {
     ["Cycles per MAC", total("macs") && total("cycles") ? (total("cycles") / total("macs")).toFixed(2) : ""],
     [`Share of ${METRICS[state.metric].short}`, percent(share)],
     ["Int8 against float", one ? ratio(one.snr) : ""],
+    ["Made by", [...new Set(chosen.map((step) => step.made_by).filter(Boolean))].join(", ")],
     ["Stayed float", [...new Set(chosen.flatMap((step) => step.reasons))].join("; ")],
   ].filter(([, value]) => value);
   const close = element("button", { type: "button", "aria-label": "Remove the mark" }, "✕");

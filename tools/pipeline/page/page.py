@@ -148,6 +148,7 @@ def _program(graph: Graph, quantization: QuantizationReport | None) -> dict[str,
             | {
                 "operator": step.operator,
                 "macs": step.macs,
+                "made_by": step.made_by,
                 "row": step.row,
                 "sources": sources,
                 "reads": [index for index in step.reads if index not in constants],

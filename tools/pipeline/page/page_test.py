@@ -33,7 +33,7 @@ _GRAPH = Graph(
         5: Value("float32", (1, 2), 8, offset=32),
     },
     steps=(
-        Step("torch_fusion::convolution", "conv (Conv2d) at net.py:5", 320, 0, (0, 1), (3,), (2,)),
+        Step("torch_fusion::convolution", "conv (Conv2d) at net.py:5", 320, 0, (0, 1), (3,), (2,), "prepare"),
         Step("aten::relu_", "act (ReLU) at net.py:6", 0, 1, (3,), (3,)),
         Step("aten::linear", "fc (Linear)", 32, 2, (4, 1), (5,)),
     ),
@@ -125,6 +125,7 @@ def test_steps_have_places_weights_and_ratios() -> None:
     report = QuantizationReport("net", "cortex-m4", 8, layers, None, ("a note",))
     (program,) = _data(Image(_SIZES, _BOARD, _GRAPH, report))["programs"]  # type: ignore[misc]
     conv, act, linear = program["steps"]
+    assert conv["made_by"] == "prepare"
     assert (conv["module"], conv["kind"], conv["line"]) == ("conv", "Conv2d", "net.py:5")
     # A layer that is computed together with the next one has its result, and data that two layers read counts once.
     assert [step["snr"] for step in (conv, act, linear)] == [31.5, 31.5, "exact"]

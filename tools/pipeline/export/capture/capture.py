@@ -30,13 +30,14 @@ from tools.pipeline.export.capture.tensor_numbers import NumberConvertedError, N
 from tools.pipeline.export.ir import rewriting
 from tools.pipeline.export.ir.operators import EMPTY
 from tools.pipeline.export.pipelines import CAPTURE, STRAIGHT
-from tools.pipeline.export.plan.manifest import origin
+from tools.pipeline.export.plan.manifest import origin, user_place
 from tools.pipeline.export.rewrite.batch_norm import fold_batch_norm
 from tools.pipeline.export.rewrite.branches import MOST_OPERATORS
 from tools.pipeline.export.rewrite.spectra.spectra import remove_complex_numbers
 from tools.pipeline.export.upstream.repeated_work import do_once
 from tools.pipeline.export.upstream.replaced import replaced
-from tools.pipeline.model_file.model_file import ModelFile
+from tools.pipeline.model_file.call import CALLED
+from tools.pipeline.model_file.model_file import MADE_AT, ModelFile
 from tools.quiet.console import Console, UserError
 
 # The names that users know for operators with graphs of their own.
@@ -58,6 +59,7 @@ def capture_model(file: ModelFile, eager: Eager, console: Console | None) -> Exp
         captured = capture(eager.module, eager.inputs, file.dynamic_shapes())
     except Exception as error:
         raise explain_capture(file, error) from error
+    _name_lines(captured, eager.written, file.path)
     check_memory(captured, file.path)
     captured = remove_complex_numbers(captured, file.path)
     check_captured(captured, file.path)
@@ -70,6 +72,17 @@ def capture_model(file: ModelFile, eager: Eager, console: Console | None) -> Exp
                 f"float32 and is never int8: {some_of(places)}; call .float() on the model, and give it float32."
             )
     return captured
+
+
+def _name_lines(program: ExportedProgram, module: torch.nn.Module, path: Path) -> None:
+    """Gives operators that no line of the user's calls the line that made their module."""
+    for node in program.graph.nodes:
+        trace = node.meta.get("stack_trace") or ""
+        stack = list(node.meta.get("nn_module_stack", {}).values())
+        if node.op == "call_function" and stack and not user_place(trace, path):
+            with contextlib.suppress(AttributeError):
+                made = module.get_submodule(stack[-1][0].removeprefix(CALLED).lstrip("."))
+                node.meta["stack_trace"] = f"{vars(made).get(MADE_AT, '')}\n{trace}"
 
 
 def capture(model: torch.nn.Module, inputs: tuple[torch.Tensor, ...], dynamic_shapes: Any = None) -> ExportedProgram:

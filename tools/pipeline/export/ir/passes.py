@@ -19,6 +19,7 @@ from tools.quiet.console import note_progress
 
 if TYPE_CHECKING:
     from torch.export import ExportedProgram
+    from torch.fx import Node
 
 _PACKAGE = "tools.pipeline.export"
 
@@ -74,12 +75,14 @@ class Pipeline:
       passes: the passes, in the order in which they run.
       begins: the properties that hold before the first pass.
       then: describes what happens to the program afterwards, for docs/passes.md.
+      follows: what made the calls that are new when it begins.
     """
 
     name: str
     passes: tuple[Pass, ...]
     begins: frozenset[Property] = frozenset()
     then: str = ""
+    follows: str = "to_edge"
 
     def __post_init__(self) -> None:
         holds = self.begins
@@ -100,6 +103,7 @@ class Pipeline:
         from tools.pipeline.export.ir.constants import mark_inputs
 
         npu = given.get("npu")
+        note_makers(program, self.follows if any(map(made_by, program.graph.nodes)) else CAPTURED)
         for number, each in enumerate(self.passes, 1):
             if npu is not None and npu.product in each.not_for:
                 continue
@@ -112,9 +116,34 @@ class Pipeline:
             if result is not None:
                 program = result
             program.graph_module.recompile()
+            note_makers(program, each.name)
             for watcher in _watchers:
                 watcher(self, each, program, time.perf_counter() - begin)
         return program
+
+
+# The maker of a node that no pass has changed.
+CAPTURED = "torch.export"
+# What retracing keeps of a node's meta; the makers of nodes are kept there, with the operators that they made.
+_KEPT = "custom"
+
+
+def made_by(node: Node) -> str:
+    """Returns the name of the pass that made a node, or CAPTURED; empty if it isn't known."""
+    return str((node.meta.get(_KEPT) or {}).get("made_by", ""))
+
+
+def note_makers(program: ExportedProgram, maker: str) -> None:
+    """Notes who made the calls that are new, or of another operator than before."""
+    for node in program.graph.nodes:
+        if node.op != "call_function":
+            continue
+        # The edge dialect's operators have the names of ATen's, or of those that copy.
+        schema = getattr(node.target, "_schema", None)
+        operator = schema.name.removesuffix("_copy") if schema else str(node.target)
+        kept = node.meta.get(_KEPT) or {}
+        if kept.get("operator") != operator:
+            node.meta[_KEPT] = kept | {"made_by": maker, "operator": operator}
 
 
 # Called after each pass, with the seconds that it took.

@@ -12,6 +12,7 @@ import torch
 from executorch.exir.schema import ExecutionPlan, KernelCall, OptionalTensorList, Program, Tensor, TensorList
 from torch.fx import Node
 
+from tools.pipeline.export.ir.passes import made_by
 from tools.pipeline.export.ir.rewriting import named_arguments
 from tools.pipeline.export.ir.scalar_types import itemsize, type_name
 from tools.pipeline.model_file.call import CALLED
@@ -66,10 +67,10 @@ def make_manifest(
 ) -> dict[str, Any]:
     """Returns the manifest as a JSON object.
 
-    `instructions` are in the plan's order, each with the index of its operator, its origin in the user's model and its
-    multiply-accumulates. `operators` are in the plan's order, too. An operator has every dtype and dim order of its
-    tensor operands and results, the number of its calls and where in the user's model these come from, and its
-    multiply-accumulates per inference.
+    `instructions` are in the plan's order, each with the index of its operator, its origin in the user's model, its
+    multiply-accumulates and the pass that made it. `operators` are in the plan's order, too. An operator has every
+    dtype and dim order of its tensor operands and results, the number of its calls and where in the user's model these
+    come from, and its multiply-accumulates per inference.
 
     Args:
       nodes: the graph node of each instruction, or None if it is unknown; or empty.
@@ -205,6 +206,7 @@ def _instructions(plan: ExecutionPlan, nodes: Sequence[Node | None], model_file:
             "operator": instruction.instr_args.op_index,
             "origin": origin(node, model_file) if (node := _node_of(nodes, index)) else "",
             "macs": _work(plan, nodes, index),
+            "made_by": made_by(node) if node else "",
         }
         for index, instruction in enumerate(plan.chains[0].instructions)
         if hasattr(instruction.instr_args, "op_index")

@@ -64,6 +64,29 @@ def test_layers_say_where_they_come_from(cnn: Result) -> None:
     assert operators[cnn.manifest["instructions"][0]["operator"]] == "cortex_m::quantize_per_tensor"
 
 
+def test_layers_that_no_line_calls_say_where_they_are_made(tmp_path: Path) -> None:
+    made = "return nn.Sequential(\n        nn.Linear(4, 4),\n        nn.Tanh(),\n    ).eval()"
+    source = f"import torch\nfrom torch import nn\n\ndef model():\n    {made}\n"
+    result = export_source(tmp_path, source + functions(example_inputs="(torch.rand(1, 4),)"))
+    found = [entry["origin"].replace(f"{tmp_path}/", "") for entry in result.manifest["instructions"]]
+    assert found == ["0 (Linear) at my_model.py:6", "1 (Tanh) at my_model.py:7"]
+
+
+def test_operators_say_which_pass_made_them(cnn: Result, tmp_path: Path) -> None:
+    assert {entry["made_by"] for entry in cnn.manifest["instructions"]} == {"substitute_operators"}
+    layers = "self.norm = nn.LayerNorm(8); self.attention = nn.MultiheadAttention(8, 2, batch_first=True)"
+    forward = "x = self.norm(x); return self.attention(x, x, x, need_weights=False)[0]"
+    source = model_source(forward, "(torch.randn(1, 4, 8),)", layers)
+    for options, wanted in (
+        (Options("cortex-m4", "cortex_m"), {"torch_fusion::quantized_layer_norm": "lower_norms"}),
+        (Options(), {"aten::linear": "torch.export", "aten::bmm": "to_edge", "aten::mul": "decompose_attention"}),
+    ):
+        result = export_source(tmp_path, source, options=options)
+        calls = result.manifest["instructions"]
+        made = {result.manifest["operators"][call["operator"]]["name"]: call["made_by"] for call in calls}
+        assert wanted.items() <= made.items(), made
+
+
 def test_a_model_without_operators_returns_its_input(tmp_path: Path) -> None:
     options = Options("cortex-m4", "cortex_m", io="int8", float_where_faster=True)
     result = export_source(tmp_path, model_source("return x", "(torch.rand(1, 5),)"), options=options)
