@@ -489,6 +489,7 @@ def _place(model_file: Path, error: BaseException) -> str:
     return innermost_place(model_file, frames) or str(model_file)
 
 
+@functools.cache
 def _user_file(model_file: Path, name: str) -> str:
     """Returns the name by which to show a user's file from a traceback; empty for other files.
 

@@ -153,7 +153,7 @@ def costs(quantized: Quantized, path: Path) -> list[Cost]:
             errors = [_errors(quantized.module, group, run.values) for run in runs]
             if not any(bool(error.count_nonzero()) for each in errors for error in each.values()):
                 continue
-            disturbed = [run.outputs for run in _runs(quantized.floating, samples, kept, errors)]
+            disturbed = [run.outputs for run in _runs(quantized.floating, samples, kept, errors, runs)]
             by_output = _powers_by_output(expected, disturbed)
             share = max((noise / signal if signal else math.inf for signal, noise in by_output if noise), default=0.0)
             readers = _readers(group[-1], errors, runs)
@@ -172,6 +172,7 @@ class Run(Interpreter):
     Args:
       errors: values to add to the results of nodes, by node name.
       kept: the number of outputs, from the first one on, that are state.
+      before: a run without the errors, whose values are those of nodes that don't depend on any.
 
     Attributes:
       values: the results of nodes, by node name.
@@ -180,17 +181,26 @@ class Run(Interpreter):
     """
 
     def __init__(
-        self, module: GraphModule, sample: Sample, errors: Mapping[str, torch.Tensor] | None = None, kept: int = 0
+        self,
+        module: GraphModule,
+        sample: Sample,
+        errors: Mapping[str, torch.Tensor] | None = None,
+        kept: int = 0,
+        before: "Run | None" = None,
     ) -> None:
         super().__init__(module)
         self.values: dict[str, Any] = {}
         self._errors = errors or {}
+        self._before = {} if before is None else before.values
         results = torch.utils._pytree.tree_leaves(self.run(*sample))
         self.state = tuple(value.clone() for value in results[:kept])
         self.outputs = _numbers(results[kept:])
 
     def run_node(self, n: Node) -> Any:
-        result = super().run_node(n)
+        known = self._before.get(n.name)
+        operands = n.all_input_nodes if n.op == "call_function" and known is not None else []
+        same = bool(operands) and all(self.env[each] is self._before[each.name] for each in operands)
+        result = known if same else super().run_node(n)
         if n.name in self._errors:
             result = result + self._errors[n.name]
         self.values[n.name] = result
@@ -202,15 +212,18 @@ def _runs(
     samples: Sequence[Sample],
     start: Sample,
     errors: Sequence[Mapping[str, torch.Tensor]] | None = None,
+    before: Sequence[Run] | None = None,
 ) -> Iterator[Run]:
     """Runs a module on samples in turn, passing the state from one to the next.
 
     Args:
       start: the state before the first sample.
       errors: for each sample, values to add to the results of nodes.
+      before: for each sample, the run without them.
     """
-    for sample, each in zip(samples, errors or itertools.repeat(None, len(samples)), strict=True):
-        run = Run(module, (*start, *sample), each, len(start))
+    none = [None] * len(samples)
+    for sample, each, known in zip(samples, errors or none, before or none, strict=True):
+        run = Run(module, (*start, *sample), each, len(start), known)
         start = run.state
         yield run
 

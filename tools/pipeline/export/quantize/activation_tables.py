@@ -10,6 +10,7 @@ for a sum and a softmax that an operator of our own computes (softmax.py).
 """
 
 import contextlib
+import copy
 import dataclasses
 import itertools
 import math
@@ -870,6 +871,7 @@ class Quantizers(CortexMQuantizer):
       decide: finds the operators that take fewer instructions in floating point; None: everything is int8 that can be.
       has_own_layers: whether layers may become int8 that only operators of our own compute.
       has_float_border: whether the model takes and returns floating point.
+      transformed: takes the module that transform_for_annotation() returns, or has it from an earlier quantization.
     """
 
     def __init__(
@@ -879,8 +881,10 @@ class Quantizers(CortexMQuantizer):
         decide: Callable[[GraphModule], Decided] | None = None,
         has_own_layers: bool = True,
         has_float_border: bool = True,
+        transformed: list[GraphModule] | None = None,
     ) -> None:
         super().__init__()
+        self._transformed = [] if transformed is None else transformed
         own = [_OwnLayers(has_float_border)] if has_own_layers else []
         self._has_own_layers = has_own_layers
         per_channel, per_tensor, shared = CortexMQuantizer().quantizers
@@ -898,9 +902,11 @@ class Quantizers(CortexMQuantizer):
         return annotated
 
     def transform_for_annotation(self, model: GraphModule) -> GraphModule:
-        """Transforms a graph as ExecuTorch's quantizer does."""
-        with _sizes_of_constants(model):
-            return super().transform_for_annotation(model)
+        """Transforms a graph as ExecuTorch's quantizer does, unless that is known from an earlier quantization."""
+        if not self._transformed:
+            with _sizes_of_constants(model):
+                self._transformed.append(super().transform_for_annotation(model))
+        return copy.deepcopy(self._transformed[0])
 
     @property
     def functions(self) -> list[Function]:

@@ -196,6 +196,7 @@ def quantize(
     weights: WeightDtypes = _INT8_WEIGHTS,
     ranges: Methods = _RANGES,
     front: frozenset[str] = frozenset(),
+    transformed: list[GraphModule] | None = None,
 ) -> Quantized:
     """Calibrates and quantizes a captured program after the passes of CORTEX_M.
 
@@ -214,6 +215,8 @@ def quantize(
       ranges: how the ranges of tensors are chosen.
       front: locations that compute spectra, as front_end() returns them: they stay in floating point, but for operators
         behind the first layers.
+      transformed: takes the module as transform_for_annotation() returns it, or has it from an earlier call for the
+        same program and samples.
 
     Raises UserError for values that calibration can't handle, by layer, and NoInt8Form for locations whose results
     would hardly survive int8.
@@ -256,7 +259,7 @@ def quantize(
         )
 
     decider = None if choose is None else decide
-    quantizer = RangeQuantizers(states, stays, decider, has_own_layers, has_float_border)
+    quantizer = RangeQuantizers(states, stays, decider, has_own_layers, has_float_border, transformed)
     module, samples = program.module(check_guards=False), list(samples)
     behind = behind_layers(module)
     start = channels_last(state.start())

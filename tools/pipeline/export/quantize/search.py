@@ -65,6 +65,7 @@ def quantizer_of(
         weights=source.weights,
         ranges=Methods(options.activation_range, dict(options.activation_ranges)),
         front=front,
+        transformed=source.transformed,
     )
 
 

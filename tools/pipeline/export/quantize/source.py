@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import torch
 from torch.export import ExportedProgram
+from torch.fx import GraphModule
 
 from tools.pipeline.export.backends.cortex_m.int4 import WeightDtypes
 from tools.pipeline.export.backends.request import LoweringRequest
@@ -50,6 +51,11 @@ class Source:
     def folded(self) -> ExportedProgram:
         """The captured program in the forms that are quantized for Cortex-M, once for all that is tried."""
         return CORTEX_M.run(copy.deepcopy(self.captured))
+
+    @functools.cached_property
+    def transformed(self) -> list[GraphModule]:
+        """Is empty, or has the calibrated module in the forms that ExecuTorch annotates, once for all that is tried."""
+        return []
 
 
 @dataclass(frozen=True)
@@ -118,6 +124,7 @@ def _check_floating(source: Source, quantized: Quantized, quantize_captured: Qua
         silent = dataclasses.replace(asked, console=SilentConsole())
         # The results of earlier passes are made again, too.
         vars(source).pop("folded", None)
+        source.transformed.clear()
         quantize_captured(capture_source(silent).captured, calibration)
 
     eager = dataclasses.replace(

@@ -7,10 +7,12 @@ from typing import Any, NamedTuple
 import numpy
 import pytest
 import torch
+from executorch.backends.cortex_m.quantizer.quantizer import CortexMQuantizer
 from executorch.backends.cortex_m.target_config import CortexMTargetConfig
 from executorch.exir.scalar_type import ScalarType
 from executorch.exir.schema import IntList
 from torch.export import ExportedProgram
+from torch.fx import GraphModule
 
 from tools.pipeline.export.backends.cortex_m import lower, pack
 from tools.pipeline.export.ir.operators import SOFTMAX
@@ -924,7 +926,9 @@ def test_named_layers_stay_in_floating_point_with_what_is_inside_them(tmp_path: 
         exported(tmp_path, forward, inputs, init, packed=True, keep_float=("tail",))
 
 
-def test_layers_that_cost_most_stay_in_floating_point_until_the_demanded_ratio_is_reached(tmp_path: Path) -> None:
+def test_layers_that_cost_most_stay_in_floating_point_until_the_demanded_ratio_is_reached(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     # One weight that is far larger than the others leaves these few of the integers.
     init = """
 self.body, self.middle, self.head = nn.Linear(8, 8), nn.Linear(8, 8), nn.Linear(8, 2)
@@ -933,7 +937,16 @@ with torch.no_grad():
     self.head.weight[:, 0] = 0
 """
     forward, inputs = "return self.head(self.middle(torch.relu(self.body(x))))", "(torch.randn(16, 8),)"
+    transform, transformed = CortexMQuantizer.transform_for_annotation, list[GraphModule]()
+
+    def transform_for_annotation(self: CortexMQuantizer, module: GraphModule) -> GraphModule:
+        transformed.append(module)
+        return transform(self, module)
+
+    monkeypatch.setattr(CortexMQuantizer, "transform_for_annotation", transform_for_annotation)
     result = exported(tmp_path, forward, inputs, init, packed=True, min_snr=30)
+    # What is tried is annotated again, not transformed.
+    assert len(transformed) == 1
     (note,) = (text for text in result.said if "layers stay in floating point that cost most accuracy" in text)
     assert result.operators["aten::linear"] + result.operators["torch_fusion::linear_rows"] == 3
     assert "torch_fusion::linear_rows" in result.operators
