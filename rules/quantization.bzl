@@ -1,6 +1,6 @@
 """`quantization()`: how a torch_program with `backend = "cortex_m"` becomes int8."""
 
-def quantization(packed = True, float_where_faster = True, float_growth = 0, winograd_growth = 0, keep_float = [], min_snr = 0, min_accuracy = "", weight_dtype = "int8", weight_dtypes = {}, group_size = 32, activation_range = "auto", activation_ranges = {}):
+def quantization(packed = True, float_where_faster = True, float_growth = 0, keep_float = [], min_snr = 0, min_accuracy = "", weight_dtype = "int8", weight_dtypes = {}, group_size = 32, activation_range = "auto", activation_ranges = {}):
     """Describes how a torch_program becomes int8, for `torch_program(backend = "cortex_m", quantization = ...)`; several programs can have one value.
 
     Args:
@@ -13,8 +13,6 @@ def quantization(packed = True, float_where_faster = True, float_growth = 0, win
       float_growth: how many more bytes of program and of tensor memory than int8 a program all in floating point may take
         under `float_where_faster`, if it is estimated to take at least 10 % fewer instructions. 0: it may take no more of
         program, and less than 512 more of memory.
-      winograd_growth: how many more bytes of tensor memory the program may take for 3x3 convolutions without stride that
-        compute the same integers with less than half of the multiplications, on cores with the DSP extension. 0: none.
       keep_float: layers that stay in floating point, including all layers inside them, by their names in the model:
         `["head", "blocks.3.attention"]`. The quantization report lists the names and the accuracy that each layer costs.
       min_snr: the signal-to-noise ratio in dB that the outputs must have against floating point, on calibration samples:
@@ -43,7 +41,6 @@ def quantization(packed = True, float_where_faster = True, float_growth = 0, win
         "packed": packed,
         "float_where_faster": float_where_faster and packed,
         "float_growth": float_growth,
-        "winograd_growth": winograd_growth,
         "keep_float": keep_float,
         "min_snr": min_snr,
         "min_accuracy": min_accuracy,

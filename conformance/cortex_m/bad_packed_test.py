@@ -41,7 +41,6 @@ from tools.artifacts.packed_layer.packed_layer import (
     LINEAR_INT4,
     POINTWISE_INT4,
     SCALAR,
-    WINOGRAD,
     Head,
     problem_of,
 )
@@ -55,7 +54,6 @@ from tools.pipeline.export.backends.cortex_m.pack import (
     rows_scratch_size,
     scratch_size,
 )
-from tools.pipeline.export.backends.cortex_m.winograd import as_winograd
 from tools.verify.run_pte.cases import Case, CaseResult, Runner, run_cases
 
 # This machine's, with every kernel, under the sanitizers; no emulator is needed.
@@ -63,7 +61,7 @@ RUNNER = Runner(Path(os.environ["RUNNER"]), None, Path())
 # A case that the runtime does not end itself ends with one of these.
 CRASHES = {"Crash", "Abort", "Fault", "Timeout", "MissingPass", "Host", "Mismatch"}
 NAMES = {CONVOLUTION: "convolution", DEPTHWISE: "depthwise_convolution", LINEAR: "linear"}
-OTHER_NAMES = {WINOGRAD: "winograd_convolution", GROUPED: "grouped_convolution"}
+OTHER_NAMES = {GROUPED: "grouped_convolution"}
 OTHER_LAYERS = [(kind, DSP) for kind in OTHER_NAMES]
 INT4_NAMES = {LINEAR_INT4: "linear_int4", POINTWISE_INT4: "pointwise_int4"}
 INT4_LAYERS = [(kind, arrangement) for kind in INT4_NAMES for arrangement in (DSP, MVE)]
@@ -109,8 +107,7 @@ def _packed(kind: int, arrangement: int, is_wide: bool) -> bytes:
         packed = pack_int4(_int4_layer(kind), arrangement)
         assert packed is not None
         return bytes(packed.numpy().tobytes())
-    packed = bytes(pack(_layer(CONVOLUTION if kind == WINOGRAD else kind, is_wide), arrangement).numpy().tobytes())
-    return as_winograd(packed, 4) if kind == WINOGRAD else packed
+    return bytes(pack(_layer(kind, is_wide), arrangement).numpy().tobytes())
 
 
 def _tensor(sizes: list[int], memory: int, dtype: ScalarType = ScalarType.CHAR, constant: int = 0) -> Tensor:
@@ -128,7 +125,7 @@ class _Made:
         head = self.head
         image = [2, 4] if kind in (LINEAR, LINEAR_INT4) else [1, 8 if kind == GROUPED else 4, 6, 6]
         self.shape = image
-        has_scratch = kind in (CONVOLUTION, DEPTHWISE, GROUPED, WINOGRAD)
+        has_scratch = kind in (CONVOLUTION, DEPTHWISE, GROUPED)
         scratch = scratch_size(head, image[-1]) if has_scratch else 0
         self.values: list[Any] = [
             _tensor(image, 1),
@@ -352,26 +349,6 @@ def test_int4_layers_are_checked_when_they_are_loaded(kind: int, arrangement: in
         made = _Made(kind, arrangement)
         made.packed[weights:] = bytes([byte]) * (len(made.packed) - weights)
         assert [result.error for result in _run(made)] == ["Ok"]
-
-
-@pytest.mark.parametrize(
-    ("field", "values"),
-    [
-        ("kernel", (1, 3)),
-        ("stride", (1, 2)),
-        ("padding", (1, 3)),
-        ("dilation", (2, 1)),
-        ("group_size", 0),
-        ("group_size", 6),
-        ("is_wide", 1),
-    ],
-)
-def test_other_convolutions_are_none_of_winograds(field: str, values: Any) -> None:
-    sound = _Made(WINOGRAD, DSP)
-    assert [result.error for result in _run(sound)] == ["Ok"]
-    made = _Made(WINOGRAD, DSP)
-    made.packed[: Head.SIZE] = dataclasses.replace(made.head, **{field: values}).pack()
-    _check_refused(made, "InvalidProgram", "execute", "are none that its operator has")
 
 
 @pytest.mark.parametrize("changes", [{"group_size": 6}, {"group_size": 16}, {"group_size": 2}, {"kernel": (12, 12)}])

@@ -22,8 +22,8 @@ from torch import Tensor, nn
 
 from conformance.check import difference, encode_input
 from tools.artifacts.board.board import read_board
-from tools.artifacts.core.core import has_dsp, layout
-from tools.pipeline.export.backends.cortex_m import lower, winograd
+from tools.artifacts.core.core import layout
+from tools.pipeline.export.backends.cortex_m import lower
 from tools.pipeline.export.capture.capture import capture
 from tools.pipeline.export.pipelines import CORTEX_M
 from tools.pipeline.export.plan.emission import emit
@@ -323,10 +323,7 @@ def export(model: Model, inputs: Sequence[Tensor], targets: Sequence[str]) -> di
         outputs = lower.run(edge, taken)
         _check_lowering(outputs, [quantized.module(*sample) for sample in samples], parameters.outputs)
         emitted = emit(lower.pack(edge, target), lower.config())
-        report = optimize_plan(emitted.program.execution_plan[0])
-        if has_dsp(name):
-            # This is as much as any layer takes.
-            winograd.use_winograd(emitted.program, report, 1 << 20)
+        optimize_plan(emitted.program.execution_plan[0])
         content = serialize(emitted.program, [buffer.storage for buffer in emitted.program.constant_buffer])
         exported[name] = Exported(content, taken, outputs)
     return exported

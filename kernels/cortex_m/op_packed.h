@@ -2,7 +2,6 @@
 
 #include "kernels/cortex_m/packed_depthwise.h"
 #include "kernels/cortex_m/packed_layers.h"
-#include "kernels/cortex_m/winograd.h"
 #include "kernels/soft_double.h"
 #include "kernels/util/shape.h"
 
@@ -121,11 +120,6 @@ inline constexpr PackedImageKernel kDepthwise = {
     takes_depthwise,
     depthwise_scratch,
     compute_any<packed_depthwise>};
-inline constexpr PackedImageKernel kWinograd = {
-    LayerKind::Winograd,
-    takes_winograd,
-    winograd_scratch,
-    packed_winograd};
 template <class S>
 constexpr auto& packed_convolution_out = packed_images_of<S, kConvolution>;
 template <class S>
@@ -133,8 +127,6 @@ constexpr auto& packed_grouped_convolution_out = packed_images_of<S, kGrouped>;
 /// Has one output channel per input channel.
 template <class S>
 constexpr auto& packed_depthwise_convolution_out = packed_images_of<S, kDepthwise>;
-template <class S>
-constexpr auto& packed_winograd_convolution_out = packed_images_of<S, kWinograd>;
 
 /// Gives `out` the input's sizes with a layer's channels as dim `dim`. Fails the context
 /// (InvalidArgument) and returns false if it has no room for `rows` vectors of them.

@@ -20,14 +20,13 @@ enum class Arrangement : uint8_t {
   /// kernel element.
   Mve = 2,
   /// The same as Scalar, but each half of a pair's word, a number of 16 bits, is 256 times the
-  /// second channel's weight plus the first channel's. Those of depthwise and Winograd layers are
-  /// as with Scalar.
+  /// second channel's weight plus the first channel's. Those of depthwise layers are as with
+  /// Scalar.
   Dsp = 3,
 };
 
 /// The operation of a packed layer. PointwiseInt4 is a convolution of one by one, without stride
-/// and padding; it and LinearInt4 have weights of four bits. Winograd is a convolution that
-/// winograd.h computes, with weights as those of others. Grouped is a convolution of several
+/// and padding; it and LinearInt4 have weights of four bits. Grouped is a convolution of several
 /// groups, each of which takes a multiple of four inputs to an even number of outputs.
 enum class LayerKind : uint8_t {
   Convolution = 1,
@@ -35,7 +34,6 @@ enum class LayerKind : uint8_t {
   Linear = 3,
   LinearInt4 = 4,
   PointwiseInt4 = 5,
-  Winograd = 6,
   Grouped = 7,
 };
 
@@ -75,9 +73,8 @@ struct PackedLayer {
   uint8_t is_wide;
   uint16_t in_channels;
   /// The number of inputs that share a factor of int4 weights, kInt4Block; 0 if all of a channel
-  /// do. For Winograd: tiles that are computed at a time. For Grouped: inputs of a group. For other
-  /// convolutions and linear layers for DSP: 1 if no sum of a pair's second channel needs more than
-  /// 24 bits, but for its bias.
+  /// do. For Grouped: inputs of a group. For other convolutions and linear layers for DSP: 1 if no
+  /// sum of a pair's second channel needs more than 24 bits, but for its bias.
   uint16_t group_size;
   int32_t channels;
   uint16_t kernel[2];

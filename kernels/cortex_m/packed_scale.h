@@ -9,7 +9,7 @@
 
 namespace torch::executor::native::cortex_m {
 
-/// Outputs of a channel, or tiles of winograd.cpp, that are computed at a time without MVE.
+/// Outputs of a channel that are computed at a time without MVE.
 constexpr int32_t kLanes = 4;
 
 /// A channel's way from a sum to an output saturated to int8, for layers that are not wide. Sums

@@ -11,7 +11,7 @@ from torch import Tensor
 from kernels.tests.case_file import Case, Out, dim_order
 from kernels.tests.case_values import refused
 from tools.abi.layouts.layouts import INT4_BLOCK
-from tools.pipeline.export.backends.cortex_m import int4, norms, pack, prelu, recurrent, softmax, transposed, winograd
+from tools.pipeline.export.backends.cortex_m import int4, norms, pack, prelu, recurrent, softmax, transposed
 from tools.pipeline.export.backends.cortex_m.dialect import passes_utils
 from tools.pipeline.export.ir.scalar_types import CODES
 
@@ -499,7 +499,6 @@ def cortex_m_cases(count: int, seed: int, arrangements: tuple[int, ...] = _ARRAN
         recurrent_cases(count),
         *(packed_cases(count, arrangement) for arrangement in arrangements),
         *(long_sum_cases(arrangement) for arrangement in arrangements),
-        winograd_cases(count) if pack.DSP in arrangements else [],
         *(int4_cases(2 * count, arrangement) for arrangement in arrangements),
     ]
     return list(itertools.chain.from_iterable(groups))
@@ -720,27 +719,6 @@ _LAYERS = {
     "quantized_depthwise_conv2d": _depthwise_layer,
     "quantized_linear": _linear_layer,
 }
-
-
-def winograd_cases(count: int) -> Iterator[Case]:
-    """Yields 3x3 convolutions in tiles: sizes with incomplete last tiles, and all paddings."""
-    for _ in range(count):
-        channels, out_channels = 4 * random.randint(1, 6), random.randint(1, 9)
-        x = image(random.randint(1, 2), channels, random.randint(3, 9), random.randint(3, 9))
-        windows = ((1, 1), (random.randint(0, 2), random.randint(0, 2)), (1, 1))
-        weight = integers((out_channels, 3, 3, channels), -127)
-        bias, multipliers, shifts = _per_channel(out_channels, 9 * channels)
-        rest = (-zero_point(), zero_point(), multipliers, shifts, *activation())
-        found = case("quantized_conv2d", x, weight, bias, *windows, *rest, _SCRATCH)
-        constant = pack.pack(pack.Layer(pack.CONVOLUTION, weight, bias, *windows, *rest), pack.DSP).numpy().tobytes()
-        if not pack.Head.unpack(constant).can_be_winograd:
-            continue
-        packed = winograd.as_winograd(constant, 4 * random.randint(1, 5))
-        head = pack.Head.unpack(packed)
-        scratch = torch.zeros(pack.scratch_size(head, x.shape[-1]), dtype=torch.uint8)
-        given = [x, torch.frombuffer(bytearray(packed), dtype=torch.int8), pack.geometry_of(head), scratch]
-        given.append(found.arguments[-1])
-        yield Case("torch_fusion::winograd_convolution.out", given, found.expected)
 
 
 def packed_cases(count: int, arrangement: int) -> Iterator[Case]:

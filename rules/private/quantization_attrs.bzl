@@ -7,7 +7,6 @@ _TYPES = {
     "packed": attr.bool,
     "float_where_faster": attr.bool,
     "float_growth": attr.int,
-    "winograd_growth": attr.int,
     "keep_float": attr.string_list,
     "min_snr": attr.int,
     "min_accuracy": attr.string,
@@ -40,7 +39,7 @@ _ALLOWED_OF_LAYERS = {
     "weight_dtypes": ["int8", "int4"],
     "activation_ranges": _ALLOWED["activation_range"],
 }
-_COUNTS = {"float_growth": "bytes", "winograd_growth": "bytes", "min_snr": "dB"}
+_COUNTS = {"float_growth": "bytes", "min_snr": "dB"}
 
 def _is_share(text):
     """Returns whether a text is a number from 0 to 1, in digits."""
@@ -75,6 +74,4 @@ def quantization_error(values, io):
         return "weight_dtype = \"auto\" needs min_snr, which the outputs must still have with int4 weights"
     if not values["packed"] and (values["weight_dtype"] != "int8" or "int4" in values["weight_dtypes"].values()):
         return "int4 weights are for packed = True: no other kernels take them"
-    if not values["packed"] and values["winograd_growth"]:
-        return "winograd_growth is for packed = True"
     return None

@@ -393,7 +393,6 @@ def rules_test_suite(name):
         "min_snr_below_zero": ("float32", {"min_snr": -30}),
         "min_snr_of_integers": ("int8", {"min_snr": 30}),
         "unknown_activation_range_of_a_layer": ("float32", {"activation_ranges": {"head": "widest"}}),
-        "winograd_that_is_plain": ("float32", {"packed": False, "winograd_growth": 1024}),
     }.items():
         _manual_program(program_name, backend = "cortex_m", io = io, quantization = quantization(**arguments))
     _manual_program("untrained")
@@ -579,7 +578,6 @@ def rules_test_suite(name):
     refusals_on_cortex_m4 = {
         "activation_range_unknown": ["activation_range = \"widest\"; allowed: [\"auto\", "],
         "group_of_sixteen": ["group_size = 16; allowed: [32, 0]"],
-        "winograd_that_is_plain": ["winograd_growth is for packed = True"],
         "auto_of_no_ratio": ["weight_dtype = \"auto\" needs min_snr"],
         "bad_number_board": ["rules/tests:bad_number_board", "length of ram: '192 KB' is not a number"],
         "float_growth_below_zero": ["rules/tests:float_growth_below_zero: quantization: float_growth = -1; it is a number of bytes, 0 for none"],

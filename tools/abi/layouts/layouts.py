@@ -156,7 +156,7 @@ PACKED_VERSION = 4
 PACKED_ARRANGEMENTS = {"Scalar": 1, "Mve": 2, "Dsp": 3}
 """The arrangements of a packed layer's weights: Arrangement."""
 PACKED_KINDS = {
-    "Convolution": 1, "Depthwise": 2, "Linear": 3, "LinearInt4": 4, "PointwiseInt4": 5, "Winograd": 6, "Grouped": 7,
+    "Convolution": 1, "Depthwise": 2, "Linear": 3, "LinearInt4": 4, "PointwiseInt4": 5, "Grouped": 7,
 }  # fmt: skip
 """The kinds of packed layers: LayerKind."""
 INT4_BLOCK = 32

@@ -27,9 +27,7 @@ from tools.abi.layouts.layouts import (
 SCALAR, MVE, DSP = (PACKED_ARRANGEMENTS[name] for name in ("Scalar", "Mve", "Dsp"))
 CONVOLUTION, DEPTHWISE, LINEAR = (PACKED_KINDS[kind] for kind in ("Convolution", "Depthwise", "Linear"))
 LINEAR_INT4, POINTWISE_INT4 = PACKED_KINDS["LinearInt4"], PACKED_KINDS["PointwiseInt4"]
-WINOGRAD, GROUPED = PACKED_KINDS["Winograd"], PACKED_KINDS["Grouped"]
-# Tiles of a WINOGRAD layer that are multiplied at a time.
-WINOGRAD_LANES = 4
+GROUPED = PACKED_KINDS["Grouped"]
 # Factors of a linear layer.
 LINEAR_FACTORS = 4
 # Channels that the depthwise kernel for MVE computes at a time.
@@ -91,13 +89,6 @@ class Head:
     def is_int4(self) -> bool:
         """Whether the weights have four bits."""
         return self.kind in (LINEAR_INT4, POINTWISE_INT4)
-
-    @property
-    def can_be_winograd(self) -> bool:
-        """Whether WINOGRAD layers can be so: takes_winograd() but for its tiles, and the sums are below 2**29."""
-        is_usual = self.stride == self.dilation == (1, 1) and self.kernel == (3, 3) and max(self.padding) < 3
-        is_taken = self.arrangement == DSP and not self.is_wide and self.in_channels % 4 == 0
-        return is_usual and is_taken and 9 * self.in_channels * 128 * 128 < 2**29
 
     @property
     def can_be_depthwise(self) -> bool:
@@ -243,8 +234,6 @@ def problem_of_head(head: Head) -> str | None:
             return "its groups are none that its kernel computes"
         if head.is_depthwise and not head.can_be_depthwise:
             return "its channels, kernel or dilation are none that its kernel computes"
-        if head.kind == WINOGRAD and not (head.can_be_winograd and head.group_size and head.group_size % 4 == 0):
-            return "it is none of those that are computed in tiles"
     if not _are_within((head.inner,), "Inner"):
         return "its products are too many"
     if any(padding * head.in_channels >= 1 << 25 for padding in head.padding):

@@ -18,7 +18,6 @@ from tools.artifacts.packed_layer.packed_layer import (
     LINEAR,
     LINEAR_INT4,
     POINTWISE_INT4,
-    WINOGRAD,
 )
 from tools.pipeline.compile.call import Call, are_placed, are_plain, int_list, ints, is_factor, pointer
 from tools.pipeline.compile.chain import Window
@@ -268,10 +267,6 @@ def _packed_grouped(method: Method, arguments: Sequence[int]) -> Call | None:
     return _packed_images(method, arguments, GROUPED, "cortex_m::packed_grouped_convolution")
 
 
-def _packed_winograd(method: Method, arguments: Sequence[int]) -> Call | None:
-    return _packed_images(method, arguments, WINOGRAD, "cortex_m::packed_winograd", header="winograd")
-
-
 def _packed_images(
     method: Method,
     arguments: Sequence[int],
@@ -509,7 +504,6 @@ _CALLS: dict[str, Callable[[Method, Sequence[int]], Call | None]] = {
     "torch_fusion::convolution.out": _packed_convolution,
     "torch_fusion::depthwise_convolution.out": _packed_depthwise,
     "torch_fusion::grouped_convolution.out": _packed_grouped,
-    "torch_fusion::winograd_convolution.out": _packed_winograd,
     "torch_fusion::linear.out": _packed_linear,
     "torch_fusion::linear_int4.out": _linear_int4,
     "torch_fusion::linear_from_float.out": _packed_linear_from_float,

@@ -27,7 +27,6 @@ _ROLES = {
     "torch_fusion::linear_table": {1: PACKED, 3: "table"},
     "torch_fusion::linear_to_float": {1: PACKED},
     "torch_fusion::pointwise_int4": {1: PACKED},
-    "torch_fusion::winograd_convolution": {1: PACKED},
     "torch_fusion::gru": {2: "weight_ih", 3: "weight_hh", 4: "bias"},
     "torch_fusion::lstm": {3: "weight_ih", 4: "weight_hh", 5: "bias"},
     "torch_fusion::quantized_group_norm": {1: "weight", 2: "bias"},

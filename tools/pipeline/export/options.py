@@ -29,8 +29,6 @@ class Options:
         point where they take fewer instructions and are no larger.
       float_growth: the bytes of program and memory by which such a program may grow to be all in floating point, if
         that takes fewer instructions. With 0, only memory may grow, by a few bytes.
-      winograd_growth: the bytes of memory by which a packed program for a core with the DSP extension may grow for
-        convolutions with fewer multiplications.
       keep_float: the names of modules that stay in floating point when the model is quantized.
       min_snr: the lowest signal-to-noise ratio of an int8 program's outputs, in dB; 0 demands none.
       min_accuracy: the share of evaluation samples that an int8 program must classify correctly; 0 demands none.
@@ -53,7 +51,6 @@ class Options:
     packed: bool = True
     float_where_faster: bool = False
     float_growth: int = 0
-    winograd_growth: int = 0
     keep_float: tuple[str, ...] = ()
     min_snr: int = 0
     min_accuracy: float = 0.0

@@ -13,7 +13,6 @@ from torch.fx import GraphModule, Node
 from torch.utils._pytree import tree_leaves
 from torch.utils._sympy.value_ranges import bound_sympy
 
-from tools.artifacts.core.core import has_dsp
 from tools.pipeline.export.ir.control_flow import has_control_flow
 from tools.pipeline.export.ir.edge import EDGE
 from tools.pipeline.export.ir.scalar_types import itemsize
@@ -175,10 +174,6 @@ def optimize(emitted: EmittedProgram, options: Options) -> tuple[list[Node | Non
     report = optimize_plan(plan, leads)
     wasted = constant_only_instructions(plan)
     assert not wasted, f"instructions {wasted} of the plan work on constants only"
-    if options.winograd_growth and has_dsp(options.core):
-        from tools.pipeline.export.backends.cortex_m.winograd import use_winograd
-
-        use_winograd(emitted.program, report, options.winograd_growth)
     return [emitted.nodes[index] for index in report.kept], report.memory
 
 

@@ -112,12 +112,10 @@ class PlanReport:
     Attributes:
       kept: the indices of the remaining instructions in the original plan.
       memory: the memory plan.
-      buffers: the placed buffers, in the order of its offsets, with instruction indices of the original plan.
     """
 
     kept: list[int]
     memory: MemoryPlan
-    buffers: list[Buffer]
 
 
 def optimize_plan(plan: ExecutionPlan, leads: Mapping[int, Lead] | None = None) -> PlanReport:
@@ -137,7 +135,7 @@ def optimize_plan(plan: ExecutionPlan, leads: Mapping[int, Lead] | None = None) 
     layout.assign(plan)
     _drop_values(plan)
     drop_operators(plan)
-    return PlanReport(layout.kept, layout.memory, layout.buffers)
+    return PlanReport(layout.kept, layout.memory)
 
 
 def constant_only_instructions(plan: ExecutionPlan) -> list[int]:

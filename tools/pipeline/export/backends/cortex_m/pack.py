@@ -31,8 +31,6 @@ from tools.artifacts.packed_layer.packed_layer import (
     LINEAR_FACTORS,
     MVE,
     SCALAR,
-    WINOGRAD,
-    WINOGRAD_LANES,
     Head,
     problem_of,
     problem_of_head,
@@ -297,9 +295,6 @@ def scratch_size(head: Head, input_width: int) -> int:
         return 0
     if head.kind == GROUPED:
         return rows_scratch_size(head)
-    if head.kind == WINOGRAD:
-        # Tiles, two channels' weights and their products with four tiles, for sixteen elements of a tile.
-        return 4 * 16 * (head.in_channels // 2 * (head.group_size + 2) + 2 * WINOGRAD_LANES)
     # The rows under a window, with their padding.
     extent = (head.kernel[0] - 1) * head.dilation[0] + 1
     rows = extent * (input_width + 2 * head.padding[1]) * head.in_channels
@@ -341,7 +336,6 @@ _SCHEMAS = {
     "convolution": "Tensor input, Tensor packed, int geometry, Tensor scratch",
     "depthwise_convolution": "Tensor input, Tensor packed, int geometry, Tensor scratch",
     "grouped_convolution": "Tensor input, Tensor packed, int geometry, Tensor scratch",
-    "winograd_convolution": "Tensor input, Tensor packed, int geometry, Tensor scratch",
     "linear": "Tensor input, Tensor packed, int geometry",
     "linear_rows": "Tensor input, Tensor packed, int geometry, Tensor scratch",
     "linear_table": "Tensor input, Tensor packed, int geometry, Tensor table",
