@@ -7,7 +7,7 @@ extern void (*init_array_end[])(void);
 
 int main(void);
 void reset(void);
-void start(void);
+__attribute__((used)) void start(void);
 
 /// Ends an emulation with a status: SYS_EXIT_EXTENDED of Arm's semihosting (ARM 100863).
 static void leave(int status) {
@@ -33,7 +33,7 @@ __attribute__((section(".vectors"), used)) static const struct {
 
 /// A core that takes its stack from the vectors begins here, and an emulator that doesn't.
 __attribute__((naked)) void reset(void) {
-  __asm volatile("ldr r0, =stack_top\n mov sp, r0\n b start");
+  __asm volatile("ldr r0, =stack_top\n mov sp, r0\n b start\n .ltorg");
 }
 
 void start(void) {
