@@ -38,7 +38,9 @@ def decompose_attention(
 
 
 def attention_for_arm(program: ExportedProgram) -> list[Node]:
-    """Lists every attention that has a mask, or whose query, key or value depends on constants only."""
+    """Lists every attention that has a mask, whose query, key or value depends on constants only, or that has neither
+    heads nor one number of queries and keys, which ExecuTorch takes for numbers of heads.
+    """
     signature = program.graph_signature
     constants = {
         *signature.inputs_to_parameters,
@@ -56,7 +58,12 @@ def attention_for_arm(program: ExportedProgram) -> list[Node]:
         if any(named_arguments(node)[name] not in varying for name in ("query", "key", "value"))
         or named_arguments(node)["is_causal"]
         or named_arguments(node)["attn_mask"] is not None
+        or _is_without_heads(*(named_arguments(node)[name].meta["val"].shape for name in ("query", "key")))
     ]
+
+
+def _is_without_heads(query: torch.Size, key: torch.Size) -> bool:
+    return len(query) != 4 and query[-2] != key[-2]
 
 
 def _attentions(graph: Graph) -> list[Node]:

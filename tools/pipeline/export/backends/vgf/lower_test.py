@@ -143,9 +143,15 @@ def test_the_layers_are_named_that_make_an_int8_program_useless(tmp_path: Path) 
     assert "my_model.py:1" in note and 'io = "float32", with which nothing is quantized, calibration' in note
 
 
-def test_a_causal_mask_is_a_constant(tmp_path: Path) -> None:
-    forward = "return nn.functional.scaled_dot_product_attention(x, x, self.layer(x), is_causal=True)"
-    result = _export(tmp_path, forward, "(torch.randn(1, 2, 6, 8),)", "self.layer = nn.Linear(8, 8)", "float32")
+@pytest.mark.parametrize(
+    ("query", "options", "io"), [("x", ", is_causal=True", "float32"), ("x[0, :, :3]", "", "int8")]
+)
+def test_attention_with_a_causal_mask_or_without_heads(query: str, options: str, io: str, tmp_path: Path) -> None:
+    forward = (
+        f"query = {query}; keys = x if query.dim() == 4 else x[0]\n"
+        f"return nn.functional.scaled_dot_product_attention(query, keys, self.layer(keys){options})"
+    )
+    result = _export(tmp_path, forward, "(torch.randn(1, 2, 6, 8),)", "self.layer = nn.Linear(8, 8)", io)
     assert not result.operators and not _left(result)
 
 
