@@ -239,6 +239,9 @@ def _main(arguments: Sequence[str]) -> int:
         found = fit(core, measure(core, names))
         if options.names:
             known = before.get(layout(core), {})
+            # What quantizing takes is fitted to the operators of all kinds.
+            for kind in ("quantize", "dequantize"):
+                found["int8"].pop(kind, None)
             found = {form: dict(sorted({**known.get(form, {}), **kinds}.items())) for form, kinds in found.items()}
         factors[layout(core)] = found
     text = _text(dict(sorted(factors.items())))
