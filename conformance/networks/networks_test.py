@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from conformance.networks import costs, sweep
+from tools.pipeline.export.quantize.costs import Costs
 from tools.quiet.console import UserError
 
 
@@ -26,6 +27,14 @@ def test_prices_are_near_what_operators_take() -> None:
         "max_pool2d_7", "avg_pool2d_7", "group_norm_1", "prelu_2", "where_broadcast_0",
     ]  # fmt: skip
     assert costs.check("cortex-m4", costs.measure("cortex-m4", names))
+
+
+@pytest.mark.parametrize("core", ["cortex-m4", "cortex-m55"])
+def test_quantizing_has_a_price(core: str) -> None:
+    # A fit to operators of some kinds leaves it as it is.
+    prices = Costs(core)
+    for is_quantized in (False, True):
+        assert prices.border(is_quantized, 100) > prices.border(is_quantized, 1) > 100
 
 
 def _outcome(instructions: int, **more: object) -> sweep.Outcome:
