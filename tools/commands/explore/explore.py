@@ -1,8 +1,9 @@
 """Builds models in several variants for several boards: a table of what fits and how fast it is, and a page.
 
 Every combination is a target of a package that this writes, explore/FILE in the workspace. Bazel builds what has
-changed, so that an interrupted run goes on where it was. A combination that fails has its reason in the table. A model
-file whose entries() describes several models, such as widths or resolutions of a network, stands for all of them.
+changed, so that an interrupted run goes on where it was. A combination that fails has its reason in the table. If QEMU
+emulates none of the boards with a core, an emulated board of the project counts for that core. A model file whose
+entries() describes several models, such as widths or resolutions of a network, stands for all of them.
 """
 
 import argparse
@@ -17,6 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from tools.artifacts.board.board import Board, read_board
 from tools.commands.explore.build_events import NOT_FOR_BOARD, Built, path_of, read_build_events
 from tools.commands.explore.progress import Progress, find_bazel
 from tools.commands.new_model.new_model import Model, check_models, program_name
@@ -144,6 +146,36 @@ def _image(built: Built | None) -> Image | str:
     return read_image([files.get(name, "") for name in ("report", "board", "graph", "quantization", "profile", "npu")])
 
 
+def _images(
+    bazel: str,
+    workspace: Path,
+    root: str,
+    packages: Mapping[str, Sequence[Model]],
+    variants: Sequence[str],
+    boards: Sequence[str],
+) -> dict[tuple[str, str], Image | str]:
+    """Builds every combination; returns its image, or why there is none, by the program's name and the board."""
+    for package, models in packages.items():
+        write_package(workspace / package, models, build_file(models, variants, boards, root))
+    number = sum(map(len, packages.values())) * len(variants) * len(boards)
+    built = _build(bazel, workspace, list(packages), number)
+    return {
+        (f"{model.name}_{variant}", board): _image(built.get(f"//{package}:{target_name(model, variant, board)}"))
+        for package, models in packages.items()
+        for model in models
+        for variant in variants
+        for board in boards
+    }
+
+
+def timing_boards(images: Sequence[Image], known: Sequence[Board]) -> list[str]:
+    """Returns names of emulated boards that count instructions for the cores of images that have no counts yet."""
+    emulators = {board.core: board.name for board in reversed(known) if board.emulator and not board.npu}
+    counted = {image.board.core for image in images if image.profile}
+    cores = dict.fromkeys(image.board.core for image in images if not image.npu)
+    return [emulators[core] for core in cores if core in emulators and core not in counted]
+
+
 def _kind(file: str) -> str:
     """Returns which of the page's inputs a file is: the last part of its name before `.json`."""
     return file.rpartition("/")[2].removesuffix(".json").rpartition(".")[2]
@@ -201,30 +233,18 @@ def _run(arguments: argparse.Namespace) -> int:
         if package in packages:
             raise UserError(f"{path}: {packages[package][0].path} has the same name; give one of them another")
         packages[package] = check_models(path)
-    for package, models in packages.items():
-        text = build_file(models, arguments.variants, arguments.boards, root)
-        write_package(workspace / package, models, text)
-    built = _build(
-        arguments.bazel or find_bazel(workspace),
-        workspace,
-        list(packages),
-        sum(map(len, packages.values())) * len(arguments.variants) * len(arguments.boards),
-    )
-    found = {
-        (f"{model.name}_{variant}", board): _image(built.get(f"//{package}:{target_name(model, variant, board)}"))
-        for package, models in packages.items()
-        for model in models
-        for variant in arguments.variants
-        for board in arguments.boards
-    }
-    images = [image for image in found.values() if isinstance(image, Image)]
+    bazel = arguments.bazel or find_bazel(workspace)
+    asked = built = _images(bazel, workspace, root, packages, arguments.variants, arguments.boards)
+    definitions = [read_board(Path(path)) for path in os.environ.get("BOARD_DEFINITIONS", "").split()]
+    timers = timing_boards([image for image in built.values() if isinstance(image, Image)], definitions)
+    if timers:
+        print(f"next: instructions and times, counted on {', '.join(timers)}", file=sys.stderr, flush=True)
+        built = _images(bazel, workspace, root, packages, arguments.variants, [*arguments.boards, *timers])
+    images = {key: image for key, image in built.items() if isinstance(image, Image)}
     title = ", ".join(package.removeprefix("explore/") for package in packages)
-    data = page_data(title, images)
-    known = iter(rows_of(data))
-    rows = [
-        Row(model, board, reason=image) if isinstance(image, str) else next(known)
-        for (model, board), image in found.items()
-    ]
+    data = page_data(title, list(images.values()))
+    known = dict(zip(images, rows_of(data), strict=True))
+    rows = [known.get(key) or Row(*key, reason=str(image)) for key, image in asked.items()]
     print(table(rows, budget))
     print("\n".join(best(rows, budget) or ["nothing fits"]))
     if not images:

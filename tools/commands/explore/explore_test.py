@@ -2,14 +2,18 @@ import itertools
 import json
 import os
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
+from tools.artifacts.board.board import Board
 from tools.commands.explore import build
 from tools.commands.explore.build_events import Built, read_build_events
-from tools.commands.explore.explore import build_file, main, target_name, write_package
+from tools.commands.explore.explore import build_file, main, target_name, timing_boards, write_package
 from tools.commands.explore.progress import Progress, find_bazel
 from tools.commands.new_model.new_model import Model, check_models
+from tools.pipeline.page.page import Image
 from tools.quiet.console import UserError
 
 
@@ -188,6 +192,24 @@ def test_the_bazel_that_started_it_builds(tmp_path: Path, monkeypatch: pytest.Mo
         find_bazel(tmp_path)
     monkeypatch.setenv("BAZELW_PROGRAM", "/bin/sh")
     assert find_bazel(tmp_path) == "/bin/sh"
+
+
+def test_cores_without_counts_get_an_emulated_board() -> None:
+    def image(core: str, *, is_counted: bool = False, npu: object = None) -> Image:
+        return cast(Image, SimpleNamespace(board=SimpleNamespace(core=core), profile=(1,) * is_counted, npu=npu))
+
+    def board(name: str, core: str, *, is_emulated: bool = True, npu: str | None = None) -> Board:
+        return cast(Board, SimpleNamespace(name=name, core=core, emulator=is_emulated or None, npu=npu))
+
+    boards = [
+        board("hardware", "cortex-m4", is_emulated=False),
+        board("with_npu", "cortex-m55", npu="ethos-u55-128"),
+        *(board(f"emulated_{core}", f"cortex-{core}") for core in ("m4", "m33", "m55")),
+    ]
+    images = [image("cortex-m4"), image("cortex-m4"), image("cortex-m55"), image("cortex-m0plus")]
+    images += [image("cortex-m33"), image("cortex-m33", is_counted=True)]
+    assert timing_boards(images, boards) == ["emulated_m4", "emulated_m55"]
+    assert timing_boards([image("cortex-m55", npu=object())], boards) == []
 
 
 def test_unknown_variant_and_board(capsys: pytest.CaptureFixture[str]) -> None:

@@ -45,14 +45,14 @@ class Row:
     reason: str = ""
 
     def misses(self, budget: Mapping[str, float]) -> list[str]:
-        """Returns the names of the limits that are not kept, and what is unknown."""
+        """Returns the limits that are not kept, each with the difference, and what is unknown."""
         missed = []
         for name, limit in budget.items():
             number = self.numbers.get(name)
             if number is None:
                 missed.append(f"{name} is unknown")
             elif number < limit if name == "accuracy" else number > limit:
-                missed.append(name)
+                missed.append(f"{_HEADINGS.get(name, name)} by {_FORMATS[name].format(abs(number - limit))}")
         return missed
 
 

@@ -50,10 +50,10 @@ def test_table_says_what_fits_why_not_and_what_is_best() -> None:
     rows += [Row("bad", board, reason="model() raised it") for board in ("slow", "quick", "small")]
     assert table(rows, parse_budget("flash=2K,ms=2")).splitlines() == [
         "model     board      flash  RAM  instr.    ms  accuracy  fits",
-        "net_int8  slow       1,000  500   4,000  4.00     80.0%  no: ms",
+        "net_int8  slow       1,000  500   4,000  4.00     80.0%  no: ms by 2.00",
         "net_int8  quick      2,000  500   4,000  1.00     80.0%  yes",
-        "net       slow       3,000  500   8,000  8.00     90.0%  no: flash, ms",
-        "net       uncounted  9,000  500     300                  no: flash, ms is unknown",
+        "net       slow       3,000  500   8,000  8.00     90.0%  no: flash by 952, ms by 6.00",
+        "net       uncounted  9,000  500     300                  no: flash by 6,952, ms is unknown",
         "net       small                                          no: flash is 3 bytes too small",
         "bad       all                                            no: model() raised it",
         "no ms on uncounted: its manual has no cycle counts",
