@@ -120,10 +120,6 @@ class Checkout:
         """Returns Bazel's output base."""
         return Path(self._bazel(["info", "--noshow_progress", "output_base"], "info").strip())
 
-    def server(self) -> int:
-        """Returns the process id of the Bazel server."""
-        return int(self._bazel(["info", "--noshow_progress", "server_pid"], "info"))
-
     def shutdown(self) -> None:
         """Ends the Bazel server."""
         self._bazel(["shutdown"], "shutdown")

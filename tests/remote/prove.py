@@ -1,15 +1,13 @@
 """Shows on this machine what remote execution promises: a farm of real servers builds the same bytes, once for
 everybody.
 
-    ./bazelw run //tests/remote:prove -- --short                    # compiler, linker, a tool: as in .ci/run
-    ./bazelw run //tests/remote:prove -- //firmware:nucleo_wb55rg   # an image, or any targets
-    ./bazelw run //tests/remote:prove                               # the image, and 20 models on 4 boards
-    ./bazelw run //tests/remote:prove -- --pool                     # a test on a (simulated) board of a worker
+    ./bazelw run //tests/remote:prove -- --short    # compiler, linker, a tool: as in .ci/run
+    ./bazelw run //tests/remote:prove               # an image; or any targets, by their labels
+    ./bazelw run //tests/remote:prove -- --pool     # a test on a (simulated) board of a worker
 
 It builds the targets locally, then in a copy of the checkout on a farm whose worker has nothing but the farm's
 storage, and compares every output; --short ends here. A second copy at another path must then take everything from the
-cache. Without targets an image is built by one worker and by two, and the models' tests by two of which one is killed
-in the middle, each from an empty cache. Needs some 6 GB, which are free again at the end.
+cache. Needs some 6 GB, which are free again at the end.
 """
 
 import argparse
@@ -18,7 +16,6 @@ import importlib.util
 import json
 import os
 import tempfile
-import threading
 import time
 from collections import defaultdict
 from collections.abc import Iterator
@@ -32,8 +29,6 @@ from tools.quiet.tool import run_tool
 # These are a compiler, an archiver, a linker and a tool in Python. PyTorch is left out: its files take a minute.
 _SHORT = ["//runtime:program_reader", "//toolchains/arm_gnu/tests:sample_cortex_m4"]
 _IMAGE = ["//firmware:nucleo_wb55rg"]
-# The tests of 20 models on 4 boards each, or more.
-_TESTS = "tests(//tests/remote:models_test)"
 
 # A test of a board that a worker has, and what gives it there: all but tests runs on this machine.
 _POOLED = "//models/digits:digits_int8_test_nucleo_wb55rg"
@@ -142,31 +137,6 @@ def prove(proof: Proof, targets: list[str], short: bool) -> None:
             _prove_second_checkout(proof, farm, targets, expected)
 
 
-def prove_workers(proof: Proof, image: list[str], tests: list[str]) -> None:
-    """Lets one and two workers build an image; two, one of which is killed, build and run tests of many models."""
-    expected = proof.build_locally(image)
-    with proof.farm(1, image) as farm:
-        one = proof.build_remotely(farm, "one worker", image, expected)
-        _say_staged([farm.journal("worker1")])
-        _prove_second_checkout(proof, farm, image, expected)
-    with proof.farm(2, image) as farm:
-        two = proof.build_remotely(farm, "two workers", image, expected)
-        share = two.seconds / one.seconds
-        _say(f"two workers need {share:.2f} of one's time, on this machine's {os.cpu_count()} processors")
-    everything = image + tests
-    if tests:
-        expected = proof.build_locally(everything)
-    with proof.farm(2, everything) as farm:
-        killer = threading.Thread(target=_kill_when_busy, args=(farm, "worker2"), daemon=True)
-        killer.start()
-        proof.build_remotely(farm, "two workers, one of them killed while it works", everything, expected)
-        killer.join(1)
-        if killer.is_alive():
-            raise ProofError("the build was over before the second worker had an action to be killed in.")
-        _say_staged([farm.journal("worker1"), farm.journal("worker2")])
-        _prove_second_checkout(proof, farm, everything, expected)
-
-
 def prove_pool(proof: Proof) -> None:
     """Lets two workers, of which one has a board, run a test of that board; only that one may."""
     with proof.farm(2, [_POOLED], "nucleo_wb55rg") as farm:
@@ -182,15 +152,6 @@ def _prove_second_checkout(proof: Proof, farm: Farm, targets: list[str], expecte
     executed = second.actions.get("remote", 0)
     if executed:
         raise ProofError(f"the second checkout found {executed} of its actions not in the cache.")
-
-
-def _kill_when_busy(farm: Farm, worker: str) -> None:
-    """Kills the worker while it runs the second of its actions."""
-    journal = farm.journal(worker)
-    while not (journal.exists() and journal.read_text().count('"started"') >= 2):
-        time.sleep(0.05)
-    farm.kill_worker(worker)
-    _say(f"{worker} is killed")
 
 
 def _say_staged(journals: list[Path]) -> None:
@@ -213,12 +174,6 @@ def _list(actions: dict[str, int]) -> str:
 
 def _say(text: str) -> None:
     print(text, flush=True)
-
-
-def of_models(labels: list[str], count: int) -> list[str]:
-    """Returns the labels //PACKAGE:MODEL_test_... of the first `count` models."""
-    models = sorted({label.partition("_test_")[0] for label in labels})[:count]
-    return [label for label in labels if label.partition("_test_")[0] in models]
 
 
 def _command(targets: list[str]) -> str:
@@ -245,11 +200,8 @@ def _run(options: argparse.Namespace, workspace: Checkout) -> None:
     try:
         if options.pool:
             prove_pool(proof)
-        elif options.short or options.targets:
-            prove(proof, options.targets or _SHORT, options.short)
         else:
-            tests = workspace.query(f"{_TESTS} + labels(firmware, {_TESTS})")
-            prove_workers(proof, _IMAGE, of_models(tests, options.models))
+            prove(proof, options.targets or (_SHORT if options.short else _IMAGE), options.short)
     except UserError as error:
         raise UserError(f"{error}\n(the servers' logs and the checkouts are in {folder})") from error
     remove(folder)
@@ -262,8 +214,7 @@ def main() -> int:
     parser.add_argument("--short", action="store_true", help="one worker and nothing more, of little by default")
     parser.add_argument("--pool", action="store_true", help="a test on a simulated board that one of two workers has")
     parser.add_argument("--capacity", type=int, default=1, help="actions that a worker runs at once (default: 1)")
-    parser.add_argument("--models", type=int, default=20, help="how many models besides the image (default: 20)")
-    parser.add_argument("targets", nargs="*", help="targets that one worker builds instead")
+    parser.add_argument("targets", nargs="*", help="targets that are built instead")
     options = parser.parse_args()
     workspace = os.environ.get("BUILD_WORKSPACE_DIRECTORY")
     if workspace is None:

@@ -192,11 +192,6 @@ class Farm:
         """Returns the file in which a worker writes what it ran, a line of JSON for each action."""
         return self._directory / name / "journal.jsonl"
 
-    def kill_worker(self, name: str) -> None:
-        """Ends a worker and all it runs as a power failure would."""
-        for process in (name, f"{name}.casd"):
-            os.killpg(self._processes.pop(process).pid, signal.SIGKILL)
-
     def stop(self) -> None:
         """Ends everything."""
         for process in reversed(self._processes.values()):
