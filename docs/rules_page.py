@@ -17,11 +17,12 @@ from docs.update_page import update_page
 from tools.quiet.console import UserError
 from tools.quiet.table import markdown_table
 
-_HEAD = """# Rules, macros and providers
+_HEAD = """# Rules and macros
 
 `bazel run //docs:update_rules` writes this page from the doc strings in [rules/](../rules). In another workspace labels
 begin with `@torch_fusion`. How they are used is told in [own_model.md](own_model.md), [models.md](models.md) and
-[firmware.md](firmware.md).
+[firmware.md](firmware.md). What their providers have is told where these are declared,
+[rules/providers.bzl](../rules/providers.bzl).
 """
 
 # Rules of any project are loaded from these.
@@ -104,7 +105,7 @@ class Module:
     Attributes:
         file: its label.
         doc: its own doc string.
-        parts: Markdown of each of its macros, rules and providers, by name.
+        parts: Markdown of each of its macros and rules, by name.
     """
 
     file: str
@@ -122,33 +123,27 @@ def read_module(path: Path) -> Module:
         info = Message(path.read_bytes())
         parts = {function.text(1): _function(function) for function in info.messages(3)}
         parts |= {rule.text(1): _rule(rule) for rule in info.messages(1)}
-        parts |= {provider.text(1): _provider(provider) for provider in info.messages(2)}
         return Module(info.text(6), _flat(info.text(5)), parts)
     except (OSError, ValueError) as error:
         raise UserError(f"{path} is no output of starlark_doc_extract: {error}") from error
 
 
 def page(modules: Sequence[Module]) -> str:
-    """Returns the page: the contents of //rules:defs.bzl, a line for each further file, and providers."""
+    """Returns the page: the contents of //rules:defs.bzl, and a line for each further file."""
     by_file = {module.file: module for module in modules}
     if _PUBLIC not in by_file:
         raise UserError(f"there is no documentation of {_PUBLIC} among {', '.join(sorted(by_file))}")
     public = by_file.pop(_PUBLIC).parts
     files = sorted(by_file.values(), key=lambda module: module.file)
     inside = [module for module in files if any(name in public for name in module.parts)]
-    providers = [module for module in inside if module.file == "//rules:providers.bzl"]
     lines = [_HEAD]
     lines += ["## Of `@torch_fusion//rules:defs.bzl`\n"]
     for module in inside:
-        if module not in providers:
-            lines += _module(module)
+        lines += _module(module)
     others = [module for module in files if module not in inside and module.parts]
     lines += ["## Of files of their own\n", "The doc strings of these files say what their parts take:\n"]
     lines += [f"- {_link(module)} Has {', '.join(f'`{part}`' for part in sorted(module.parts))}." for module in others]
-    lines += ["\n## Providers\n"]
-    for module in providers:
-        lines += list(module.parts.values())
-    return "\n".join(lines)
+    return "\n".join(lines) + "\n"
 
 
 def _link(module: Module) -> str:
@@ -157,10 +152,10 @@ def _link(module: Module) -> str:
 
 
 def _module(module: Module) -> Iterator[str]:
-    """Yields the parts of a file: a macro comes before the rule that it wraps, and providers last."""
+    """Yields the parts of a file: a macro comes before the rule that it wraps."""
     yield f"### {module.file.partition(':')[2].removesuffix('.bzl')}\n"
     yield f"{_link(module)}\n"
-    for part in sorted(module.parts, key=lambda part: (part[0].isupper(), part.endswith("_rule"), part)):
+    for part in sorted(module.parts, key=lambda part: (part.endswith("_rule"), part)):
         yield module.parts[part]
 
 
@@ -202,12 +197,6 @@ def _rule(info: Message) -> str:
     if provided:
         lines += [f"Provides {', '.join(provided)}.\n"]
     return "\n".join(lines)
-
-
-def _provider(info: Message) -> str:
-    rows = [(f"`{field.text(1)}`", _cell(field.text(2))) for field in info.messages(3)]
-    table = markdown_table(("field", "what it is"), rows)
-    return "\n".join([f"### `{info.text(1)}`\n", _paragraphs(info.text(2)), table])
 
 
 def _flat(text: str) -> str:

@@ -30,7 +30,7 @@ _OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
 _ACTION = re.compile(r"bazelw? run \S*//?[\w/.-]*:\w+(\.[\w.]+)")
 _CODE = re.compile(r"^```(?:python|starlark)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _STARLARK = re.compile(r"^```starlark\n(.*?)^```|(?:^(?: {4}[^\n]*)?\n)+", re.MULTILINE | re.DOTALL)
-# Of rules, macros and providers: docs/rules.md.
+# It has the attributes of all rules and macros.
 _RULES = "docs/rules.md"
 _ATTRIBUTE = re.compile(r"^\| `\*{0,2}(\w+)` \|", re.MULTILINE)
 _EVERY_RULES = {"args", "name", "size", "tags", "target_compatible_with", "testonly", "timeout", "visibility"}
