@@ -7,9 +7,7 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
@@ -33,12 +31,10 @@ class Build:
     Attributes:
       seconds: its duration.
       actions: how many actions each of Bazel's runners executed, by its name, such as `remote` and `remote cache hit`.
-      kinds: how many actions of each kind were executed or taken from a cache, without those that Bazel does itself.
     """
 
     seconds: float
     actions: dict[str, int]
-    kinds: Counter[str]
 
 
 class Checkout:
@@ -60,34 +56,12 @@ class Checkout:
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder, "events.json")
             start = time.monotonic()
-            options = ["--noshow_progress", "--build_event_publish_all_actions", f"--build_event_json_file={file}"]
+            options = ["--noshow_progress", f"--build_event_json_file={file}"]
             arguments = [command, *options, *self._flags, *flags]
             self._bazel([*arguments, "--", *targets], "build of " + " ".join(targets[:3]))
             seconds = time.monotonic() - start
             events = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
-        return Build(seconds, _runners(events), executed(events))
-
-    def actions(self, target: str) -> set[tuple[str, tuple[str, ...]]]:
-        """Returns kind and outputs of the actions below a target, without those that Bazel does itself."""
-        options = ["--noshow_progress", "--output=jsonproto", "--include_commandline=false", *self._flags]
-        # A server that has analysed the target in other configurations, too, such as a profile's, would count those. A
-        # value that no build has makes it forget them.
-        options.append(f"--define=actions_of={target}")
-        return actions_of(json.loads(self._bazel(["aquery", *options, f"deps({target})"], f"aquery of {target}")))
-
-    @contextmanager
-    def edited(self, file: str, comment: str) -> Iterator[None]:
-        """Puts a comment that no build has seen before in front of a file; `comment` is what begins one."""
-        path = self.root / file
-        try:
-            content = path.read_bytes()
-        except OSError as error:
-            raise UserError(f"{path}: {error.strerror}; run this on a checkout of Torch Fusion") from error
-        try:
-            path.write_bytes(f"{comment} Edited at {time.time_ns()}.\n".encode() + content)
-            yield
-        finally:
-            path.write_bytes(content)
+        return Build(seconds, _runners(events))
 
     def files(self, targets: list[str]) -> dict[str, Path]:
         """Returns the outputs of the targets that are built, by their paths from the output directory."""
@@ -100,10 +74,6 @@ class Checkout:
     def outputs(self, targets: list[str]) -> dict[str, str]:
         """Returns the sha256 of every output of the targets, by its path from the output directory."""
         return {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in self.files(targets).items()}
-
-    def query(self, expression: str) -> list[str]:
-        """Returns the labels of a query."""
-        return self._bazel(["query", "--noshow_progress", "--output=label", expression], "query").split()
 
     def repositories(self, targets: list[str]) -> set[str]:
         """Returns the directories' names of the repositories that targets need, their tools included."""
@@ -154,19 +124,6 @@ _ENVIRONMENT = (
 )
 
 
-# Kinds of actions that Bazel does itself.
-_INTERNAL = {
-    "BazelWorkspaceStatusAction",
-    "FileWrite",
-    "Middleman",
-    "RepoMappingManifest",
-    "SourceSymlinkManifest",
-    "Symlink",
-    "SymlinkTree",
-    "TranslateBuildInfo",
-}
-
-
 def _runners(events: Sequence[dict[str, Any]]) -> dict[str, int]:
     for event in events:
         summary = event.get("buildMetrics", {}).get("actionSummary")
@@ -174,29 +131,6 @@ def _runners(events: Sequence[dict[str, Any]]) -> dict[str, int]:
             counts = {entry["name"]: int(entry.get("count", 0)) for entry in summary.get("runnerCount", [])}
             return {name: count for name, count in counts.items() if name not in ("total", "internal")}
     return {}
-
-
-def executed(events: Sequence[dict[str, Any]]) -> Counter[str]:
-    """Kinds of actions in a build's events, with their numbers, without those that Bazel does itself."""
-    kinds = (event["action"]["type"] for event in events if "action" in event)
-    return Counter(kind for kind in kinds if kind not in _INTERNAL)
-
-
-def actions_of(graph: dict[str, Any]) -> set[tuple[str, tuple[str, ...]]]:
-    """Returns kind and outputs of the actions of an action graph that Bazel doesn't do itself."""
-    fragments = {fragment["id"]: fragment for fragment in graph["pathFragments"]}
-
-    def path(index: int) -> str:
-        fragment = fragments[index]
-        parent = fragment.get("parentId")
-        return f"{path(parent)}/{fragment['label']}" if parent else str(fragment["label"])
-
-    artifacts = {artifact["id"]: path(artifact["pathFragmentId"]) for artifact in graph["artifacts"]}
-    return {
-        (action["mnemonic"], tuple(sorted(artifacts[index] for index in action["outputIds"])))
-        for action in graph["actions"]
-        if action["mnemonic"] not in _INTERNAL
-    }
 
 
 def fetched(workspace: Checkout) -> list[Path]:
