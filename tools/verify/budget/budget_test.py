@@ -22,6 +22,8 @@ def test_limits() -> None:
 
 def test_what_grew_is_named() -> None:
     assert grown("flash", _NOW, _BEFORE) == ["libc +150", "weights +100"]
+    before, now = (Measures({}, {"instructions": {"new": new, "old": old}}) for new, old in ((0, 10), (5000, 11)))
+    assert grown("instructions", now, before) == ["new +5,000"]
     assert over({"flash": 1024, "ms": 2, "accuracy": 0.9}, _NOW, _BEFORE, "//x:y.update") == [
         "1,100 bytes of flash, 76 over the limit of 1,024; since the baseline: libc +150, weights +100",
         "accuracy is 80.0%, and 90.0% is the least",
