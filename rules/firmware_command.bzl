@@ -20,6 +20,8 @@ def _firmware_command_impl(ctx):
         arguments += ["--algorithm", firmware.board.flash_algorithm]
     if "report" in ctx.attr.uses:
         arguments += ["--report", firmware.report_json]
+    if "golden" in ctx.attr.uses and firmware.program:
+        arguments += ["--golden", firmware.program.golden]
     if "addr2line" in ctx.attr.uses:
         files = ctx.files._arm_gnu_toolchain
         arguments += ["--addr2line", tools_of(files)["addr2line"]]
@@ -33,7 +35,7 @@ firmware_command = rule(
     attrs = QEMU_ATTRS | {
         "firmware": attr.label(mandatory = True, providers = [FirmwareInfo], doc = "The torch_firmware."),
         "tool": attr.label(mandatory = True, executable = True, cfg = "exec", doc = "The tool, such as //tools/commands/infer."),
-        "uses": attr.string_list(doc = "Options with files that the tool gets: `qemu`, `algorithm` (if the board has one), `report` and `addr2line`; or `files`, see above."),
+        "uses": attr.string_list(doc = "Options with files that the tool gets: `qemu`, `algorithm` (if the board has one), `report`, `golden` (of the first model) and `addr2line`; or `files`, see above."),
         "_arm_gnu_toolchain": attr.label(default = "@arm_gnu_toolchain//:compiler_files", cfg = "exec"),
     },
     executable = True,

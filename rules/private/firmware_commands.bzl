@@ -9,10 +9,10 @@ visibility(["//rules/..."])
 _COMMANDS = {
     "copy": (Label("//tools/commands/copy"), ["files"]),
     "gdb": (Label("//tools/commands/gdb"), ["algorithm"]),
-    "infer": (Label("//tools/commands/infer"), ["qemu"]),
-    "live": (Label("//tools/commands/plot:live"), ["qemu", "report"]),
+    "infer": (Label("//tools/commands/infer"), ["golden", "qemu"]),
+    "live": (Label("//tools/commands/plot:live"), ["golden", "qemu", "report"]),
     "monitor": (Label("//tools/commands/monitor"), ["addr2line", "qemu"]),
-    "plot": (Label("//tools/commands/plot"), ["qemu", "report"]),
+    "plot": (Label("//tools/commands/plot"), ["golden", "qemu", "report"]),
     "simulate": (Label("//boardsim:simulate"), []),
     "verify": (Label("//tools/commands/verify"), ["files"]),
 }

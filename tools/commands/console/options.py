@@ -35,8 +35,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_model(parser: argparse.ArgumentParser) -> None:
-    """Adds which of an image's models answers."""
+    """Adds which of an image's models answers, and the inputs and outputs that its tests have, see `samples`."""
     parser.add_argument("--model", default="", help="which of an image's several models; default: the one that runs")
+    parser.add_argument("--golden", type=Path, help=argparse.SUPPRESS)
+
+
+def samples(arguments: argparse.Namespace) -> Path | None:
+    """Returns the data set to run: the user's, else the golden inputs and outputs of the image's first model."""
+    return arguments.dataset or (None if arguments.model else arguments.golden)
 
 
 def open_channel(arguments: argparse.Namespace, board: Board) -> Channel:

@@ -1,7 +1,7 @@
 """Runs the program of a running image on inputs of your own: on a board, in QEMU, or on the board simulator.
 
 --input runs it on one sample and prints the outputs; --dataset on every sample of a file with labels, or with the
-outputs that are expected.
+outputs that are expected, by default on the golden inputs of the image's first model, with PyTorch's outputs.
 """
 
 import argparse
@@ -13,7 +13,7 @@ import numpy as np
 
 from tools.artifacts.board.board import read_board
 from tools.artifacts.golden.golden import load_arrays
-from tools.commands.console.options import add_arguments, add_model, open_channel
+from tools.commands.console.options import add_arguments, add_model, open_channel, samples
 from tools.commands.infer.protocol import Client, Device, TensorSpec
 from tools.quiet.console import UserError, user_path
 from tools.quiet.files import reading, replacing
@@ -213,11 +213,13 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--limit", type=int, help="run on so many samples of the data set at most")
     parser.add_argument("--patience", type=float, default=30.0, help="seconds without an answer until giving up")
     arguments = parser.parse_args(argv)
-    if (arguments.input is None) == (arguments.dataset is None):
+    if arguments.input and arguments.dataset:
         parser.error("give either --input or --dataset")
+    if not arguments.input and not samples(arguments):
+        parser.error("give --input, or --dataset")
     if arguments.limit is not None and arguments.limit < 1:
         parser.error(f"--limit {arguments.limit}: give a number of samples")
-    if arguments.output and (arguments.dataset or arguments.output.suffix not in (".npy", ".npz")):
+    if arguments.output and (not arguments.input or arguments.output.suffix not in (".npy", ".npz")):
         parser.error(f"--output {arguments.output}: it goes with --input, and its name ends in .npy or .npz")
     return arguments
 
@@ -227,10 +229,10 @@ def _run(arguments: argparse.Namespace) -> None:
     try:
         client = Client(channel, arguments.patience, model=arguments.model)
         print(describe(client.device))
-        if arguments.input:
-            run_input(client, arguments.input, arguments.output)
+        if dataset := None if arguments.input else samples(arguments):
+            run_dataset(client, dataset, arguments.limit)
         else:
-            run_dataset(client, arguments.dataset, arguments.limit)
+            run_input(client, arguments.input, arguments.output)
         client.close()
     finally:
         channel.close()

@@ -230,7 +230,8 @@ def test_the_command_on_one_sample(tmp_path, golden, capsys) -> None:
 
 
 def test_the_command_on_a_data_set(golden: dict[str, np.ndarray], capsys: pytest.CaptureFixture) -> None:
-    assert main([*_RUN, "--dataset", str(_GOLDEN), "--limit", "30"]) == 0
+    # `bazel run` gives golden inputs and outputs, which are run if there is nothing else.
+    assert main([*_RUN, "--golden", str(_GOLDEN), "--limit", "30"]) == 0
     out = capsys.readouterr().out
     eager = golden["output_0"][:30].reshape(30, -1).argmax(1)
     right = int((eager == golden["labels"][:30]).sum())

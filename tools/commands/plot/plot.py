@@ -1,7 +1,8 @@
 """Plots the outputs of a running image, live in the terminal or a window: on a board, in QEMU or on the board
 simulator.
 
-A program with one number as input is run over a range of it; others on the samples of --dataset. For the model `sine`,
+A program with one number as input is run over a range of it; others on the samples of --dataset, by default those of
+its tests. For the model `sine`,
 sin(x) is drawn beside the outputs. --window, which is what .live does, draws in a window of the browser: the input, the
 outputs, the time of each inference, and the memory that the image takes. --save writes the finished plot as a picture,
 --record inputs and outputs as a data set, which --dataset and .infer take again.
@@ -24,7 +25,7 @@ import numpy as np
 
 from tools.artifacts.board.board import read_board
 from tools.artifacts.size_report.size_report import read_size_report
-from tools.commands.console.options import add_arguments, add_model, open_channel
+from tools.commands.console.options import add_arguments, add_model, open_channel, samples
 from tools.commands.infer.infer import fit, load_samples
 from tools.commands.infer.protocol import Client, Device
 from tools.commands.plot.window import Window
@@ -169,18 +170,17 @@ def points(device: Device, arguments: argparse.Namespace) -> tuple[str, list[flo
     Raises:
         UserError: the data set does not fit, or is needed.
     """
-    if arguments.dataset:
-        _, inputs, count = load_samples(arguments.dataset, device)
+    takes_a_number = len(device.inputs) == 1 and math.prod(device.inputs[0].shape) == 1
+    dataset = arguments.dataset if takes_a_number else samples(arguments)
+    if dataset:
+        _, inputs, count = load_samples(dataset, device)
         count = min(arguments.points, count)
-        samples = [
-            [
-                fit(array[i], spec, f"{arguments.dataset}: sample {i}")
-                for array, spec in zip(inputs, device.inputs, strict=True)
-            ]
+        each = [
+            [fit(array[i], spec, f"{dataset}: sample {i}") for array, spec in zip(inputs, device.inputs, strict=True)]
             for i in range(count)
         ]
-        return "sample", [float(i) for i in range(count)], samples
-    if len(device.inputs) != 1 or math.prod(device.inputs[0].shape) != 1:
+        return "sample", [float(i) for i in range(count)], each
+    if not takes_a_number:
         raise UserError(f"{device.name} takes more than one number: give samples with --dataset FILE.npz")
     spec = device.inputs[0]
     x = np.linspace(arguments.start, arguments.stop, arguments.points)
@@ -215,14 +215,14 @@ def _memory(report: Path | None) -> str:
 
 def run(client: Client, arguments: argparse.Namespace, where: str, window: Window | None = None) -> Curves:
     """Runs all points, drawing progress if there is a terminal or a window."""
-    label, x, samples = points(client.device, arguments)
+    label, x, each = points(client.device, arguments)
     curves = Curves(f"{client.device.name}: {where}", label, memory=_memory(arguments.report))
     if label == "x" and client.device.name in _REFERENCES:
         name, function = _REFERENCES[client.device.name]
         curves.reference = (name, function(np.array(x)))
     live = sys.stdout.isatty() and window is None
     results = []
-    for i, inputs in enumerate(samples):
+    for i, inputs in enumerate(each):
         result = client.infer(inputs)
         results.append(result.outputs)
         curves.outputs.append(result.outputs[0].reshape(-1).astype(np.float64))
@@ -241,9 +241,9 @@ def run(client: Client, arguments: argparse.Namespace, where: str, window: Windo
     else:
         text = text_plot(curves, arguments.width, arguments.height)
         print("\x1b[H\x1b[J" + text if live else _COLOUR.sub("", text))
-    print(f"{len(samples)} inferences, {sum(curves.milliseconds) / len(samples):.3f} ms each on the device")
+    print(f"{len(each)} inferences, {sum(curves.milliseconds) / len(each):.3f} ms each on the device")
     if arguments.record:
-        save_record(arguments.record, samples, results)
+        save_record(arguments.record, each, results)
         print(f"recorded in {arguments.record}")
     if curves.reference:
         name, values = curves.reference
@@ -260,7 +260,11 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--start", type=float, default=0.0, help="first x; default 0")
     parser.add_argument("--stop", type=float, default=2 * math.pi, help="last x; default 2 pi")
     parser.add_argument("--points", type=int, default=64, help="points, or samples at most; default 64")
-    parser.add_argument("--dataset", type=user_path, help=".npz with input_0, ..., such as a .golden.npz")
+    parser.add_argument(
+        "--dataset",
+        type=user_path,
+        help=".npz with input_0, ..., such as a .golden.npz; default: that of the image's model",
+    )
     parser.add_argument("--window", action="store_true", help="draw in a window of the browser instead of the terminal")
     parser.add_argument("--save", type=user_path, help="where the finished plot goes: .png, .svg or .pdf")
     parser.add_argument("--record", type=user_path, help="where inputs and outputs go as a data set (.npz)")
@@ -293,4 +297,5 @@ def _run(arguments: argparse.Namespace) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    return run_tool("plot", _run, _parse(argv))
+    arguments = _parse(argv)
+    return run_tool("live" if arguments.window else "plot", _run, arguments)

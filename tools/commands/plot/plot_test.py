@@ -1,17 +1,21 @@
 """Plots of a real image on the board simulator."""
 
+import argparse
 import os
 import re
 import socket
 import threading
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 import numpy as np
 import pytest
 
-from tools.commands.plot.plot import Curves, main, save_plot, text_plot
+from tools.commands.infer.protocol import Device, TensorSpec
+from tools.commands.plot.plot import Curves, main, points, save_plot, text_plot
 from tools.commands.plot.window import Window
 from tools.quiet.console import UserError
 
@@ -43,6 +47,21 @@ def test_samples_of_a_data_set(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert main([*_RUN, "--dataset", str(tmp_path / "set.npz")]) == 0
     out = capsys.readouterr().out
     assert "sample" in out and "sin(x)" not in out
+
+
+def test_without_a_data_set_golden_inputs_are_run(tmp_path: Path) -> None:
+    golden = tmp_path / "net.golden.npz"
+    np.savez(golden, input_0=np.arange(12, dtype=np.float32).reshape(3, 1, 4))
+    device = cast(
+        Device, SimpleNamespace(name="net", inputs=[TensorSpec((1, 4), np.dtype(np.float32), offset=0, nbytes=16)])
+    )
+    arguments = argparse.Namespace(dataset=None, golden=golden, model="", points=2)
+    label, x, inputs = points(device, arguments)
+    assert (label, x, [array.tolist() for (array,) in inputs]) == ("sample", [0, 1], [[[0, 1, 2, 3]], [[4, 5, 6, 7]]])
+    # They are of the first model.
+    arguments.model = "other"
+    with pytest.raises(UserError, match="give samples with --dataset"):
+        points(device, arguments)
 
 
 def test_a_record_is_a_data_set(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
