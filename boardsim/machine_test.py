@@ -307,6 +307,15 @@ def test_flash_above_18_mhz_needs_wait_states(machine: Machine) -> None:
     assert not machine.cpu.locked_up and machine.clock.hz == 24_000_000
 
 
+def test_a_core_that_is_too_fast_for_its_voltage(machine: Machine) -> None:
+    # PWR_CR1: range 2.
+    machine.debugger.write_register(0x58000400, 4, 2 << 9)
+    machine.debugger.write_register(_FLASH, 4, 0x603)
+    machine.debugger.write_register(_RCC, 4, 0x01 | 10 << 4)
+    assert machine.cpu.locked_up
+    assert "the core runs at 32 MHz in voltage range 2, which allows 16 MHz" in machine.explain()
+
+
 def _start_usart(machine: Machine, divisor: int) -> None:
     machine.debugger.write_register(_RCC + 0x4C, 4, 1 << 1)
     machine.debugger.write_register(_RCC + 0x60, 4, 1 << 14)
@@ -353,6 +362,23 @@ def test_a_baud_rate_off_by_more_than_two_percent_prints_garbage(machine, diviso
     _send(machine, b"hello")
     assert (machine.console.text == "hello") == readable
     assert readable == (not machine.notes)
+
+
+@pytest.mark.parametrize(
+    ("register", "says"),
+    [
+        (_RCC + 0x60, "USART1_TDR was written while the clock of USART1 is off"),
+        (_GPIOB, "USART1 sends, but none of its TX pins is switched to it"),
+    ],
+)
+def test_what_is_missing_before_a_byte_is_sent_is_named(machine, monkeypatch, register, says) -> None:
+    write = machine.debugger.write_register
+    with monkeypatch.context() as patch:
+        patch.setattr(machine.debugger, "write_register", lambda at, *rest: at == register or write(at, *rest))
+        _start_usart(machine, 35)
+    write(_USART1 + 0x28, 1, 0x41)
+    machine.clock.pass_time(1_000_000)
+    assert machine.console.text == "" and any(says in note for note in machine.notes)
 
 
 def test_a_byte_that_is_not_waited_for_is_lost(machine: Machine) -> None:

@@ -177,6 +177,14 @@ def test_a_pll_whose_source_is_not_ready_never_locks(machine: Machine) -> None:
     assert machine.clock.hz == 150_000_000 and _read(machine, _CLOCKS + 0x44) == 2
 
 
+def test_a_core_that_is_too_fast_stops(machine: Machine) -> None:
+    _start_crystal(machine)
+    assert _start_pll(machine)
+    _write(machine, _PLL + 0xC, 4 << 16 | 2 << 12)
+    _write(machine, _CLOCKS + 0x3C, 1)
+    assert machine.cpu.locked_up and "the core runs at 187.5 MHz; at most 150" in machine.explain()
+
+
 def test_a_core_whose_clock_stands_still_stops(machine: Machine) -> None:
     # The auxiliary source is the PLL, which is off.
     _write(machine, _CLOCKS + 0x3C, 1)
@@ -214,6 +222,13 @@ def test_a_baud_rate_off_by_more_than_two_percent_prints_garbage(machine, diviso
     _send(machine, b"hello")
     assert (machine.console.text == "hello") == readable
     assert readable == (not machine.notes), machine.notes
+
+
+def test_a_pin_whose_pad_is_isolated_sends_nothing(machine: Machine) -> None:
+    _start_uart(machine, 417)
+    _write(machine, _PADS + 4, 1 << 8)
+    _send(machine, b"hello")
+    assert machine.console.text == "" and "no pin is switched to its TX" in machine.explain()
 
 
 def test_a_byte_too_many_for_the_fifo_is_lost(machine: Machine) -> None:
