@@ -22,11 +22,9 @@ HOST_MODELS = {
     "dynamic": "//firmware/tests/programs:dynamic",
 }
 
-# The other engine runs these on an emulated core, compared with PyTorch.
+# The other engine runs these on an emulated core, compared with PyTorch; //firmware/tests/programs has more.
 BOARD_MODELS = {
     "sine": "//models/sine",
-    "state": "//firmware/tests/programs:state",
-    "initial_state": "//firmware/tests/programs:initial_state",
     "sine_int8": "//models/sine:sine_int8",
     "ds_cnn_int8": "//models/ds_cnn:ds_cnn_int8",
 }
