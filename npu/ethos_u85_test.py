@@ -1,6 +1,6 @@
 """Operations written by hand give what their definition says, and streams that aren't right are refused by name.
 
-//conformance/ethos_u compares what Vela emits with the TOSA reference model.
+//tools/pipeline/export:ethos_u_test compares what Vela emits with the TOSA reference model.
 """
 
 import numpy as np

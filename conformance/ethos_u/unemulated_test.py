@@ -1,6 +1,5 @@
 """An image for a board that no emulator here has: what can be seen of it without running it."""
 
-import json
 import os
 import re
 import struct
@@ -13,13 +12,10 @@ from npu.memory import Segments
 from tools.artifacts.board.board import read_board
 from tools.artifacts.elf_image.elf_image import ElfImage
 
-_FILES = [Path(name) for name in os.environ["IMAGE"].split()]
-_PATH = next(path for path in _FILES if path.suffix == ".elf")
+_PATH = next(path for name in os.environ["IMAGE"].split() if (path := Path(name)).suffix == ".elf")
 _IMAGE = ElfImage(_PATH)
 _BOARD = read_board(Path(os.environ["BOARD"]))
 _NPU_BASE = int(os.environ["NPU_BASE"], 16)
-# True if some operators run on the core.
-_HAS_KERNELS = os.environ["HAS_KERNELS"] == "True"
 # Bytes of a line of the core's data cache.
 _CACHE_LINE = 32
 # EABI, Tag_CPU_arch: Armv8.1-M with the main extension.
@@ -53,12 +49,6 @@ def test_it_is_for_the_core() -> None:
     assert tags["TAG_CPU_ARCH"] == _ARMV8_1_M_MAIN
     # The compiler knows a Cortex-M85 as its architecture only.
     assert tags["TAG_CPU_NAME"] in ("8.1-M.MAIN", _BOARD.core)
-
-
-def test_operators_of_the_core_are_there() -> None:
-    (report,) = [path for path in _FILES if path.name.endswith(".report.json")]
-    kernels = json.loads(report.read_text())["flash"]["parts"].get("kernels", 0)
-    assert (kernels > 0) == _HAS_KERNELS
 
 
 def test_the_data_cache_is_maintained_of_whole_lines() -> None:
