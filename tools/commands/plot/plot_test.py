@@ -53,7 +53,7 @@ def test_without_a_data_set_golden_inputs_are_run(tmp_path: Path) -> None:
     golden = tmp_path / "net.golden.npz"
     np.savez(golden, input_0=np.arange(12, dtype=np.float32).reshape(3, 1, 4))
     device = cast(
-        Device, SimpleNamespace(name="net", inputs=[TensorSpec((1, 4), np.dtype(np.float32), offset=0, nbytes=16)])
+        Device, SimpleNamespace(name="net", inputs=[TensorSpec(np.dtype(np.float32), (1, 4), offset=0, nbytes=16)])
     )
     arguments = argparse.Namespace(dataset=None, golden=golden, model="", points=2)
     label, x, inputs = points(device, arguments)
