@@ -252,7 +252,7 @@ def test_an_installed_debian_bazel_is_used(machine: Path) -> None:
     (install / "root/usr/bin").mkdir(parents=True)
     (install / "complete").touch()
     installed = install / "root/usr/bin/bazel"
-    installed.write_text('#!/bin/sh\nfor argument; do last=$argument; done\necho "debian: $last"\n')
+    installed.write_text('#!/bin/sh\nfor argument; do last=$argument; done\necho "$BAZELW: $last"\n')
     installed.chmod(0o755)
     assert bazelw(machine, "version").stdout == "debian: version\n"
 

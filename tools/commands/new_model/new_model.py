@@ -390,6 +390,11 @@ def main(argv: Sequence[str] | None = None) -> int:
                     f"{path} lies in {here}, and a workspace in a workspace confuses Bazel: name a folder outside with "
                     "--output"
                 )
+            if os.environ.get("BAZELW") == "debian" and not str(output.absolute()).isascii():
+                raise UserError(
+                    f"{output} has characters other than ASCII, which Debian's Bazel can't handle: name another folder "
+                    "with --output, or install bazelisk"
+                )
             model = check_model(path, arguments.boards)
             write_workspace(model, output, arguments.checkout, arguments.boards, arguments.int8)
         copied = "" if model.path.stem == model.name else f", in which {model.path.name} is {model.name}.py"

@@ -173,6 +173,17 @@ def test_a_checkout_below_tmp_can_be_used(tmp_path: Path, capfd: pytest.CaptureF
     assert "--noincompatible_sandbox_hermetic_tmp" in (tmp_path / "new/.bazelrc").read_text(encoding="utf-8")
 
 
+def test_a_folder_that_debians_bazel_cannot_handle_is_refused_at_once(tmp_path, monkeypatch, capfd) -> None:
+    path = _write(tmp_path / "größe", _MODEL.replace("from layers.gate import Gate", "Gate = torch.nn.ReLU"))
+    monkeypatch.setenv("BAZELW", "debian")
+    assert main([str(path)]) == 1
+    assert "größe/wave has characters other than ASCII" in capfd.readouterr().err
+    assert [file.name for file in path.parent.iterdir()] == ["wave.py"]
+    assert main([str(path), "--output", str(tmp_path / "new")]) == 0
+    monkeypatch.delenv("BAZELW")
+    assert main([str(path)]) == 0
+
+
 def test_a_disk_that_gets_full_leaves_nothing(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     # Larger than the workspace's own files.
     filler = "#" * 60_000
