@@ -8,18 +8,22 @@ extern void (*const __init_array_end[])(void);
 void cortex_m_reset(void);
 void cortex_m_start(void);
 void cortex_m_fault(void);
-/// A driver that expects an NMI defines it; otherwise it is the fault handler, by the linker
-/// script.
-__attribute__((weak)) void cortex_m_nmi(void);
+/// An application or driver that expects one of these defines it, by CMSIS' name. Otherwise it is
+/// the fault handler, by the linker script.
+__attribute__((weak)) void NMI_Handler(void);
+__attribute__((weak)) void SVC_Handler(void);
+__attribute__((weak)) void DebugMon_Handler(void);
+__attribute__((weak)) void PendSV_Handler(void);
+__attribute__((weak)) void SysTick_Handler(void);
 
 /// The first words of the image: initial stack pointer, reset, and the 14 further exceptions of the
-/// core (DDI 0403E B1.5.3). Every one but reset is unexpected, for no interrupt is enabled: all go
-/// to the fault handler, which tells them apart by IPSR. A board that enables interrupts defines
-/// `.vectors.board`, which the linker script places right after.
+/// core (DDI 0403E B1.5.3). The fault handler tells those that nobody expects apart by IPSR. An
+/// application that enables interrupts of the chip defines `.vectors.board`, which the linker
+/// script places right after.
 __attribute__((section(".vectors"), used)) static void (*const kVectors[])(void) = {
     (void (*)(void))__stack_end,
     cortex_m_reset,
-    cortex_m_nmi,
+    NMI_Handler,
     cortex_m_fault, // HardFault
     cortex_m_fault, // MemManage
     cortex_m_fault, // BusFault
@@ -28,11 +32,11 @@ __attribute__((section(".vectors"), used)) static void (*const kVectors[])(void)
     cortex_m_fault,
     cortex_m_fault,
     cortex_m_fault,
-    cortex_m_fault, // SVCall
-    cortex_m_fault, // DebugMonitor
+    SVC_Handler,
+    DebugMon_Handler,
     cortex_m_fault,
-    cortex_m_fault, // PendSV
-    cortex_m_fault, // SysTick
+    PendSV_Handler,
+    SysTick_Handler,
 };
 
 static void run(void) {

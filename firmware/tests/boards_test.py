@@ -57,6 +57,13 @@ def test_the_led_is_on_until_the_button_is_pressed_and_the_watchdog_bites() -> N
 
 
 @pytest.mark.parametrize("board", FULL)
+def test_an_application_has_interrupts_of_core_and_chip(board: str) -> None:
+    machine = _machine("interrupts", board)
+    _run_until(machine, lambda: "PASS" in machine.console.text or "FAULT" in machine.console.text)
+    assert machine.console.text.split() == ["service", "chip", "pended", "tick", "tick", "PASS"]
+
+
+@pytest.mark.parametrize("board", FULL)
 def test_the_watchdog_is_off_until_it_is_started(board: str) -> None:
     # An image that never starts it is not reset, however long it runs.
     machine = _machine("echo", board)

@@ -8,8 +8,8 @@ const BoardFlash board_flash = {.page_size = kStm32wbPageSize, .write_size = 8};
 
 /// Reading a double word that a power cut has left half written raises NMI (RM0434, "Error code
 /// correction (ECC)"); what is read is not the program that was signed, which whoever reads finds.
-void cortex_m_nmi(void);
-void cortex_m_nmi(void) {
+void NMI_Handler(void);
+void NMI_Handler(void) {
   // FLASH_ECCR: ECCD 31, cleared by writing it.
   CORTEX_M_REGISTER(0x58004018u) |= 1u << 31;
 }

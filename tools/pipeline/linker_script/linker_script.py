@@ -96,7 +96,11 @@ MEMORY
   /DISCARD/ : {{ *(.ARM.exidx .ARM.exidx.* .ARM.extab .ARM.extab.* .eh_frame .fini_array .fini_array.*) }}
 }}
 
-PROVIDE(cortex_m_nmi = cortex_m_fault);
+PROVIDE(NMI_Handler = cortex_m_fault);
+PROVIDE(SVC_Handler = cortex_m_fault);
+PROVIDE(DebugMon_Handler = cortex_m_fault);
+PROVIDE(PendSV_Handler = cortex_m_fault);
+PROVIDE(SysTick_Handler = cortex_m_fault);
 
 /* Slots of updates are at the end of flash: docs/update.md. */
 __flash_end = ORIGIN(FLASH) + {flash_length};

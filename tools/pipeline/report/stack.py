@@ -40,7 +40,7 @@ _CALLS_OPERATORS = re.compile(r"_ZNK?10executorch7runtime6Method")
 _CALLS_PLATFORM = re.compile(r"_ZN10executorch7runtime(8internal5vlogf|\d+pal_)")
 _PLATFORM = re.compile(r"et_pal_")
 _START = "cortex_m_start"
-_NEVER = re.compile(r"main|cortex_m_(fault|nmi|reset)\w*")
+_NEVER = re.compile(r"main|NMI_Handler|cortex_m_(fault|reset)\w*")
 
 
 class Level(NamedTuple):
