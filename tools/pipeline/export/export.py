@@ -10,6 +10,7 @@ from tools.pipeline.export.backends.request import LoweredModel, LoweringRequest
 from tools.pipeline.export.capture import golden
 from tools.pipeline.export.capture.diagnosis import check_examples
 from tools.pipeline.export.capture.eager import keep_weights, load_weights, run_eager
+from tools.pipeline.export.capture.reference import SAMPLES
 from tools.pipeline.export.capture.words import WordedConsole, in_words
 from tools.pipeline.export.methods import ONE_METHOD, ExportedMethod, add_method, dim_orders_of, plan_method
 from tools.pipeline.export.options import Options
@@ -90,7 +91,8 @@ def _export(path: Path, name: str, options: Options, weights: Path | None, conso
     exported = emitted.file or serialize(emitted.program, constants, emitted.states)
     if options.backend == "portable":
         macs = sum(instruction["macs"] for instruction in manifest["instructions"])
-        check_run(exported, emitted.program.execution_plan[0], macs, lowered.samples[0], lowered.outputs[0])
+        run = slice(SAMPLES if emitted.keeps_state else 1)
+        check_run(exported, emitted.program.execution_plan[0], macs, lowered.samples[run], lowered.outputs[run])
     return Exported(
         program=exported,
         golden=golden.serialize(

@@ -1,5 +1,7 @@
 """Describes values for messages."""
 
+import collections
+
 import torch
 
 
@@ -7,8 +9,8 @@ def describe(value: object) -> str:
     """Describes a value briefly by its kind and shape, never by its contents."""
     if isinstance(value, torch.Tensor):
         return f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)}"
-    if isinstance(value, (tuple, list)):
-        shown = ", ".join(describe(item) for item in value[:4]) + (", ..." if len(value) > 4 else "")
+    if isinstance(value, (tuple, list, collections.deque)):
+        shown = ", ".join(describe(item) for item in list(value)[:4]) + (", ..." if len(value) > 4 else "")
         return f"a {type(value).__name__} ({shown})"
     if isinstance(value, dict):
         pairs = [f"{key}: {describe(item)}" for key, item in list(value.items())[:4]]

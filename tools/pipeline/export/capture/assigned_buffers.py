@@ -24,22 +24,25 @@ def assignments_written(model: torch.nn.Module) -> Iterator[None]:
     """Makes calls of a model end with writes to the buffers that its layers have assigned to."""
     empty = [(module, name) for module in model.modules() for name, value in module._buffers.items() if value is None]
     held = [
-        (module, name, vars(module)[name], structure, buffers)
+        (module, name, vars(module)[name], buffers)
         for module in model.modules()
-        for name, (structure, buffers) in getattr(module, HELD, {}).items()
+        for name, buffers in getattr(module, HELD, {}).items()
     ]
     first: dict[tuple[torch.nn.Module, str], Tensor] = {}
 
     def remember(*_: Any) -> None:
-        for module, name, _, structure, buffers in held:
-            vars(module)[name] = pytree.tree_unflatten([module._buffers[each] for each in buffers], structure)
+        for module, name, original, buffers in held:
+            leaves, structure = pytree.tree_flatten(original)
+            values = (module._buffers.get(each, leaf) for each, leaf in zip(buffers, leaves, strict=True))
+            vars(module)[name] = pytree.tree_unflatten(values, structure)
         for module in model.modules():
             first.update(((module, name), value) for name, value in module._buffers.items() if value is not None)
 
     def write(_module: torch.nn.Module, _arguments: Any, result: Any) -> Any:
         assigned = {}
-        for module, name, original, _, buffers in held:
-            module._buffers.update(zip(buffers, pytree.tree_leaves(vars(module)[name]), strict=True))
+        for module, name, original, buffers in held:
+            leaves = zip(buffers, pytree.tree_leaves(vars(module)[name]), strict=True)
+            module._buffers.update((each, leaf) for each, leaf in leaves if each)
             vars(module)[name] = original
         for (module, name), buffer in first.items():
             value = module._buffers[name]

@@ -18,9 +18,16 @@ from tools.quiet.console import UserError
 _INPUTS = "(torch.randn(1, 4),)"
 
 
-def test_a_tensor_among_attributes_is_state(tmp_path: Path) -> None:
-    init = "torch.manual_seed(0); self.cell = nn.GRUCell(4, 4); self.h = torch.ones(1, 4)"
-    source = model_source("self.h = self.cell(x, self.h)\nreturn self.h", _INPUTS, init)
+@pytest.mark.parametrize(
+    ("state", "forward"),
+    [
+        ("torch.ones(1, 4)", "self.h = self.cell(x, self.h)\nreturn self.h"),
+        ("nn.Parameter(torch.ones(1, 4))", "self.h.data = self.cell(x, self.h)\nreturn self.h * 1"),
+    ],
+)
+def test_a_tensor_that_a_model_changes_is_state(state: str, forward: str, tmp_path: Path) -> None:
+    init = f"torch.manual_seed(0); self.cell = nn.GRUCell(4, 4); self.h = {state}"
+    source = model_source(forward, _INPUTS, init)
     program = LoadedProgram(export_source(tmp_path, source).program)
     torch.manual_seed(0)
     cell, h = nn.GRUCell(4, 4), torch.ones(1, 4)
@@ -35,7 +42,7 @@ def test_a_tensor_among_attributes_is_state(tmp_path: Path) -> None:
     [
         (
             "self.h = None",
-            "self.h = x if self.h is None else self.h + x\nreturn self.h",
+            "self.h = x if self.h is None else self.h - x\nreturn self.h",
             r"attribute 'h', first None, then float32\[1, 4\].* self.register_buffer\('h', torch.zeros\(1, 4\)\)",
         ),
         ("self.n = 0", "self.n += 1\nreturn x * self.n", "attribute 'n', first int 0, then int 1"),
@@ -47,9 +54,15 @@ def test_a_tensor_among_attributes_is_state(tmp_path: Path) -> None:
         ),
         (
             "self.register_buffer('h', None)",
-            "self.h = x if self.h is None else self.h + x\nreturn self.h",
+            "self.h = x if self.h is None else self.h - x\nreturn self.h",
             "attribute 'h', first None, then",
         ),
+        (
+            "class Held: pass\nheld = Held(); held.h = torch.zeros(1, 4)\nself.one, self.two = held, held",
+            "self.one.h = self.two.h + x\nreturn self.two.h",
+            "keeps state in objects that two attributes share",
+        ),
+        ("self.held = map(torch.ones, range(9))", "return x + next(self.held).sum()", "objects of unknown kinds"),
         ("", "global N\nN = globals().get('N', 0) + x\nreturn N * 1", "outside of its modules, such as in a global"),
         ("", "import random\nreturn x * random.random()", "draws numbers that are not torch's"),
     ],
@@ -60,8 +73,17 @@ def test_other_state_is_refused(init: str, forward: str, expected: str, tmp_path
 
 
 def test_what_a_model_remembers_without_using_it_is_no_state(tmp_path: Path) -> None:
-    forward = "self.calls += 1\nif self.mask is None: self.mask = torch.ones(4)\nself.y = x * self.mask\nreturn self.y"
-    init = "self.calls, self.mask, self.y = 0, None, torch.zeros(1, 4)"
+    forward = """\
+self.calls += 1
+self.one.held[0] = x
+if self.mask is None: self.mask = torch.ones(4)
+self.y = x * self.mask
+return self.y"""
+    init = """\
+class Held: pass
+self.calls, self.mask, self.y = 0, None, torch.zeros(1, 4)
+self.one, two = Held(), Held()
+self.one.held, two.held = [self.y, two], self.one"""
     result = export_source(tmp_path, model_source(forward, _INPUTS, init))
     assert result.largest_error() == 0
 
@@ -81,15 +103,30 @@ def test_what_a_model_remembers_without_using_it_is_no_state(tmp_path: Path) -> 
         "self.t = self.cell(x, self.t).detach(); return self.t",
         "self.u = self.pair(x, self.u); return self.u[1]",
         "self.v[0], self.v[1] = self.pair(x, self.v); return {'h': self.v[0] * 2}",
+        "self._private = self.cell(x, self._private); return self._private * 1",
+        "self.held.h = self.cell(x, self.held.h); return self.held.h * 1",
+        "self.held = Held(self.cell(x, self.held.h)); return self.held.h * 1",
+        "self.none = self.cell(x, self.none); return self.none * 1",
+        "self.none = self.pair(x, self.none); return self.none[0] * 1",
+        "self.late = self.cell(x, getattr(self, 'late', None)); return self.late * 1",
+        "self.empty = self.cell(x, self.empty); return self.empty * 1",
+        "self.held.none = self.cell(x, self.held.none); return self.held.none * 1",
+        "self.t = self.cell(x, torch.where(x[:, :1] >= 9, 0.0, self.t)); return self.t * 1",
     ],
 )
 def test_what_layers_assign_is_state(written: str) -> None:
     layer = f"""\
+class Held:
+    def __init__(self, h):
+        self.h, self.none, self.name = h, None, "held"
+
 class Layer(nn.Module):
     def __init__(self):
         super().__init__()
         self.cell, self.pair, self.t = nn.GRUCell(4, 4), nn.LSTMCell(4, 4), torch.zeros(1, 4)
         self.u, self.v = (self.t, self.t + 1), [self.t, self.t]
+        self._private, self.held, self.none = self.t, Held(self.t + 1), None
+        self.register_buffer("empty", None)
         self.register_buffer("h", torch.zeros(1, 4))
         self.register_buffer("k", torch.ones(1, 4))
 
@@ -99,7 +136,7 @@ self.first, self.second = Layer(), Layer()"""
     source = model_source("return self.first(x), self.second(x * 2)", _INPUTS, layer)
     names: dict[str, Any] = {}
     exec(source, names)
-    samples = [(torch.randn(1, 4),) for _ in range(4)]
+    samples = [(torch.full((1, 4), 9.0),), *((torch.randn(1, 4),) for _ in range(3))]
     model = names["model"]()
     # Makes buffers of attributes.
     outputs, _, _ = run_eager(model, samples)

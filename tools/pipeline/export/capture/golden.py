@@ -41,8 +41,8 @@ def run_eager(model: torch.nn.Module, samples: list[Sample]) -> tuple[list[list[
             # A model may return its state, which the next sample changes.
             outputs.append([output.clone() for output in flat])
     check_names(names, "the model's outputs")
-    hold_attributes(model, used, samples[0])
     check_repeatable(model, samples[0], outputs[0])
+    hold_attributes(model, used, samples)
     return outputs, names, is_plain
 
 
