@@ -22,88 +22,8 @@ _TARGETS = ("files", "support")
 _HIGHEST_CLOCK = 2**32 - 1
 _ZERO = re.compile(r"(0x)?0+[KM]?")
 
-_BUILD = """\
-load("{prefix}//rules:board.bzl", "board")
-load("{prefix}//rules:board_support.bzl", "board_support")
-
-package(default_visibility = ["//visibility:public"])
-
-# TODO({name}): name the manual that these numbers come from.
-board(
-    name = "{name}",
-    clock_hz = {clock_hz},
-    console = {{
-        "uart": "UART",
-        "baud": "115200",
-        "description": "a serial port",
-    }},
-    core = "{core}",
-    description = {description},
-    memory = {{
-        "flash": "{flash_origin} {flash_length} application",
-        "ram": "{ram_origin} {ram_length} RAM",
-    }},
-{programmer}    deps = [":support"],
-)
-
-board_support(name = "support")
-
-filegroup(
-    name = "files",
-    srcs = glob(["*"]),
-)
-"""
-
-_PROGRAMMER = """\
-    programmer = {{
-        "pyocd_target": {pyocd_target},
-        "openocd_config": {openocd_config},
-    }},
-"""
-
-_SOURCE = """\
-#include "firmware/board.h"
-
-#include "firmware/cortex_m/core.h"
-
-enum {{ kClockHz = {clock_hz} }};
-
-const BoardClock board_clock = {{kClockHz, 1, 1, "cycles"}};
-
-/// TODO({name}): wait states of flash, then crystal, PLL and switch to kClockHz.
-static void start_clock(void) {{}}
-
-#if ET_LOG_ENABLED
-
-/// TODO({name}): clock, pins and baud rate of the UART.
-static void start_console(void) {{}}
-
-#endif // ET_LOG_ENABLED
-
-void board_init(void) {{
-  start_clock();
-  cortex_m_start_cycle_counter();
-#if ET_LOG_ENABLED
-  start_console();
-#endif
-}}
-
-uint32_t board_ticks(void) {{
-  return cortex_m_cycles();
-}}
-
-/// TODO({name}): sends the bytes.
-void board_console_write(const char* data, size_t size) {{
-  (void)data;
-  (void)size;
-}}
-
-/// TODO({name}): waits for a byte.
-int board_console_read(void) {{
-  for (;;) {{
-  }}
-}}
-"""
+# A board that is built and tested, whose name and numbers are replaced.
+_TEMPLATE = Path(__file__).parent / "my_board"
 
 
 def _workspace(folder: Path) -> Path | None:
@@ -152,15 +72,24 @@ def files(arguments: argparse.Namespace, prefix: str) -> dict[str, str]:
         raise UserError(f"--clock-hz {arguments.clock_hz}: give it in Hz without a unit, such as 80000000")
     if int(arguments.clock_hz) > _HIGHEST_CLOCK:
         raise UserError(f"--clock-hz {arguments.clock_hz}: no Cortex-M runs at more than {_HIGHEST_CLOCK:,} Hz")
-    values = vars(arguments) | {
-        "core": platform_name(arguments.core),
-        "description": _quoted(arguments.description or f"{arguments.name}, {arguments.core}"),
-        "openocd_config": _quoted(arguments.openocd_config),
-        "pyocd_target": _quoted(arguments.pyocd_target),
-        "prefix": prefix,
+    programmer = ""
+    if arguments.pyocd_target:
+        targets = {"pyocd_target": arguments.pyocd_target, "openocd_config": arguments.openocd_config}
+        lines = "".join(f'        "{key}": {_quoted(value)},\n' for key, value in targets.items())
+        programmer = f"    programmer = {{\n{lines}    }},\n"
+    replaced = {
+        '"//rules:': f'"{prefix}//rules:',
+        "180000000": arguments.clock_hz,
+        '"cortex_m4"': f'"{platform_name(arguments.core)}"',
+        '"my_board, cortex-m4"': _quoted(arguments.description or f"{arguments.name}, {arguments.core}"),
+        "0x08000000 512K": f"{arguments.flash_origin} {arguments.flash_length}",
+        "0x20000000 128K": f"{arguments.ram_origin} {arguments.ram_length}",
+        "    deps = [": f"{programmer}    deps = [",
+        "my_board": arguments.name,
     }
-    programmer = _PROGRAMMER.format(**values) if arguments.pyocd_target else ""
-    return {"BUILD.bazel": _BUILD.format(**values | {"programmer": programmer}), "board.c": _SOURCE.format(**values)}
+    texts = {name: (_TEMPLATE / name).read_text(encoding="utf-8") for name in ("BUILD.bazel", "board.c")}
+    known = re.compile("|".join(map(re.escape, replaced)))
+    return {name: known.sub(lambda found: replaced[found[0]], text) for name, text in texts.items()}
 
 
 def listed(text: str, name: str) -> str:

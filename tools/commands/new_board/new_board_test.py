@@ -46,9 +46,8 @@ def test_what_it_writes_is_what_is_built(tmp_path: Path) -> None:
     folder = tmp_path / "my_board"
     assert main(["--name", "my_board", *_ARGUMENTS, "--output", str(folder)]) == 0
     for name in ("BUILD.bazel", "board.c"):
-        # //firmware/tests:new_board_image is an image for it; to renew: see the arguments above, with
-        # --output firmware/tests/my_board.
-        assert (folder / name).read_text() == Path("firmware/tests/my_board", name).read_text()
+        # //firmware/tests:new_board_image is an image for it.
+        assert (folder / name).read_text() == Path("tools/commands/new_board/my_board", name).read_text()
     assert Path(os.environ["IMAGE"].split()[0]).stat().st_size > 0
 
 
