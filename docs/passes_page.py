@@ -32,8 +32,10 @@ that the program is what the table says.
 _UPSTREAM = f"""
 ## What is changed of PyTorch, torchao and ExecuTorch
 
-From the table [{_ROOM}/upstream/gaps.py](../{_ROOM}/upstream/gaps.py). Nothing else is replaced, and a test finds each
-symbol in the installed releases.
+From the table [{_ROOM}/upstream/gaps.py](../{_ROOM}/upstream/gaps.py). The passes replace nothing else, and a test
+finds each symbol in the installed releases. Before them, `tools/pipeline/model_file` wraps `torch.export.load` and
+`torch.nn.Module.__init__` while the model file runs, and replaces functions that compute other bits on other
+processors.
 
 | symbol | since | what is wrong without |
 | --- | --- | --- |

@@ -18,6 +18,7 @@ def _describe(ctx, folder, regions, npu, arena_memory = ""):
       arena_memory: the region with the memory of models, unless it is `ram` or the NPU's.
     """
     description = ctx.actions.declare_file(folder + "/board.json")
+    optional = {"prove_settings": _prove_settings(ctx), "arena_memory": arena_memory, "arena_memories": ctx.attr.arena_memories}
     ctx.actions.write(description, json.encode_indent({
         # Read by tools/artifacts/board.
         "format": "board definition",
@@ -41,7 +42,7 @@ def _describe(ctx, folder, regions, npu, arena_memory = ""):
         "simulator": ctx.attr.simulator or None,
         "uf2_family": parse_number(ctx.label, "uf2_family", ctx.attr.uf2_family) if ctx.attr.uf2_family else None,
         "npu": npu,
-    } | ({"prove_settings": _prove_settings(ctx)} if ctx.attr.prove_settings else {}) | ({"arena_memory": arena_memory} if arena_memory else {}) | ({"arena_memories": ctx.attr.arena_memories} if ctx.attr.arena_memories else {}), indent = "  ") + "\n")
+    } | {name: value for name, value in optional.items() if value}, indent = "  ") + "\n")
 
     linker_script = ctx.actions.declare_file(folder + "/linker.ld")
     arguments = ctx.actions.args()
