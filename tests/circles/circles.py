@@ -1,4 +1,4 @@
-"""Finds files that import each other in a circle: Python modules, and Starlark files by what they load.
+"""Finds Python modules that import each other in a circle; of Starlark files, Bazel refuses circles itself.
 
 Imports inside of functions and for type checkers count, too: files that can only be understood together are one file.
 """
@@ -6,7 +6,6 @@ Imports inside of functions and for type checkers count, too: files that can onl
 import argparse
 import ast
 import posixpath
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path, PurePosixPath
@@ -14,25 +13,22 @@ from pathlib import Path, PurePosixPath
 from tools.quiet.console import UserError
 from tools.quiet.tool import run_tool
 
-_LOAD = re.compile(r'^load\(\s*"([^"]+)"', re.MULTILINE)
-
 
 def imports(root: Path, files: Sequence[str]) -> dict[str, set[str]]:
     """Returns what each of some files imports of the others.
 
     Args:
         root: the repository.
-        files: paths from there; those that are neither `.py` nor `.bzl` are left out.
+        files: paths from there; those that are not `.py` are left out.
 
     Raises:
         UserError: a file is missing or no source file.
     """
-    known = {file for file in files if file.endswith((".py", ".bzl"))}
+    known = {file for file in files if file.endswith(".py")}
     graph = {}
     for file in sorted(known):
         try:
-            text = (root / file).read_text(encoding="utf-8")
-            named = set(_python(file, text) if file.endswith(".py") else _starlark(file, text))
+            named = set(_imported(file, (root / file).read_text(encoding="utf-8")))
         except (OSError, SyntaxError, ValueError) as error:
             raise UserError(f"{file} can't be read: {error}") from error
         graph[file] = {name for name in named if name in known and name != file}
@@ -54,7 +50,7 @@ def circles(graph: Mapping[str, set[str]]) -> list[list[str]]:
             edges[circle[0]].discard(circle[1])
 
 
-def _python(file: str, text: str) -> Iterator[str]:
+def _imported(file: str, text: str) -> Iterator[str]:
     """Paths that a Python file may mean by its imports."""
     folder = PurePosixPath(file).parent
     for node in ast.walk(ast.parse(text, file)):
@@ -75,15 +71,6 @@ def _python(file: str, text: str) -> Iterator[str]:
                 yield f"{path}/__init__.py"
 
 
-def _starlark(file: str, text: str) -> Iterator[str]:
-    """Paths of what a Starlark file loads from this repository."""
-    for label in _LOAD.findall(text):
-        if label.startswith(":"):
-            yield str(PurePosixPath(file).parent / label[1:])
-        elif label.startswith("//"):
-            yield label[2:].replace(":", "/").lstrip("/")
-
-
 def _run(arguments: argparse.Namespace) -> int:
     found = circles(imports(arguments.root, arguments.files))
     for circle in found:
@@ -94,5 +81,5 @@ def _run(arguments: argparse.Namespace) -> int:
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="circles", description=__doc__)
     parser.add_argument("--root", type=Path, default=Path(), help="the repository (default: the working directory)")
-    parser.add_argument("files", nargs="+", help="files, by their paths from there: git ls-files '*.py' '*.bzl'")
+    parser.add_argument("files", nargs="+", help="files, by their paths from there: git ls-files '*.py'")
     return run_tool("circles", _run, parser.parse_args(argv))
