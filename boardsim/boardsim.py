@@ -137,16 +137,23 @@ class Simulation:
             accesses=tuple(machine.bus.accesses),
         )
 
-    def set_example(self, inputs: Sequence[np.ndarray], model: str = "") -> None:
-        """Replaces the embedded example in flash by other inputs of the same size; `model` names one of several."""
+    def set_example(self, inputs: Sequence[np.ndarray], model: str = "") -> bool:
+        """Replaces the embedded example in flash by other inputs of the same size; `model` names one of several.
+
+        Returns:
+            Whether there is one: an application that doesn't use it is linked without.
+        """
         for index, array in enumerate(inputs):
             end = f"_pte_example_input_{index}"
-            symbol = next(
-                (name for name in self.image.symbols if name == model + end or (not model and name.endswith(end))), None
-            )
-            if symbol is None:
-                raise UserError(f"image {self.image.path} embeds no example; build it with example = True")
-            self.machine.debugger.write(self.image.symbols[symbol].address, np.ascontiguousarray(array).tobytes())
+            found = [
+                symbol
+                for name, symbol in self.image.symbols.items()
+                if name == model + end or (not model and name.endswith(end))
+            ]
+            if len(found) != 1 or found[0].size != array.nbytes:
+                return False
+            self.machine.debugger.write(found[0].address, np.ascontiguousarray(array).tobytes())
+        return True
 
     @property
     def is_own(self) -> bool:
@@ -275,7 +282,8 @@ class SimulatedImage:
         for sample in samples:
             if runs and sum(run.instructions for run in runs) + runs[-1].instructions > _SAMPLES_BUDGET:
                 break
-            simulation.set_example([array[sample] for array in inputs], self._model)
+            if not simulation.set_example([array[sample] for array in inputs], self._model):
+                return SampleRun((), ())
             run = simulation.run(self._chosen, self._limit)
             if run.stop not in (Stop.IDLE, Stop.SLEEP) or not run.outputs:
                 problems = tuple(f"sample {sample}: {problem}" for problem in simulation.problems(run))

@@ -79,6 +79,14 @@ def _write_headers(ctx, engine, models, chosen):
         kinds.append(engine + "_model")
     return write_model_headers(ctx, kinds, models, chosen, ctx.label.name, profiling = _is_profiling(ctx), watchdog_ms = ctx.attr.watchdog_ms)
 
+def _compile_application(ctx, cc, srcs, written, operators, **kwargs):
+    """Compiles an application's sources, with its own options, and those that the build wrote; returns a list of CcCompilationOutputs."""
+    name = ctx.label.name
+    return [
+        compile_sources(ctx, cc, name = name, srcs = srcs, copts = ctx.attr.copts, **kwargs)[1],
+        compile_sources(ctx, cc, name = name + ".models", srcs = written, operators = operators, **kwargs)[1],
+    ]
+
 def _compiled_application(ctx, cc, programs, program, operators, npu_sources, backends):
     """The application with models that were compiled to C++: see _firmware_image_impl."""
     name = ctx.label.name
@@ -95,11 +103,11 @@ def _compiled_application(ctx, cc, programs, program, operators, npu_sources, ba
     else:
         srcs = ctx.files._compiled_application if has_default_application else ctx.files.srcs
     deps = [dep[CcInfo] for dep in (ctx.attr.deps or ctx.attr._application_deps) + backends] + [choose_kernels(ctx, programs)] + [dep[CcInfo] for dep in ctx.attr._compiled_runtime + ctx.attr.board]
-    _, objects = compile_sources(
+    objects = _compile_application(
         ctx,
         cc,
-        name = name,
-        srcs = srcs + npu_sources + [file for model in models for file in [model.source, model.example]],
+        srcs,
+        npu_sources + [file for model in models for file in [model.source, model.example]],
         hdrs = [file for model in models for file in [model.header, model.cpp_header, model.description]] + headers,
         include_directories = [headers[0].dirname],
         deps = deps,
@@ -141,11 +149,11 @@ def _loaded_application(ctx, cc, programs, program, operators, npu_sources, back
     headers = _write_headers(ctx, "loaded", methods, program)
     runtime = ctx.attr._runtimes[0 if backends else 1]
     deps = [dep[CcInfo] for dep in (ctx.attr.deps or ctx.attr._application_deps) + backends] + [choose_kernels(ctx, programs)] + [dep[CcInfo] for dep in [runtime] + ctx.attr.board]
-    _, objects = compile_sources(
+    objects = _compile_application(
         ctx,
         cc,
-        name = name,
-        srcs = ctx.files.srcs + npu_sources + [entry.source for entry in data] + [registry.source],
+        ctx.files.srcs,
+        npu_sources + [entry.source for entry in data] + [registry.source],
         hdrs = [entry.header for entry in data] + headers,
         include_directories = [headers[0].dirname],
         deps = deps,
@@ -195,7 +203,7 @@ def _firmware_image_impl(ctx):
     registry = generate_registry(ctx, programs, name, backends = [target[TorchBackendInfo] for target in backends])
 
     # struct: `data` (ProgramDataInfo) and `plans` (MemoryPlanInfo) of each method in the image; `chosen`, the one that
-    # the application runs; `models`, FirmwareInfo's; `objects`, CcCompilationOutputs of application and programs;
+    # the application runs; `models`, FirmwareInfo's; `objects`, each CcCompilationOutputs of application and programs;
     # `deps`, CcInfo to link with.
     cc = configure_cc(ctx)
     if engine == "compiled":
@@ -205,7 +213,7 @@ def _firmware_image_impl(ctx):
     data = application.data[application.chosen]
 
     map_file = ctx.actions.declare_file(name + ".map")
-    elf = link_image(ctx, cc, name, board, [application.objects], application.deps, map_file = map_file)
+    elf = link_image(ctx, cc, name, board, application.objects, application.deps, map_file = map_file)
     image_files = write_image_files(ctx, board, programs, elf, map_file, summary = ctx.attr.summary, engine = "%s, as %s" % (engine, reason) if reason else engine)
     files = [elf, map_file] + image_files.values()
     return [
@@ -274,6 +282,7 @@ the tensors that an inference reads and writes most the first ones, and the outp
             allow_files = [".c", ".cc", ".cpp", ".S"],
             doc = "The application; it includes \"model_program.h\" for the program and its sizes, or with `models` \"model_programs.h\".",
         ),
+        "copts": attr.string_list(doc = "Further options of the compiler for `srcs`, such as -std=c++20 or -Werror."),
         "deps": attr.label_list(
             providers = [CcInfo],
             cfg = core_transition,

@@ -66,7 +66,7 @@ With --//firmware:environment=board the boards that --//firmware:probes names ru
     test = True,
 )
 
-def firmware_test(name, model = None, boards = [], nightly_boards = [], models = None, method = "forward", srcs = None, engine = "auto", size = "small", tags = [], **kwargs):
+def firmware_test(name, model = None, boards = [], nightly_boards = [], models = None, method = "forward", srcs = None, copts = [], deps = [], engine = "auto", size = "small", tags = [], **kwargs):
     """Tests a model's firmware on emulated and simulated boards.
 
     Creates `<name>_<board>` per board, from the image `<name>_<board>.image`, and the suite `<name>`. A crash, a hang, a
@@ -85,6 +85,8 @@ def firmware_test(name, model = None, boards = [], nightly_boards = [], models =
       method: as of torch_firmware.
       srcs: an application of your own; None: the usual one. In QEMU it takes its inputs from firmware/host.h, on
         a simulated board it runs the program on the embedded example and ends with PASS on its console.
+      copts: as of torch_firmware.
+      deps: as of torch_firmware.
       engine: as of torch_firmware.
       size: Bazel's test size of each test.
       tags: tags of the suite and of each test.
@@ -94,8 +96,6 @@ def firmware_test(name, model = None, boards = [], nightly_boards = [], models =
         fail("//%s:%s: boards is empty; name at least one board" % (native.package_name(), name))
     if bool(model) == bool(models):
         fail("//%s:%s: give either model or models" % (native.package_name(), name))
-    if models and srcs:
-        fail("//%s:%s: srcs run one model here; leave srcs or models out" % (native.package_name(), name))
     tests = {"": [], "_nightly": []}
     for board in boards + nightly_boards:
         suite, test_tags = ("", tags) if board in boards else ("_nightly", tags + ["manual", "nightly"])
@@ -108,6 +108,8 @@ def firmware_test(name, model = None, boards = [], nightly_boards = [], models =
             engine = engine,
             summary = False,
             tags = ["manual"],
+            copts = copts,
+            deps = deps,
             **(({"models": models} if models else {"model": model}) | ({"srcs": srcs} if srcs else {}))
         )
         firmware_image_test(

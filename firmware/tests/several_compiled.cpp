@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include <span>
+
 #include "firmware/console.h"
 #include "firmware/host.h"
 #include "firmware/stack.h"
@@ -96,7 +98,7 @@ void run_few_steps() {
   expect(dynamic_set_input(model, 0, x, sizeof(x)) == TORCH_FUSION_OK, "input of 5 steps");
   expect(dynamic_run(model) == TORCH_FUSION_OK, "dynamic_run");
   // The third output is x beside 2 * x.
-  const int32_t* const shape = dynamic_output_shape(model, 2);
+  const std::span<const int32_t, 3> shape(dynamic_output_shape(model, 2), 3);
   expect(shape[0] == 1 && shape[1] == 3 && shape[2] == 2 * kSteps, "shape of 5 steps");
   const auto* const y = static_cast<const float*>(dynamic_output(model, 2));
   for (int32_t i = 0; i < 3 * kSteps; ++i) {

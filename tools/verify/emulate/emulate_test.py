@@ -147,7 +147,7 @@ def test_memory_that_an_npu_works_in_may_end_with_bytes_that_nothing_has(setup: 
         ("status = 4; report = None", "Abort: "),
         ("status = 5; report = None", "Host: "),
         ("status = 77; report = None; sys.stderr.write('no such machine')", "Crash: image.elf ended with status 77"),
-        ("report = None", "MissingPass: "),
+        ("report = None", "MissingPass: image.elf wrote no report"),
         ("report['passed'] = 0", "MissingPass: "),
         ("console = 'hello\\n'", "MissingPass: "),
         ("report['stack_used'] = 1000", "StackOverflow: "),

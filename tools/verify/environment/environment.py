@@ -45,7 +45,7 @@ class SampleRun:
     Attributes:
         samples: their indices among all samples.
         outputs: an array per output with a leading axis of these samples, as from Golden.outputs_in_memory(); empty if
-          the image failed.
+          the image failed, or does not run on them.
         lines, problems: see Run.
     """
 
@@ -206,6 +206,8 @@ def _verify_model(prog: str, arguments: argparse.Namespace, make: MakeEnvironmen
         result = environment.run_samples(golden, arguments.samples)
         if result.outputs:
             problems += _compare(result, golden, arguments)
+        elif not result.problems:
+            print("nothing is compared with PyTorch: the application doesn't run on the model's example alone")
         problems += [problem for problem in result.problems if problem not in problems]
         lines = result.lines or lines
     if lines:

@@ -200,6 +200,9 @@ def _check_ending(elf: Path, status: int, report: Report | None, console: str, m
     if status != 0:
         reason = f"{elf.name} ended with status {status}" + (f": {messages.strip()}" if messages.strip() else "")
         raise EmulationError("Crash", reason, console)
+    if report is None and "\nPASS\n" in console:
+        reason = f"{elf.name} wrote no report: firmware/host.h has it; a simulated board needs none"
+        raise EmulationError("MissingPass", reason, console)
     if report is None or report.passed != HOST_REPORT_PASS or (console and "\nPASS\n" not in console):
         raise EmulationError("MissingPass", f"{elf.name} exited without PASS", console)
     if report.stack_used >= report.stack_size > 0:
