@@ -518,6 +518,12 @@ _FOREIGN = (
 )
 
 
+def has_user_code(model_file: Path, module: torch.nn.Module) -> bool:
+    """Whether a module's forward() is the user's, and not of PyTorch or another package."""
+    code = getattr(inspect.unwrap(type(module).forward), "__code__", None)
+    return code is not None and bool(_user_file(model_file, code.co_filename))
+
+
 # The attribute of a module for where the user's code makes it, as `File "net.py", line 5`.
 MADE_AT = "_torch_fusion_made_at"
 

@@ -37,7 +37,7 @@ from tools.pipeline.export.rewrite.spectra.spectra import remove_complex_numbers
 from tools.pipeline.export.upstream.repeated_work import do_once
 from tools.pipeline.export.upstream.replaced import replaced
 from tools.pipeline.model_file.call import CALLED
-from tools.pipeline.model_file.model_file import MADE_AT, ModelFile
+from tools.pipeline.model_file.model_file import MADE_AT, ModelFile, has_user_code
 from tools.quiet.console import Console, UserError
 
 # The names that users know for operators with graphs of their own.
@@ -75,14 +75,18 @@ def capture_model(file: ModelFile, eager: Eager, console: Console | None) -> Exp
 
 
 def _name_lines(program: ExportedProgram, module: torch.nn.Module, path: Path) -> None:
-    """Gives operators that no line of the user's calls the line that made their module."""
+    """Gives operators whose module no line of the user's calls, as those in an nn.Sequential, the line that made it."""
     for node in program.graph.nodes:
         trace = node.meta.get("stack_trace") or ""
-        stack = list(node.meta.get("nn_module_stack", {}).values())
-        if node.op == "call_function" and stack and not user_place(trace, path):
-            with contextlib.suppress(AttributeError):
-                made = module.get_submodule(stack[-1][0].removeprefix(CALLED).lstrip("."))
-                node.meta["stack_trace"] = f"{vars(made).get(MADE_AT, '')}\n{trace}"
+        stack = [of.removeprefix(CALLED).lstrip(".") for of, _ in node.meta.get("nn_module_stack", {}).values()]
+        if node.op != "call_function" or not stack:
+            continue
+        with contextlib.suppress(AttributeError):
+            called = [module.get_submodule(of) for of in stack[-2:]]
+            # One that a container calls has the line that calls the container.
+            is_far = len(called) == 2 and not any(has_user_code(path, part) for part in called)
+            if is_far or not user_place(trace, path):
+                node.meta["stack_trace"] = f"{trace}\n{vars(called[-1]).get(MADE_AT, '')}"
 
 
 def capture(model: torch.nn.Module, inputs: tuple[torch.Tensor, ...], dynamic_shapes: Any = None) -> ExportedProgram:

@@ -74,6 +74,16 @@ def test_layers_that_no_line_calls_say_where_they_are_made(tmp_path: Path) -> No
     assert found == ["0 (Linear) at my_model.py:6", "1 (Tanh) at my_model.py:7"]
 
 
+def test_layers_of_a_container_say_where_they_are_made(tmp_path: Path) -> None:
+    layers = "self.net = nn.Sequential(\n            nn.Linear(4, 4),\n            nn.Tanh(),\n        )"
+    result = export_source(tmp_path, model_source("return torch.exp(self.net(x))", "(torch.rand(1, 4),)", layers))
+    lines = (tmp_path / "my_model.py").read_text().splitlines()
+    for entry in result.manifest["instructions"]:
+        layer, _, place = entry["origin"].rpartition(" at ")
+        wanted = {"net.0 (Linear)": "nn.Linear", "net.1 (Tanh)": "nn.Tanh"}.get(layer, "torch.exp")
+        assert wanted in lines[int(place.rpartition(":")[2]) - 1], entry["origin"]
+
+
 def test_operators_say_which_pass_made_them(cnn: Result, tmp_path: Path) -> None:
     assert {entry["made_by"] for entry in cnn.manifest["instructions"]} == {"substitute_operators"}
     layers = "self.norm = nn.LayerNorm(8); self.attention = nn.MultiheadAttention(8, 2, batch_first=True)"
