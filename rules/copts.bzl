@@ -7,7 +7,7 @@ load("@host_compiler//:constraints.bzl", "OWN_WORKSPACE")
 # single-precision cores. GCC's notes on an ABI that changed with version 7.1 don't apply to this build.
 COPTS = ["-Wall", "-Wextra", "-Wdouble-promotion", "-Wno-psabi"] + (["-Werror"] if OWN_WORKSPACE else [])
 
-# Of this project's toolchains it is the standard; Bazel's own for a machine takes C++14.
+# This project's toolchains have it as their standard; Bazel's own for a machine takes C++14.
 STANDARD = [] if OWN_WORKSPACE else ["-std=c++17"]
 
 # Kernels and the runtime have these; torch_package gives their sources to builds with warnings of their own.

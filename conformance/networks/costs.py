@@ -239,7 +239,7 @@ def _main(arguments: Sequence[str]) -> int:
         found = fit(core, measure(core, names))
         if options.names:
             known = before.get(layout(core), {})
-            # What quantizing takes is fitted to the operators of all kinds.
+            # The cost of quantizing is fitted to the operators of all kinds.
             for kind in ("quantize", "dequantize"):
                 found["int8"].pop(kind, None)
             found = {form: dict(sorted({**known.get(form, {}), **kinds}.items())) for form, kinds in found.items()}

@@ -26,7 +26,7 @@ from tools.quiet.console import UserError
 from tools.quiet.tool import run_tool
 
 _ROOT = "README"
-# What is markup in documents: the rest may come from names and docstrings of others.
+# The markup that documents have; any other may come from names and docstrings of others.
 _HTML = re.compile(r'<a id="[\w-]+">|</a>|<!--(?:(?!-->).)*-->', re.DOTALL)
 _CONFIGURATION = {
     "extensions": ["myst_parser"],

@@ -85,7 +85,7 @@ def test_the_documents_need_no_network() -> None:
     for name, text in pages.items():
         loaded = re.findall(r'<(?:script|img|link|iframe)\b[^>]*\b(?:src|href)="([^"]*)"', text)
         assert loaded and not [address for address in loaded if re.match("[a-z]+:|//", address)], name
-    # What the search looks in.
+    # The search looks in these.
     assert "torch_firmware" in (_PAGES / "searchindex.js").read_text(encoding="utf-8")
 
 

@@ -169,7 +169,7 @@ UpdateStatus ProgramSlots::begin(size_t size) {
   const uint32_t known[] = {known_version(0), known_version(1)};
   highest_ = std::max(version(), std::max(known[0], known[1]));
   target_ = chosen_ != kNone ? 1 - chosen_ : known[1] < known[0];
-  // What only the slot that is to be erased knows is kept in the other one.
+  // The other slot keeps what only the slot to be erased knows.
   if (chosen_ != kNone && known[target_] > known[chosen_] && !record(chosen_, known[target_])) {
     return end(UpdateStatus::FlashFailed);
   }

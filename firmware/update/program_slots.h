@@ -12,7 +12,7 @@ namespace torch_fusion {
 struct SignedProgramHeader {
   char magic[8];
   uint32_t format;
-  /// Of the program; a device never goes back to a smaller one.
+  /// The program's version; a device never goes back to a smaller one.
   uint32_t version;
   /// Bytes of the program.
   uint32_t size;
@@ -59,7 +59,7 @@ class ProgramSlots {
   /// The program's offset in a slot.
   static constexpr size_t kProgramOffset = 256;
 
-  /// Where the slots are, at a page's start, each of `slot_size` bytes, whole pages.
+  /// The slots' addresses, at a page's start, each of `slot_size` bytes, whole pages.
   /// board_flash.h has the functions on boards.
   struct Flash {
     uintptr_t begin;
@@ -70,8 +70,9 @@ class ProgramSlots {
     bool (*write)(uintptr_t address, const void* data, size_t size);
   };
 
-  /// What the image accepts: programs that `public_key` (32 bytes) has signed for `product` (at
-  /// most 31 characters), with a version above `version`, which is that of the image's own program.
+  /// The programs that the image accepts: those that `public_key` (32 bytes) has signed for
+  /// `product` (at most 31 characters), with a version above `version`, which is that of the
+  /// image's own program.
   struct Trust {
     const uint8_t* public_key;
     const char* product;

@@ -39,7 +39,7 @@ const int8_t* at(const int8_t* in, size_t i, int32_t step) {
 
 #ifdef __ARM_FEATURE_MVE
 
-/// What scales an input of sums that need 32 bits only, in registers.
+/// The scale of an input of sums that need 32 bits only, in registers.
 struct VectorFactor {
   int32_t addend;
   int32_t multiplier;

@@ -996,7 +996,7 @@ void grouped_convolution_dsp(
 
 #ifdef __ARM_FEATURE_MVE
 
-/// Where three windows at a time are computed from, and where their outputs go.
+/// The inputs of three windows that are computed at a time, and their outputs.
 class ThreeWindows final {
  public:
   /// @param[in] scratch What convolution_scratch() says.

@@ -59,7 +59,7 @@ void View::split(size_t dim, SizesType inner) {
   append(inner, strides[dim]);
   move_dim(shape.dims - 1, dim + 1);
   shape.sizes[dim] /= inner;
-  // Of a dim without elements the product may be too large.
+  // The product may be too large beside a dim without elements.
   strides[dim] *= shape.sizes[dim] > 0 ? inner : 0;
 }
 

@@ -103,7 +103,7 @@ def _sound(word: str, generator: torch.Generator) -> Tensor:
         return low + (high - low) * float(torch.rand((), generator=generator))
 
     sound = between(0.002, 0.02) * torch.randn(RATE, generator=generator)
-    # What is no word is noise alone, or one vowel that is none of theirs.
+    # A sound without a word is noise alone, or one vowel that no word has.
     vowels = _VOWELS.get(word, ((250, 1200),) if between(0, 1) < 0.5 else ())
     pitch, throat, loudness = between(90, 220), between(0.92, 1.08), between(0.1, 0.5)
     at = int(between(0.05, 0.3) * RATE)

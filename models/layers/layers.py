@@ -39,7 +39,7 @@ def entries() -> dict[str, SimpleNamespace]:
         "gru": _entry(lambda: First(nn.GRU(16, 32)), (32, 1, 16)),
         "linear": _entry(lambda: nn.Linear(256, 64), (1, 256)),
         "lstm": _entry(lambda: First(nn.LSTM(16, 32)), (32, 1, 16)),
-        # Of numbers that are positive, as after a ReLU.
+        # The numbers are positive, as after a ReLU.
         "max_pool2d": _entry(lambda: nn.MaxPool2d(2), (1, 16, 32, 32)),
     }
 

@@ -8,7 +8,7 @@ from tqdm import tqdm
 
 _STEPS = 3000
 
-# Of the largest weight of each layer, squared: int8 divides a layer's range into 255 steps.
+# The factor of the penalty on each layer's largest weight, squared: int8 divides a layer's range into 255 steps.
 _RANGE_PENALTY = 1e-3
 
 

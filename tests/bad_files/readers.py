@@ -64,8 +64,8 @@ _FILE_NAMES = [file.name for file in _FILES.values()]
 # Bytes that no file of these kinds can honestly make a tool take.
 _MEMORY_LIMIT = 1 << 30
 
-# What is put at every place of a file: of a program, fields of tables that are left out and huge numbers; of an array,
-# what ends a word of Python.
+# The bytes that are put at every offset of a file: in a program, left out fields of tables and huge numbers; in an
+# array, the end of a word of Python.
 _EVERYWHERE = {".pte": (b"\0\0", b"\0\0\0\x40"), ".npy": (b",",)}
 
 

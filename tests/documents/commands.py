@@ -133,7 +133,7 @@ class Shell:
                 try:
                     status = process.wait(_SECONDS_TO_INTERRUPT if interrupt else None)
                 except subprocess.TimeoutExpired:
-                    # As a terminal does: the shell and what it started.
+                    # A terminal ends the shell and what it started, too.
                     os.killpg(process.pid, signal.SIGINT)
                     status = process.wait()
                     status = 0 if status in _INTERRUPTED else status

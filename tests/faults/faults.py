@@ -287,7 +287,7 @@ def _run(options: argparse.Namespace, workspace: Checkout) -> int:
     print("|---|---|--:|--:|---|---|", flush=True)
     failed = 0
     for index, phase in enumerate(phases):
-        # As many of each kind for each phase, and what is over for the first ones.
+        # Each phase gets equally many of each kind; the first ones get the rest.
         faults = [
             kind
             for kind, count in ((True, options.kills), (False, options.full))

@@ -150,7 +150,7 @@ def make_equal_everywhere(target: Path, exclude: Sequence[str]) -> None:
                 path.unlink()
         if not any(scripts.iterdir()):
             scripts.rmdir()
-    # What was installed has a hash there, of those programs too.
+    # The record has a hash of each installed file, those programs included.
     for record in target.glob("*.dist-info/RECORD"):
         lines = record.read_text().splitlines(keepends=True)
         record.write_text("".join(line for line in lines if not line.startswith("../../bin/")))
@@ -166,7 +166,7 @@ def compile_to_byte_code(target: Path, exclude: Sequence[str]) -> None:
     rare = [re.escape(str(path.relative_to(target.parent))) for pattern in exclude for path in target.glob(pattern)]
     # By a relative path: byte code names it.
     command += ["-x", "|".join(["/(tests?|testing/_internal)/", *(f"^{path}(/|$)" for path in rare)]), target.name]
-    # What the compiler itself imports must not be written.
+    # Modules that the compiler itself imports must not be written.
     environment = os.environ | {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONHASHSEED": "0"}
     subprocess.run(command, cwd=target.parent, env=environment, capture_output=True, check=False)
 

@@ -1,4 +1,4 @@
-/// What it tests is tested by compiling what it links.
+/// Its assertions are the linked library's static ones: compiling it is the test.
 int main() {
   return 0;
 }

@@ -135,7 +135,7 @@ def test_noise_changes_nothing(channel: Channel, golden: dict[str, np.ndarray]) 
     noisy = Client(noise, first_wait=0.1)
     for i in range(32):
         assert noisy.infer([golden["input_0"][i]]).outputs[0].tobytes() == expected[i].tobytes()
-    # As many as the random first sequence number has escaped bytes.
+    # The random first sequence number decides how many bytes are escaped.
     assert noise.faults > 5
     assert noisy.repeated > 0
 

@@ -25,7 +25,7 @@ from tools.quiet.console import UserError
 from tools.quiet.tool import option_parser, run_tool
 from tools.quiet.troubleshooting import more_about
 
-# What an allocator has before a block.
+# The bytes of an allocator's header before a block.
 _BLOCK = 8
 
 

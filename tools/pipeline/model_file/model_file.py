@@ -295,7 +295,7 @@ class ModelFile:
 
 # torch.load()'s messages about what no state dict has.
 _OBJECTS = "eights.*(GLOBAL|unrecognized function|unsupported class|Can only (build|create))"
-# What loads files: PyTorch's functions, and safetensors', which new_model writes into model files by the same name.
+# The functions that load files: PyTorch's, and safetensors', which new_model writes into model files by the same name.
 _LOADING = re.compile(r"torch/(serialization|export/__init__)\.py:load|:load_file")
 
 

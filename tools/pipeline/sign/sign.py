@@ -20,7 +20,7 @@ _HEADER = """\
 #include <stddef.h>
 #include <stdint.h>
 
-/// What the image accepts as an update, from its update_settings.
+/// The updates that the image accepts, from its update_settings.
 namespace update_settings {{
 
 inline constexpr uint8_t kPublicKey[32] = {{

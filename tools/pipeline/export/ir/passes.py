@@ -124,7 +124,7 @@ class Pipeline:
 
 # The maker of a node that no pass has changed.
 CAPTURED = "torch.export"
-# What retracing keeps of a node's meta; the makers of nodes are kept there, with the operators that they made.
+# The entry of a node's meta that retracing keeps; it has the makers of nodes, with the operators that they made.
 _KEPT = "custom"
 
 

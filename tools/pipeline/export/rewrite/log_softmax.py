@@ -8,7 +8,7 @@ from tools.pipeline.export.ir.rewriting import emit, rewrites
 
 _aten = torch.ops.aten
 
-# What keeps a probability away from zero.
+# The operators that keep a probability away from zero.
 _LIMITS = (_aten.add.Tensor, _aten.clamp.default, _aten.clamp_min.default)
 
 

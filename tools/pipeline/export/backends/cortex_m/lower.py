@@ -476,7 +476,7 @@ def _most_bytes(program: ExportedProgram) -> int:
     alive = [0] * len(places)
 
     def last_reader(node: Node) -> int:
-        # What nothing reads is about to be removed.
+        # Results that nothing reads are about to be removed.
         readers = [user for user in node.users if user.users or user.op == "output"]
         return max([places[node], *(last_reader(user) if user.target in VIEWS else places[user] for user in readers)])
 

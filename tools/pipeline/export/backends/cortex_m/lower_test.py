@@ -955,7 +955,7 @@ with torch.no_grad():
 
     monkeypatch.setattr(CortexMQuantizer, "transform_for_annotation", transform_for_annotation)
     result = exported(tmp_path, forward, inputs, init, packed=True, min_snr=30)
-    # What is tried is annotated again, not transformed.
+    # A trial annotates the graph again, and doesn't transform it.
     assert len(transformed) == 1
     (note,) = (text for text in result.said if "layers stay in floating point that cost most accuracy" in text)
     assert result.operators["aten::linear"] + result.operators["torch_fusion::linear_rows"] == 3
