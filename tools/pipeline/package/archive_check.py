@@ -47,6 +47,15 @@ def archive_header(package: str, archives: Sequence[str], is_told: bool = True) 
             f'#error "define the archive that is linked by its folder, as {example} of lib/{archives[0]}"',
             "#endif",
         ]
+    else:
+        known = " || ".join("(" + " && ".join(condition for condition, _ in _needs(each)) + ")" for each in archives)
+        lines += [
+            # GCC for other machines does not know the macro.
+            f"#if __ARM_ARCH_PROFILE != 'M' || !({known})",
+            f'#error "{package} is compiled for {", ".join(archives)}; this board has another core or float ABI: '
+            'choose another board, or add its core to cores of the torch_package"',
+            "#endif",
+        ]
     for identity in archives:
         lines += [f"#if defined({definition(package, identity)})"]
         # The first that is wrong says enough.

@@ -243,21 +243,36 @@ def test_an_archive_of_another_core_ends_the_compilation(tmp_path: Path, chosen:
     header = archive_header("nets", ["cortex_m0-soft", *(f"cortex_m4-{abi}" for abi in _FLOAT_ABIS), "cortex_m55-hard"])
     (tmp_path / "nets_archive.h").write_text(header, encoding="utf-8")
     (tmp_path / "main.c").write_text('#include "nets_archive.h"\nint main(void) { return 0; }\n', encoding="utf-8")
+    if chosen and error:
+        error = f"NETS_ARCHIVE is {chosen}, and this is compiled {error}; take the archive of this core"
+    _check_syntax(tmp_path / "main.c", [*flags.split(), f"-D{definition('nets', chosen)}"], error)
+
+
+def _check_syntax(source: Path, flags: list[str], error: str) -> None:
     result = subprocess.run(
-        [
-            *(_toolchain().gcc, "-mthumb", *flags.split(), f"-D{definition('nets', chosen)}", "-fsyntax-only"),
-            tmp_path / "main.c",
-        ],
-        capture_output=True,
-        text=True,
-        check=False,
+        [_toolchain().gcc, "-mthumb", *flags, "-fsyntax-only", source], capture_output=True, text=True, check=False
     )
     assert (result.returncode == 0) == (not error), result.stderr
     if error:
         (line,) = [line for line in result.stderr.splitlines() if "error: " in line]
-        if chosen:
-            error = f"NETS_ARCHIVE is {chosen}, and this is compiled {error}; take the archive of this core"
         assert error in line
+
+
+@pytest.mark.parametrize(
+    ("flags", "error"),
+    [
+        ("-mcpu=cortex-m0 -mfloat-abi=soft", ""),
+        ("-mcpu=cortex-m4 -mfloat-abi=hard -mfpu=fpv4-sp-d16", ""),
+        ("-mcpu=cortex-m4 -mfloat-abi=soft", ""),
+        ("-mcpu=cortex-m3 -mfloat-abi=soft -U__ARM_ARCH_PROFILE", "cortex_m4-hard; this board has another core or"),
+        ("-mcpu=cortex-a9 -mfloat-abi=soft", "nets is compiled for cortex_m0-soft, cortex_m4-hard; this board has"),
+    ],
+)
+def test_arduino_names_the_cores_of_its_archives_on_another(tmp_path: Path, flags: str, error: str) -> None:
+    """Its builder finds no archive there, and the linker misses the model's functions."""
+    header = archive_header("nets", ["cortex_m0-soft", "cortex_m4-hard"], is_told=False)
+    (tmp_path / "main.c").write_text(f"{header}\nint main(void) {{ return 0; }}\n", encoding="utf-8")
+    _check_syntax(tmp_path / "main.c", flags.split(), error)
 
 
 @pytest.mark.parametrize("layout", ["cmake", "make"])
