@@ -120,6 +120,7 @@ def test_components_of_a_workspace_and_of_the_toolchain_are_told_apart(tmp_path:
         "external/torch_fusion++third_party+executorch/include/executorch/runtime/core/span.h",
         "external/driver+/uart.c",
         "app/main.cpp",
+        "external/torch_fusion++third_party+arm_gnu_toolchain/usr/bin/../lib/gcc/arm-none-eabi/12.2.1/include/arm_mve.h",
         "bazel-out/k8/bin/net.cpp",
     }
     (tmp_path / "net.pte").write_bytes(b"net")
@@ -128,6 +129,7 @@ def test_components_of_a_workspace_and_of_the_toolchain_are_told_apart(tmp_path:
     found = components(pieces, sources, [tmp_path / "net.pte"], taken, "1.5.1")
     assert [(each.name, each.version, each.files) for each in found] == [
         ("newlib", "3.3.0", ("libc_nano.a",)),
+        ("gcc", "12", ("arm_mve.h",)),
         ("executorch", "1.5.1", ("span.h",)),
         ("torch_fusion", "", ()),
         ("application", "", ("main.cpp",)),

@@ -50,6 +50,8 @@ class Component:
 _TOOLCHAIN = {
     ("newlib", _NEWLIB, "libnewlib-arm-none-eabi"): re.compile(r"lib(c|g|m|nosys|rdimon)(_nano)?\.a$|/crt0\.o$"),
     ("libgcc", _RUNTIME_LIBRARY, "gcc-arm-none-eabi"): re.compile(r"/libgcc/|libgcc\.a$|/crt(i|n|begin|end)\.o$"),
+    # Code of intrinsics, such as arm_mve.h's.
+    ("gcc", _RUNTIME_LIBRARY, "gcc-arm-none-eabi"): re.compile(r"/lib/gcc/arm-none-eabi/[\d.]+/include/\w+\.h$"),
     ("libstdc++", _RUNTIME_LIBRARY, "libstdc++-arm-none-eabi-dev"): re.compile(
         r"lib(stdc|supc)\+\+(_nano)?\.a$|arm_gnu_\w+/.*/c\+\+/"
     ),
