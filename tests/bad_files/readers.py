@@ -45,6 +45,7 @@ from tools.commands.packages.packages import DEBIAN, Package
 from tools.commands.profile import profile
 from tools.commands.update.update import read_update
 from tools.commands.verify import verify
+from tools.pipeline.compile import compile as compiler
 from tools.pipeline.link import link
 from tools.pipeline.linker_script import linker_script
 from tools.pipeline.model_file.model_file import ModelFile
@@ -113,6 +114,8 @@ class Reader(NamedTuple):
             # A board with too much or too little of something is an error of its BUILD file, not of board.json.
             names = (path.name, path.with_suffix(".py").name, f"{path.parent}:", *_FILE_NAMES)
             is_named = any(name in message for name in names) or message.startswith("linker_script: error: board ")
+            # One of operators names these, and their lines of the model.
+            is_named |= message.startswith("compile: error:") and " operator " in message
             assert is_named, f"{message!r} names no file"
             assert "Traceback" not in message
         except Exception as error:
@@ -146,11 +149,20 @@ def _exit_status_of(main: Callable[[list[str]], int], *arguments: object) -> Cal
 def _linked(**files: None) -> Callable[[Path], None]:
     """Returns the step that links a program, with one of its files in the place of None."""
     given = _FILES | files
-    options = [
-        *("--program", given["program"], "--core", "host"),
-        *("--method", "forward", "x", given["manifest"], "--golden", "forward", given["golden"]),
-    ]
-    return _exit_status_of(link.main, *options, "--output", tempfile.mkdtemp(dir=os.environ.get("TEST_TMPDIR")))
+    method = ("--method", "forward", "x", given["manifest"], "--golden", "forward", given["golden"])
+    return _step(link.main, given["program"], *method)
+
+
+def _compiled(**files: None) -> Callable[[Path], None]:
+    """Returns the step that compiles a program, with one of its files in the place of None."""
+    given = _FILES | files
+    names = ("--name", "x", "--manifest", given["manifest"], "--golden", given["golden"])
+    return _step(compiler.main, given["program"], *names, "--memory", "smallest")
+
+
+def _step(main: Callable[[list[str]], int], program: Path | None, *options: object) -> Callable[[Path], None]:
+    folder = tempfile.mkdtemp(dir=os.environ.get("TEST_TMPDIR"))
+    return _exit_status_of(main, "--program", program, "--core", "host", *options, "--output", folder)
 
 
 def _copy_to_drive(path: Path) -> None:
@@ -314,6 +326,7 @@ def _readers() -> Iterator[tuple[str, str, Any, Callable[[Path], object]]]:
     yield "kernel table", "group/operators.yaml", entries[:6], lambda path: read_catalog(path.parents[1])
     text = yaml.safe_dump(entries[:6]).encode()
     yield "kernel table, text", "group/operators.yaml", text, lambda path: read_catalog(path.parents[1])
+    yield "manifest, compile", "x.manifest.json", manifest, _compiled(manifest=None)
     yield "manifest, link", "x.manifest.json", manifest, _linked(manifest=None)
     console = "profile 0: 1 instructions,\n"
     yield "manifest, profile", "x.json", manifest, lambda path: profile.table(profile.parse(console, path, "tiny"))
@@ -327,6 +340,7 @@ def _readers() -> Iterator[tuple[str, str, Any, Callable[[Path], object]]]:
     yield "plan", "plan.json", plan, read_memory_plan
     yield "profile", "profile.json", [{"index": 0, "count": 5, "cycles": 6}], read_profile
     yield "program", "x.pte", program, load
+    yield "program, compile", "x.pte", program, _compiled(program=None)
     yield "program, examples", "x.pte", program, lambda path: take(path, "net", _FILES["golden"])
     yield "program, link", "x.pte", program, _linked(program=None)
     yield "program, netron", "x.pte", program, lambda path: server(path).server_close()

@@ -91,7 +91,7 @@ class Board:
         _check_positive(clock_hz=self.clock_hz, stack_size=self.stack_size)
         if self.uf2_family is not None:
             _check_positive(uf2_family=self.uf2_family)
-        if self.arena_memory != "ram" and self.region(self.arena_memory) is None:
+        if self.arena_memory not in (self.ram.name, *(region.name for region in self.reserved)):
             raise ValueError(f"arena_memory '{self.arena_memory}' is none of its regions")
 
     @property

@@ -24,6 +24,8 @@ def test_where_an_npu_works(tmp_path: Path) -> None:
     assert read_board(write_board(tmp_path, npu=npu, reserved=[dram])).arena.origin == 0x60000000
     with pytest.raises(UserError, match="arena_memory 'dram' is none of its regions"):
         read_board(write_board(tmp_path, npu=npu))
+    with pytest.raises(UserError, match="arena_memory 'ram' is none of its regions"):
+        read_board(write_board(tmp_path, ram=dram))
 
 
 def test_a_board_without_emulator(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from .program_schema import (
     DelegateCall,
     ExecutionPlan,
     FreeCall,
+    Int,
     IntList,
     JumpFalseCall,
     KernelCall,
@@ -193,6 +194,8 @@ def load(path: Path) -> ProgramFile:
         for what, index, count in _references(plan):
             if not 0 <= index < count:
                 raise ProgramError(f"{path} is corrupted: method {plan.name}: {what} {index} of {count}")
+        if problem := _problem(plan):
+            raise ProgramError(f"{path} is corrupted: method {plan.name}: {problem}")
     return ProgramFile(path, program, data, flatbuffer_size, segment_base_offset)
 
 
@@ -220,6 +223,19 @@ def _references(plan: ExecutionPlan) -> Iterator[tuple[str, int, int]]:
             indices.append(call.value_index)
     for index in indices:
         yield "value", index, len(values)
+
+
+def _problem(plan: ExecutionPlan) -> str:
+    """Says what a method has that no runtime takes; empty if there is nothing."""
+    if any(not 0 <= size < 2**32 for size in plan.non_const_buffer_sizes):
+        return f"planned buffers of {plan.non_const_buffer_sizes} bytes"
+    for value in plan.values:
+        items = value.val.items or [] if isinstance(value.val, IntList) else ()
+        if any(not isinstance(plan.values[index].val, Int) for index in items):
+            return "a list of integers has something else"
+    if any(call is None for call in calls_of(plan)):
+        return "an instruction does nothing"
+    return ""
 
 
 def read(path: Path) -> Program:

@@ -12,6 +12,8 @@ from tools.pipeline.registry.catalog import read_catalog
 
 # Operators in these namespaces take their scratch memory as tensors of bytes.
 _WITH_SCRATCH = ("cortex_m::", "torch_fusion::")
+# Larger arenas than these of microcontrollers, in bytes, are no work for what follows each byte.
+_LARGEST = 1 << 28
 # The instruction before the first one, which writes the inputs.
 BEFORE = -1
 
@@ -72,8 +74,8 @@ def accesses_of(method: Method) -> Accesses | None:
     """
     kernels = read_catalog()
     code = method.layout.code
-    is_straight = all(instruction.kind in ("KernelCall", NEXT_ROWS) for instruction in code)
-    if method.kept or method.values or len(method.planned) != 1 or not is_straight:
+    is_straight = bool(code) and all(instruction.kind in ("KernelCall", NEXT_ROWS) for instruction in code)
+    if method.kept or method.values or len(method.planned) != 1 or not is_straight or method.arena_size > _LARGEST:
         return None
     names = [method.operator(instruction) for instruction in code]
     if VIEW in names or not all(name == NEXT_ROWS or name in kernels and name.endswith("out") for name in names):

@@ -69,6 +69,20 @@ def ints(method: Method, *indices: int) -> list[int] | None:
     return [int(method.value(index).val.int_val) for index in indices]
 
 
+def flag(method: Method, index: int) -> bool | None:
+    """Returns a Bool of a program, or None if it computes it, or has something else there."""
+    value = method.value(index)
+    return bool(value.val.bool_val) if index not in method.values and kind_of(value) == "Bool" else None
+
+
+def number(method: Method, index: int) -> float | None:
+    """Returns a number of a program, or None if it computes it, or has something else there."""
+    value = method.value(index)
+    if index in method.values or kind_of(value) not in ("Int", "Double"):
+        return None
+    return value.val.int_val if kind_of(value) == "Int" else float(value.val.double_val)
+
+
 def int_list(method: Method, index: int) -> list[int] | None:
     """Returns a list of integers of a program, or None if it computes one of them."""
     return ints(method, *elements(method.value(index))) if kind_of(method.value(index)) == "IntList" else None

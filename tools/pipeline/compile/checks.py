@@ -102,6 +102,8 @@ class _Checks:
 
     def _problem_of_call(self, instruction: Instruction) -> str | None:
         kernel = self._kernel(instruction)
+        if not instruction.values:
+            return "has no arguments"
         if self._is_view(instruction):
             return self._problem_of_memory(instruction.values[2])
         for position in kernel.results:

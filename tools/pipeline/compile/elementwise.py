@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from tools.pipeline.compile.call import Call, are_placed, are_plain, int_list, ints, is_factor, pointer
+from tools.pipeline.compile.call import Call, are_placed, are_plain, int_list, ints, is_factor, number, pointer
 from tools.pipeline.compile.layout import kind_of
 from tools.pipeline.compile.program import Method, Shape
 from tools.pipeline.compile.values import floating
@@ -87,7 +87,7 @@ def _binary(operation: str, dtypes: Sequence[str], method: Method, arguments: Se
     """Calls out = operation(self, other), with an optional factor for other, which must be 1."""
     a, b, *alpha, out = arguments
     dtype = method.shapes[out].dtype if out in method.shapes else ""
-    if dtype not in dtypes or any(_number(method, index) != 1 for index in alpha):
+    if dtype not in dtypes or any(number(method, index) != 1 for index in alpha):
         return None
     dims = _binary_walk(method, dtype, a, b, out)
     if dims is None or len(dims) > _MAX_DIMS:
@@ -106,14 +106,6 @@ def _binary(operation: str, dtypes: Sequence[str], method: Method, arguments: Se
     listed = ", ".join("{" + ", ".join(map(str, of_array)) + "}" for of_array in strides)
     definition = f"constexpr Walk<{len(dims)}> {name} = {{{{{sizes}}}, {{{listed}}}}};"
     return Call("kernels/portable/op_binary.h", "map", [*given, name], (a, b, out), {name: definition})
-
-
-def _number(method: Method, index: int) -> float | None:
-    """Returns a number of a program, or None if it computes it."""
-    value = method.value(index)
-    if index in method.values or kind_of(value) not in ("Int", "Double"):
-        return None
-    return value.val.int_val if kind_of(value) == "Int" else float(value.val.double_val)
 
 
 def _is_map(method: Method, dtype: str, x: int, out: int) -> bool:
@@ -176,16 +168,16 @@ def _clamp(method: Method, arguments: Sequence[int]) -> Call | None:
 
 def _leaky_relu(method: Method, arguments: Sequence[int]) -> Call | None:
     x, slope, out = arguments
-    number = _single(method, slope)
-    return None if number is None else _with_parameters("LeakyRelu", [number], method, x, out)
+    given = _single(method, slope)
+    return None if given is None else _with_parameters("LeakyRelu", [given], method, x, out)
 
 
 def _single(method: Method, index: int) -> str | None:
     """Returns a number of a program as a float32 literal, or None if it is computed or exceeds float32."""
-    number = _number(method, index)
-    if number is None or (math.isfinite(number) and abs(number) > _FLOAT_MAX):
+    given = number(method, index)
+    if given is None or (math.isfinite(given) and abs(given) > _FLOAT_MAX):
         return None
-    return floating(number, True)
+    return floating(given, True)
 
 
 def _reduction(operation: str, method: Method, arguments: Sequence[int]) -> Call | None:

@@ -19,7 +19,7 @@ from tools.artifacts.packed_layer.packed_layer import (
     LINEAR_INT4,
     POINTWISE_INT4,
 )
-from tools.pipeline.compile.call import Call, are_placed, are_plain, int_list, ints, is_factor, pointer
+from tools.pipeline.compile.call import Call, are_placed, are_plain, flag, int_list, ints, is_factor, number, pointer
 from tools.pipeline.compile.chain import Window
 from tools.pipeline.compile.elementwise import ELEMENTWISE_CALLS
 from tools.pipeline.compile.layout import kind_of
@@ -59,12 +59,11 @@ def _linear(method: Method, arguments: Sequence[int]) -> Call | None:
 
 def _softmax(method: Method, arguments: Sequence[int]) -> Call | None:
     x, dim, half_to_float, out = arguments
-    value = method.value(dim)
-    if not are_plain(method, "FLOAT", x, out) or kind_of(value) != "Int" or method.value(half_to_float).val.bool_val:
+    axes = ints(method, dim)
+    if not are_plain(method, "FLOAT", x, out) or axes is None or flag(method, half_to_float) is not False:
         return None
-    sizes = method.shapes[x].sizes
-    axis = value.val.int_val
-    if dim in method.values or not -len(sizes) <= axis < len(sizes):
+    sizes, axis = method.shapes[x].sizes, axes[0]
+    if not -len(sizes) <= axis < len(sizes):
         return None
     inner = 1
     for size in sizes[axis % len(sizes) + 1 :]:
@@ -116,17 +115,21 @@ def _packed_linear_of_floats(method: Method, arguments: Sequence[int]) -> Call |
 
 def _inverse(method: Method, scale: int) -> list[str] | None:
     """Returns what a kernel takes to quantize; None if the program computes it."""
-    if scale in method.values:
-        return None
-    return [f"{floating(inverse(method.value(scale).val.double_val), True)} /* 1 / scale */"]
+    given = _scale_of(method, scale)
+    return None if given is None else [f"{floating(inverse(given), True)} /* 1 / scale */"]
+
+
+def _scale_of(method: Method, index: int) -> float | None:
+    """Returns a scale of a program, or None if it computes it, or float32 has it or its inverse not."""
+    given = number(method, index)
+    return given if given is not None and 2.0**-126 <= given <= 2.0**126 else None
 
 
 def _factors(method: Method, scale: int, zero_point: int) -> list[str] | None:
     """Returns what a kernel takes to dequantize; None if the program computes it."""
     offset = ints(method, zero_point)
-    if scale in method.values or offset is None:
-        return None
-    return [_scale(method, scale), f"{offset[0]} /* zero */"]
+    given = _scale_of(method, scale)
+    return None if given is None or offset is None else [_scale(given), f"{offset[0]} /* zero */"]
 
 
 def _linear_layer(
@@ -329,10 +332,12 @@ class _Pool:
 
 def _avg_pool(method: Method, arguments: Sequence[int]) -> Call | None:
     # ExecuTorch 1.5 writes ceil_mode, earlier releases don't.
+    if not 9 <= len(arguments) <= 10:
+        return None
     x, kernel, stride, padding, *ceil_mode, zero_point, multiplier, shift, _scratch, out = arguments
     given = ints(method, zero_point, multiplier, shift)
     pool = _pool(method, x, kernel, stride, padding, out)
-    if given is None or pool is None or any(method.value(index).val.bool_val for index in ceil_mode):
+    if given is None or pool is None or any(flag(method, index) is not False for index in ceil_mode):
         return None
     offset, factor, power = given
     if not (-256 <= offset < 256 and factor > 0 and is_factor(factor, power)):
@@ -349,7 +354,7 @@ def _max_pool(method: Method, arguments: Sequence[int]) -> Call | None:
     dilations = int_list(method, dilation)
     if numbers is None or pool is None or dilations is None or any(value != 1 for value in dilations):
         return None
-    if method.value(ceil_mode).val.bool_val or numbers[0] != numbers[1] or not -128 <= numbers[2] <= numbers[3] <= 127:
+    if flag(method, ceil_mode) is not False or numbers[0] != numbers[1] or not -128 <= numbers[2] <= numbers[3] <= 127:
         return None
     value_range = f"cortex_m::Range{{{numbers[2]}, {numbers[3]}}} /* least, greatest */"
     return _pool_call(method, "cortex_m::max_pool", pool, [value_range], x, out)
@@ -413,12 +418,10 @@ def _quantization(method: Method, arguments: Sequence[int]) -> str | None:
     """Returns cortex_m::Quantization of scale, zero point, minimum and maximum; None if the program computes one of
     them.
     """
-    scale, *integers = arguments[1:5]
-    if any(index in method.values for index in (scale, *integers)):
+    scale, integers = _scale_of(method, arguments[1]), ints(method, *arguments[2:5])
+    if scale is None or integers is None:
         return None
-    numbers = [inverse(method.value(scale).val.double_val)]
-    numbers += [float(method.value(index).val.int_val) for index in integers]
-    text = ", ".join(floating(number, True) for number in numbers)
+    text = ", ".join(floating(each, True) for each in (inverse(scale), *map(float, integers)))
     return f"cortex_m::Quantization{{{text}}} /* 1 / scale, zero point, range */"
 
 
@@ -439,14 +442,14 @@ def _quantize(method: Method, arguments: Sequence[int]) -> Call | None:
 
 
 def _dequantize(method: Method, arguments: Sequence[int]) -> Call | None:
-    x, scale, out = arguments[0], arguments[1], arguments[-1]
+    x, scale, out = arguments[0], _scale_of(method, arguments[1]), arguments[-1]
     c_type = _mapped(method, x, out, x)
     quantization = _quantization(method, arguments)
-    if c_type is None or quantization is None:
+    if c_type is None or quantization is None or scale is None:
         return None
     given = [
         quantization,
-        _scale(method, scale),
+        _scale(scale),
         pointer(method, x, c_type),
         "1 /* step */",
         pointer(method, out, "float", is_out=True),
@@ -455,8 +458,8 @@ def _dequantize(method: Method, arguments: Sequence[int]) -> Call | None:
     return Call("kernels/cortex_m/quantize.h", "cortex_m::dequantize", given, (x, out))
 
 
-def _scale(method: Method, index: int) -> str:
-    return f"{floating(float(np.float32(method.value(index).val.double_val)), True)} /* scale */"
+def _scale(scale: float) -> str:
+    return f"{floating(float(np.float32(scale)), True)} /* scale */"
 
 
 def inverse(scale: float) -> float:

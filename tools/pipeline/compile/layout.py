@@ -81,7 +81,7 @@ def method_layout(plan: Any) -> MethodLayout:
     """Lays out a method of a program from tools.artifacts.program.
 
     Raises:
-      LayoutError: a jump or an instruction of the method is corrupted.
+      LayoutError: a jump of the method is corrupted.
     """
     values = plan.values or []
     code = tuple(_instructions(plan))
@@ -104,15 +104,16 @@ def method_layout(plan: Any) -> MethodLayout:
 
     def is_in_ram(index: int) -> bool:
         kind = kind_of(values[index])
+        if kind == "Tensor":
+            return not is_constant(values[index])
         return (
             index in changing
-            or (kind == "Tensor" and not is_constant(values[index]))
             or kind in ("TensorList", "OptionalTensorList")
             or (kind == "IntList" and any(is_in_ram(item) for item in elements(values[index])))
         )
 
     ram = [index for index in used if is_in_ram(index)]
-    tensors = [i for i in ram if kind_of(values[i]) == "Tensor" and not is_constant(values[i])]
+    tensors = [i for i in ram if kind_of(values[i]) == "Tensor"]
     # Together in the order of the program, in which tensors of one shape are.
     return MethodLayout(
         plan=plan,
@@ -148,10 +149,8 @@ def _instructions(plan: Any) -> list[Instruction]:
                 result.append(Instruction(kind, (args.cond_value_index,), destination=destination))
             elif kind == "FreeCall":
                 result.append(Instruction(kind, (args.value_index,)))
-            elif kind == "DelegateCall":
-                result.append(Instruction(kind, tuple(args.args or []), operator=args.delegate_index))
             else:
-                raise LayoutError(f"method {plan.name} has an instruction {kind}, which the runtime does not know")
+                result.append(Instruction(kind, tuple(args.args or []), operator=args.delegate_index))
     return result
 
 

@@ -290,7 +290,8 @@ def _call(model: Model, operands: Operands, instruction: Instruction, operator: 
     arguments = instruction.values
     if operator == VIEW and arguments[2] in operands.method.offsets and arguments[2] not in operands.kept_place:
         return ["  // A view: its elements lie where they are."]
-    direct = inner_call(operands.method, operator, arguments)
+    names, results = argument_names(kernel), results_of(operator, len(arguments))
+    direct = inner_call(operands.method, operator, arguments[: len(names) or None])
     if direct is not None:
         direct = _used(operands, direct)
         return wrapped(f"{direct.function}({', '.join(direct.arguments)});")
@@ -303,7 +304,6 @@ def _call(model: Model, operands: Operands, instruction: Instruction, operator: 
         mask = sum(1 << _VALUES[dtype] for dtype in selected.dtypes)
         dtypes = ", ".join(sorted(selected.dtypes, key=lambda dtype: _VALUES[dtype]))
         function += f"<Selection<{mask:#x} /* {dtypes} */, {int(selected.variants):#x}{_variants(selected)}>>"
-    names, results = argument_names(kernel), results_of(operator, len(arguments))
     passed = ["context"]
     for place, index in enumerate(arguments):
         remark = operands.remark(index, names[place]) if place < len(names) else ""

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 
-from tools.pipeline.compile.call import Call, are_plain, int_list, ints, pointer
+from tools.pipeline.compile.call import Call, are_plain, flag, int_list, ints, pointer
 from tools.pipeline.compile.chain import Window
 from tools.pipeline.compile.layout import kind_of
 from tools.pipeline.compile.program import Method
@@ -54,13 +54,13 @@ def _convolution(method: Method, arguments: Sequence[int]) -> Call | None:
     has_bias = kind_of(method.value(bias)) == "Tensor"
     tensors = (x, weight, *((bias,) if has_bias else ()), out)
     number = ints(method, groups)
-    if not are_plain(method, "FLOAT", *tensors) or number is None or transposed in method.values:
+    if not are_plain(method, "FLOAT", *tensors) or number is None:
         return None
     sizes, of_weight, of_out = (method.shapes[index].sizes for index in (x, weight, out))
     count = len(sizes) - 2
     if not 1 <= count <= 3 or len(of_weight) != len(sizes) or min(*sizes, *of_weight) < 1:
         return None
-    if method.value(transposed).val.bool_val or number[0] < 1 or of_weight[0] % number[0]:
+    if flag(method, transposed) is not False or number[0] < 1 or of_weight[0] % number[0]:
         return None
     lists = [int_list(method, index) for index in (stride, padding, dilation)]
     windows = _windows(sizes[2:], of_weight[2:], lists, rounds_up=False)
@@ -101,13 +101,14 @@ def _avg_pool(method: Method, arguments: Sequence[int]) -> Call | None:
     pool = _pool(method, x, kernel, (stride, padding, None), ceil_mode, out)
     has_divisor = kind_of(method.value(divisor)) != "Null"
     fixed = ints(method, divisor) if has_divisor else [0]
-    if pool is None or fixed is None or count_padding in method.values or divisor in method.values:
+    counts = flag(method, count_padding)
+    if pool is None or fixed is None or counts is None or divisor in method.values:
         return None
     if has_divisor and (fixed[0] == 0 or not -(2**31) <= fixed[0] < 2**31):
         return None
     planes, names, objects = pool
     given = [pointer(method, x, "float"), pointer(method, out, "float", is_out=True), planes, *names]
-    given += [f"{'true' if method.value(count_padding).val.bool_val else 'false'} /* padding counts */"]
+    given += [f"{'true' if counts else 'false'} /* padding counts */"]
     given += [f"{fixed[0]} /* divisor */"]
     return Call("kernels/portable/pool.h", "avg_pool_contiguous", given, (x, out), objects)
 
@@ -116,7 +117,8 @@ def _pool(
     method: Method, x: int, kernel: int, lists: Sequence[int | None], ceil_mode: int, out: int
 ) -> tuple[str, list[str], dict[str, str]] | None:
     """Returns planes, and names and definitions of both windows, of a contiguous float32 pooling; None for others."""
-    if not are_plain(method, "FLOAT", x, out) or ceil_mode in method.values:
+    rounds_up = flag(method, ceil_mode)
+    if not are_plain(method, "FLOAT", x, out) or rounds_up is None:
         return None
     sizes = method.shapes[x].sizes
     given = int_list(method, kernel)
@@ -124,7 +126,7 @@ def _pool(
     if len(sizes) not in (3, 4) or min(sizes) < 1 or not kernels:
         return None
     read = [int_list(method, index) if index is not None else [] for index in lists]
-    windows = _windows(sizes[-2:], kernels, read, bool(method.value(ceil_mode).val.bool_val))
+    windows = _windows(sizes[-2:], kernels, read, rounds_up)
     if windows is None or any(2 * window.padding > window.kernel for window in windows):
         return None
     if method.shapes[out].sizes != (*sizes[:-2], *(window.out for window in windows)):

@@ -65,7 +65,7 @@ def select(
                 entry.dtypes |= computing_dtypes(kernel, call)
                 problems += [REFUSED_UNLESS_LISTED[v] for v in REFUSED_UNLESS_LISTED if v in needed & ~listed]
                 # The exporter appends the result; if that is a list of tensors, it appends the list.
-                is_repeated = call.arguments[-2:-1] == call.arguments[-1:]
+                is_repeated = call.arguments[-2:-1] == call.arguments[-1:] != ((),)
                 if names and len(call.arguments) not in (len(names), len(names) + is_repeated):
                     errors.append(_other_schema(use, kernel, len(call.arguments), names, origins))
                     break
