@@ -61,7 +61,7 @@ def _choose_engine(ctx):
         fail("%s: engine = \"compiled\" is not possible: it has backends; leave engine out" % ctx.label)
     if engine == "auto" and has_backends:
         return "loaded", "it has backends"
-    if engine == "auto" and not _has_default_application(ctx):
+    if engine == "auto" and not _has_default_application(ctx) and any([file.extension != "c" for file in ctx.files.srcs]):
         return "loaded", "srcs are an application of its own, which calls the runtime unless engine = \"compiled\""
     return "compiled" if engine == "auto" else engine, ""
 
@@ -304,7 +304,7 @@ implement board_watchdog() of firmware/board.h.
             values = ["auto", "compiled", "loaded"],
             doc = """The engine: `compiled` to C++, see torch_cpp_library: less flash and hardly anything between the kernels; or
 `loaded` on the device from its .pte, by a runtime with ExecuTorch's API, which could load any other .pte that uses the same kernels. `auto`
-compiles what it can: not images with `backends`, nor an application in `srcs`, which calls ExecuTorch's API unless
+compiles what it can: not images with `backends`, nor an application in `srcs` in C++, which calls ExecuTorch's API unless
 `engine = \"compiled\"` says that it calls the models'. The report says which engine an image has, and why.""",
         ),
         "_application_deps": attr.label_list(default = ["//firmware:application_deps"], providers = [CcInfo], cfg = library_transition),

@@ -453,6 +453,7 @@ def rules_test_suite(name):
     _manual_package("package_for_make", cores = [], layout = "make")
     _manual_package("archives_for_m33", cores = ["cortex_m33"], form = "archives")
     _manual(write_file, "cmake_lists", out = "CMakeLists.txt")
+    _manual(write_file, "c_application", out = "application.c")
     _manual_cmake_firmware("project_with_a_package_for_make", packages = [":package_for_make"])
     _manual_cmake_firmware("project_with_archives_for_m33", float_abi = "softfp", packages = [":archives_for_m33"])
 
@@ -477,6 +478,7 @@ def rules_test_suite(name):
             "compiled",
             {"engine": "compiled", "models": ["//models/sine", "//models/softmax"], "srcs": ["//firmware/tests:undefined.cpp"]},
         ),
+        "of_c": ("compiled", {"model": "//models/sine", "srcs": [":application.c"]}),
         "of_several_by_default": ("compiled", {"models": ["//models/sine", "//models/softmax"]}),
         "with_srcs": (
             "loaded, as srcs are an application of its own, which calls the runtime unless engine = \"compiled\"",
