@@ -353,13 +353,15 @@ def order_images(program: ExportedProgram) -> None:
 
 
 def cancel_transpositions(program: ExportedProgram) -> None:
-    """Drops pairs of inverse transpositions: products take their second matrix transposed."""
+    """Drops transpositions that change nothing or undo another one: products take their second matrix transposed."""
     for node in program.graph.nodes:
-        source = node.args[0] if node.target in _TRANSPOSITIONS else None
-        if isinstance(source, Node) and source.target in _TRANSPOSITIONS:
-            order = [source.args[1][dim] for dim in node.args[1]]
-            if order == sorted(order):
-                node.replace_all_uses_with(source.args[0])
+        if node.target not in _TRANSPOSITIONS:
+            continue
+        source, order = node.args[0], [*node.args[1]]
+        if order != sorted(order) and source.target in _TRANSPOSITIONS:
+            source, order = source.args[0], [source.args[1][dim] for dim in order]
+        if order == sorted(order):
+            node.replace_all_uses_with(source)
     program.graph.eliminate_dead_code()
 
 
@@ -462,7 +464,7 @@ def dequantize_once(program: ExportedProgram) -> None:
             continue
         most = _most_bytes(program)
         with program.graph.inserting_before(node):
-            view = emit(node, exir_ops.edge.aten.view_copy.default, first, list(value.shape))
+            view = emit(node.args[0], exir_ops.edge.aten.view_copy.default, first, list(value.shape))
         replace_node(program, node, view)
         if _most_bytes(program) > most + _FEW_BYTES:
             replace_node(program, view, node)
