@@ -188,15 +188,18 @@ def test_hostile_text_on_a_page_is_text(browser: Browser, tmp_path: Path) -> Non
         _open(browser, page, width)
         shown = browser.run(
             """
+            const versions = document.getElementById("proof-versions").checkVisibility();
             for (const made of document.querySelectorAll("[data-steps], [data-image], [data-fold], button, summary")) {
               made.dispatchEvent(new MouseEvent("click", { bubbles: true }));
               await 0;
             }
             await new Promise((done) => setTimeout(done, 50));
-            return [document.title, document.body.innerText, document.images.length];
+            return [document.title, document.body.innerText, document.images.length, versions];
             """
         )
         _check(browser)
+        # They are folded, or a phone shows them alone.
+        assert not shown[3]
         assert shown[0] == _HOSTILE
         assert shown[1].count(_HOSTILE) > 20
         assert shown[2] == 0

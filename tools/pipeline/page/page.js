@@ -675,10 +675,11 @@ function drawProof() {
     ["Revision", proof.revision],
     ["Date", proof.date],
     ["Stack", `${bytes(proof.stack_used)} of ${bytes(proof.stack_size)}`],
-    ...Object.entries(proof.versions),
     ["Image", `SHA-256 ${proof.image}`],
   ].filter(([, value]) => value);
-  byId("proof-facts").replaceChildren(...facts.map(([name, value]) => element("div", {}, element("dt", {}, name), element("dd", {}, value))));
+  const list = (entries) => entries.map(([name, value]) => element("div", {}, element("dt", {}, name), element("dd", {}, value)));
+  byId("proof-facts").replaceChildren(...list(facts));
+  byId("proof-versions").replaceChildren(...list(Object.entries(proof.versions)));
   byId("proof-items").replaceChildren(element("tbody", {}, ...proof.items.map(({ name, passed, found }) =>
     element("tr", {}, element("td", { class: passed ? "" : "failed" }, passed ? "pass" : "FAIL"), element("td", {}, name), element("td", { class: "name" }, found)))));
   const programs = d3.groups(proof.kinds, ({ place }) => place.split(": ", 1)[0]);
