@@ -16,7 +16,7 @@ def py_tool_package(name, data = [], deps = [], env = {}, module = "", test_data
       name: the folder's name.
       data: files that the library reads at run time.
       deps: dependencies of the library.
-      env: environment variables of the tool under `bazel run`.
+      env: environment variables of the tool under `bazel run`; $(rootpath ...) of `data` is expanded.
       module: the module that the tool runs, if it isn't the one with the folder's name.
       test_data: files that the tests read, besides those that test_env names.
       test_deps: dependencies of tests besides the library.
@@ -37,7 +37,7 @@ def py_tool_package(name, data = [], deps = [], env = {}, module = "", test_data
         deps = deps,
     )
     if tool or module or native.glob(["__main__.py"], allow_empty = True):
-        py_tool(name = name, env = env, module = module, visibility = visibility, deps = [":lib"])
+        py_tool(name = name, data = data, env = env, module = module, visibility = visibility, deps = [":lib"])
     tests = native.glob(["*_test.py"], allow_empty = True)
     if tests:
         py_tool_test(

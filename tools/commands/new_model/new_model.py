@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tools.artifacts.board.board import Board, read_board
 from tools.commands.new_model.no_model_file import model_file_text
 from tools.pipeline.compile.names import name_problem
 from tools.quiet.console import Console, UserError, run_quietly, system_error, user_path
@@ -32,10 +33,26 @@ if TYPE_CHECKING:
 _ROOT = Path(__file__).parents[3]
 _TEMPLATES = Path(__file__).parent / "template"
 _BOARDS = ("nucleo_wb55rg", "pico2_w")
+_RULES = ("firmware_test", "torch_firmware", "torch_program")
+# In buildifier's format.
+_PROGRAM = """
+torch_program(
+    name = "{name}",
+    src = "{src}",
+{options})
+"""
 _FIRMWARE = """
 torch_firmware(
     name = "{board}",
     board = BOARDS + "{board}",
+    model = ":{name}",
+)
+"""
+_TEST = """
+firmware_test(
+    name = "{name}_test",
+    boards = [
+{boards}    ],
     model = ":{name}",
 )
 """
@@ -173,9 +190,37 @@ def _beside(path: Path, read: Sequence[str]) -> tuple[Path, ...]:
     )
 
 
-def workspace_files(
-    model: Model, checkout: Path, boards: Sequence[str] = _BOARDS, int8: bool = False
-) -> dict[str, str]:
+def _targets(model: Model, boards: Sequence[Board], int8: bool) -> str:
+    """Returns programs, firmware and tests: in int8, boards with an NPU have a program of their own."""
+    with_npu = [board for board in boards if int8 and board.npu]
+    others = [board for board in boards if board not in with_npu]
+    programs = [(model.name, "cortex_m" if int8 else "", others)] if others else []
+    if with_npu:
+        programs.append((f"{model.name}_npu" if others else model.name, "ethos_u", with_npu))
+    text = ""
+    for name, backend, its_boards in programs:
+        options = f'    backend = "{backend}",\n' if backend else ""
+        if model.beside:
+            folder = model.path.parent.resolve()
+            names = [json.dumps(str(file.relative_to(folder)), ensure_ascii=False) for file in model.beside]
+            listed = f"[{names[0]}]" if len(names) == 1 else "[\n        " + ",\n        ".join(names) + ",\n    ]"
+            options += f"    data = {listed},\n"
+        if model.trains:
+            options += "    train = True,\n" if name == model.name else f'    weights = ":{model.name}",\n'
+        text += _PROGRAM.format(name=name, src=f"{model.name}.py", options=options)
+        text += "".join(_FIRMWARE.format(board=board.name, name=name) for board in its_boards)
+        tested = "".join(f'        BOARDS + "{board.name}",\n' for board in its_boards if is_tested(board))
+        if tested:
+            text += _TEST.format(name=name, boards=tested)
+    return text
+
+
+def is_tested(board: Board) -> bool:
+    """Whether a test can run a board's images: in QEMU, or on the board simulator."""
+    return board.emulator is not None or board.simulator is not None
+
+
+def workspace_files(model: Model, checkout: Path, boards: Sequence[Board], int8: bool = False) -> dict[str, str]:
     """Names and texts of the workspace's own files.
 
     Args:
@@ -184,24 +229,14 @@ def workspace_files(
         boards: the boards to make firmware for.
         int8: whether the program is quantized.
     """
-    # In buildifier's format.
-    options = '    backend = "cortex_m",\n' if int8 else ""
-    if model.beside:
-        folder = model.path.parent.resolve()
-        names = [json.dumps(str(file.relative_to(folder)), ensure_ascii=False) for file in model.beside]
-        listed = f"[{names[0]}]" if len(names) == 1 else "[\n        " + ",\n        ".join(names) + ",\n    ]"
-        options += f"    data = {listed},\n"
-    if model.trains:
-        options += "    train = True,\n"
+    targets = _targets(model, boards, int8)
 
     def fill(name: str) -> str:
         text = (_TEMPLATES / f"{name}.in").read_text(encoding="utf-8")
         # Starlark's strings of one line are JSON's.
         return text.format(
-            name=model.name,
-            options=options,
-            firmware="".join(_FIRMWARE.format(board=board, name=model.name) for board in boards),
-            boards="".join(f'        BOARDS + "{board}",\n' for board in boards),
+            rules=", ".join(f'"{rule}"' for rule in _RULES if f"\n{rule}(" in targets),
+            targets=targets,
             checkout=json.dumps(str(checkout), ensure_ascii=False),
             folder=("" if checkout.is_absolute() else '"$(dirname "$0")"/') + shlex.quote(str(checkout)),
         )
@@ -215,9 +250,7 @@ def workspace_files(
     }
 
 
-def write_workspace(
-    model: Model, output: Path, checkout: Path, boards: Sequence[str] = _BOARDS, int8: bool = False
-) -> None:
+def write_workspace(model: Model, output: Path, checkout: Path, boards: Sequence[Board], int8: bool = False) -> None:
     """Writes the workspace.
 
     Args:
@@ -297,6 +330,12 @@ def _model_file(path: Path, module: str | None, shapes: Sequence[str]) -> Iterat
         raise
 
 
+def known_boards() -> dict[str, Board]:
+    """Returns the project's boards by name."""
+    boards = [read_board(_ROOT / path) for path in os.environ["BOARD_DEFINITIONS"].split()]
+    return {board.name: board for board in boards}
+
+
 def _boards(text: str) -> list[str]:
     return list(dict.fromkeys(filter(None, re.split(r"[\s,]+", text))))
 
@@ -318,8 +357,6 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
         metavar="[DTYPE:]SIZES",
         help="an input of a pickled module or of weights, such as 1,3,32,32; once for each input",
     )
-    known = os.environ.get("KNOWN_BOARDS", ",".join(_BOARDS))
-    parser.add_argument("--known", type=_boards, default=known, help=argparse.SUPPRESS)
     parser.add_argument(
         "--boards",
         type=_boards,
@@ -345,11 +382,13 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
         if not sys.stdin.isatty():
             parser.error("give the model file")
         _ask(arguments)
+    known = known_boards()
     for board in arguments.boards:
-        if board not in arguments.known:
-            parser.error(f"--boards: there is no board {board}; it can be {', '.join(sorted(arguments.known))}")
+        if board not in known:
+            parser.error(f"--boards: there is no board {board}; it can be {', '.join(sorted(known))}")
     if not arguments.boards:
         parser.error("--boards: name one board at least")
+    arguments.boards = [known[board] for board in arguments.boards]
     return arguments
 
 
@@ -363,11 +402,12 @@ def _ask(arguments: argparse.Namespace) -> None:
     elif not arguments.model.is_file():
         # The error says at once what it is, and what to write.
         return
-    print(textwrap.fill(f"Boards: {', '.join(sorted(arguments.known))}", shutil.get_terminal_size().columns - 1))
+    known = known_boards()
+    print(textwrap.fill(f"Boards: {', '.join(sorted(known))}", shutil.get_terminal_size().columns - 1))
     default = arguments.boards
     while True:
         arguments.boards = _boards(input(f"Which? [{' '.join(default)}] ")) or default
-        unknown = [board for board in arguments.boards if board not in arguments.known]
+        unknown = [board for board in arguments.boards if board not in known]
         if not unknown:
             break
         print(f"There is no board {unknown[0]}")
@@ -382,8 +422,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 130
 
     def step(console: Console) -> None:
+        boards: list[Board] = arguments.boards
+        names = [board.name for board in boards]
         with _model_file(arguments.model, arguments.module, arguments.shape) as path:
-            output = arguments.output or path.parent.resolve() / program_name(path, arguments.boards)
+            output = arguments.output or path.parent.resolve() / program_name(path, names)
             here = os.environ.get("BUILD_WORKSPACE_DIRECTORY")
             if arguments.output is None and here is not None and output.is_relative_to(here):
                 raise UserError(
@@ -395,21 +437,25 @@ def main(argv: Sequence[str] | None = None) -> int:
                     f"{output} has characters other than ASCII, which Debian's Bazel can't handle: name another folder "
                     "with --output, or install bazelisk"
                 )
-            model = check_model(path, arguments.boards)
-            write_workspace(model, output, arguments.checkout, arguments.boards, arguments.int8)
+            model = check_model(path, names)
+            write_workspace(model, output, arguments.checkout, boards, arguments.int8)
         copied = "" if model.path.stem == model.name else f", in which {model.path.name} is {model.name}.py"
-        written = "" if path == arguments.model else f"{path} is a model file for {arguments.model.name}.\n"
-        ranges = (
-            f"Give {model.name}.py calibration_inputs(), of data like the device's: int8 is calibrated with them "
-            "(docs/quantize.md)\n"
-        )
-        console.say(
-            f"{written}{output} is a workspace for {model.name}{copied}:\n"
-            f"  cd {shlex.quote(str(output))}\n"
-            f"{ranges if arguments.int8 and not model.calibrates else ''}"
-            "Against PyTorch, on simulated boards:\n  ./bazelw test //...\n"
-            f"Onto a connected board:\n  ./bazelw run //:{arguments.boards[0]}.flash"
-        )
+        lines = [] if path == arguments.model else [f"{path} is a model file for {arguments.model.name}."]
+        lines += [f"{output} is a workspace for {model.name}{copied}:", f"  cd {shlex.quote(str(output))}"]
+        if arguments.int8 and not model.calibrates:
+            lines.append(
+                f"Give {model.name}.py calibration_inputs(), of data like the device's: int8 is calibrated with them "
+                "(docs/quantize.md)"
+            )
+        if idle := [] if arguments.int8 else [board.name for board in boards if board.npu]:
+            lines.append(f"This program leaves the NPU of {', '.join(idle)} idle; with --int8 there is one for it")
+        if any(map(is_tested, boards)):
+            lines += ["Against PyTorch, on simulated boards:", "  ./bazelw test //..."]
+        else:
+            lines += ["Nothing simulates these boards; their images:", "  ./bazelw build //..."]
+        if onto := [board.name for board in boards if board.programmer]:
+            lines += ["Onto a connected board:", f"  ./bazelw run //:{onto[0]}.flash"]
+        console.say("\n".join(lines))
 
     # A name that nobody can know before, and a file that only this user can read: the folder is everybody's.
     descriptor, name = tempfile.mkstemp(prefix="torch_fusion_new_model_", suffix=".log")

@@ -56,6 +56,30 @@ def test_a_model_of_one_file(tmp_path: Path) -> None:
     assert 'torch_program(\n    name = "blink",\n    src = "blink.py",\n)\n' in build
 
 
+def test_boards_with_an_npu_get_a_program_for_it(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    path = _write(tmp_path, _MODEL.replace("from layers.gate import Gate", "Gate = torch.nn.ReLU"), "blink.py")
+    written = {}
+    for name, boards, options in (
+        ("mixed", "pico,mps3_an547_u55,numaker_m55m1", ["--int8"]),
+        ("npu", "corstone320_u85", ["--int8"]),
+        ("float", "numaker_m55m1", []),
+    ):
+        assert main([str(path), "--output", str(tmp_path / name), "--boards", boards, *options]) == 0
+        written[name] = (tmp_path / name / "BUILD.bazel").read_text(encoding="utf-8"), capfd.readouterr().err
+    build, out = written["mixed"]
+    on_core = 'name = "blink",\n    src = "blink.py",\n    backend = "cortex_m",\n    train = True,\n)'
+    on_npu = 'name = "blink_npu",\n    src = "blink.py",\n    backend = "ethos_u",\n    weights = ":blink",\n)'
+    assert on_core in build and on_npu in build and build.count('model = ":blink_npu"') == 3
+    # No test can run the NuMaker's image.
+    assert build.count("firmware_test(") == 2 and build.count('BOARDS + "numaker_m55m1"') == 1
+    assert "./bazelw test //..." in out and "./bazelw run //:pico.flash" in out
+    build, out = written["npu"]
+    assert 'name = "blink"' in build and 'backend = "ethos_u"' in build and "firmware_test" not in build
+    assert "./bazelw build //..." in out and "flash" not in out
+    build, out = written["float"]
+    assert "backend" not in build and "leaves the NPU of numaker_m55m1 idle; with --int8" in out
+
+
 def test_a_model_that_trains_and_has_modules_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     gate = "import torch\n\nclass Gate(torch.nn.Module):\n    def forward(self, x):\n        return x.relu()\n"
     _write(tmp_path / "mine", gate, "layers/gate.py")
@@ -378,22 +402,22 @@ def test_a_shape_that_does_not_fit_leaves_nothing(tmp_path, capfd, shape) -> Non
 def test_a_terminal_is_asked_for_what_is_missing(tmp_path, monkeypatch, capsys) -> None:
     _save_all(tmp_path)
     monkeypatch.chdir(tmp_path)
-    known = ["--known", "nucleo_wb55rg,pico2_w,pico", "--output", str(tmp_path / "new")]
+    to = ["--output", str(tmp_path / "new")]
     monkeypatch.setattr(sys.stdin, "isatty", lambda: False, raising=False)
     with pytest.raises(SystemExit):
-        main(known)
+        main(to)
     # Nothing more is asked about a missing file.
     answers = [str(tmp_path / "none.pt")]
     monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
     monkeypatch.setattr("builtins.input", lambda _: answers.pop(0))
-    assert main(known) == 1
+    assert main(to) == 1
     answers = [str(tmp_path / "weights.pt"), "net.a.Net", "1,4", "picoo", "pico", "y"]
-    assert main(known) == 0
+    assert main(to) == 0
     build = (tmp_path / "new" / "BUILD.bazel").read_text(encoding="utf-8")
     assert 'name = "pico"' in build and "nucleo" not in build and 'backend = "cortex_m"' in build
     with pytest.raises(SystemExit):
-        main([*known, "--boards", "picoo", str(tmp_path / "weights.py")])
-    assert "there is no board picoo; it can be nucleo_wb55rg, pico, pico2_w" in capsys.readouterr().err
+        main([*to, "--boards", "picoo", str(tmp_path / "weights.py")])
+    assert "there is no board picoo; it can be b_l475e_iot01a, corstone320_u85, mps2_an385" in capsys.readouterr().err
 
 
 def test_the_log_is_private_and_kept_only_for_an_error(tmp_path, monkeypatch, capfd) -> None:
