@@ -67,6 +67,7 @@ CAPTURE = Pipeline(
         Pass("capture.capture:batch_functions"),
         Pass("capture.capture:rename_inputs"),
         Pass("capture.capture:rename_constants"),
+        Pass("capture.own_memory:return_changed_operands"),
         Pass("capture.own_memory:copy_changed_inputs"),
         Pass("capture.own_memory:copy_operands_returned"),
         Pass("capture.capture:fill_memory"),

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import torch
 from torch.export import ExportedProgram
-from torch.fx import Graph, Node
+from torch.fx import Graph, GraphModule, Node
 
 from tools.pipeline.export.ir.control_flow import graphs_inside
 from tools.pipeline.export.ir.operators import DROPOUTS
@@ -42,6 +42,53 @@ def _written(node: Node) -> Iterator[Node]:
 def changed_memory(graph: Graph) -> set[Node]:
     """Returns the nodes that own memory which operators write to."""
     return {memory_of(operand) for node in graph.nodes for operand in _written(node)}
+
+
+def return_changed_operands(program: ExportedProgram) -> ExportedProgram:
+    """Makes branches that change an operand, such as a buffer, change a copy of it and return that, in place. A program
+    has no other way to take changes from a branch.
+    """
+    _return_changed_operands(program.graph_module)
+    return program
+
+
+def _return_changed_operands(module: GraphModule) -> None:
+    graph = module.graph
+    for node in graph.find_nodes(op="call_function", target=torch.ops.higher_order.cond):
+        branches = [getattr(module, str(branch.target)) for branch in node.args[1:3]]
+        changed = set[int]()
+        for branch in branches:
+            _return_changed_operands(branch)
+            owners = changed_memory(branch.graph)
+            changed.update(i for i, each in enumerate(branch.graph.find_nodes(op="placeholder")) if each in owners)
+        before = len(node.meta["val"])
+        for branch in branches if changed else ():
+            _return_copies(branch, sorted(changed))
+        for index, operand in enumerate(sorted(changed), before):
+            with graph.inserting_after(node):
+                result = graph.call_function(operator.getitem, (node, index))
+            given = node.args[3][operand]
+            result.meta = {**place_of(node), "val": given.meta["val"].clone()}
+            node.meta["val"] = (*node.meta["val"], result.meta["val"])
+            with graph.inserting_after(result):
+                written = graph.call_function(_aten.copy_.default, (given, result))
+            written.meta = {**place_of(node), "val": given.meta["val"]}
+    module.recompile()
+
+
+def _return_copies(branch: GraphModule, operands: list[int]) -> None:
+    """Makes a branch use copies of operands, and return these behind its results, in place."""
+    graph = branch.graph
+    placeholders, output = graph.find_nodes(op="placeholder"), graph.output_node()
+    copies = []
+    for operand in (placeholders[index] for index in operands):
+        with graph.inserting_after(placeholders[-1]):
+            copy = graph.call_function(_aten.clone.default, (operand,))
+        copy.meta = {**place_of(operand), "val": operand.meta["val"].clone()}
+        operand.replace_all_uses_with(copy, delete_user_cb=lambda user, copy=copy: user is not copy)
+        copies.append(copy)
+    output.args = ((*output.args[0], *copies),)
+    branch.recompile()
 
 
 def copy_changed_inputs(program: ExportedProgram) -> ExportedProgram:

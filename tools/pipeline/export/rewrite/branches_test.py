@@ -116,6 +116,19 @@ def _state(n: _Network, x: Tensor) -> _Result:
     return torch.cond(n.seen.sum() > 0, lambda x: n.a(x), lambda x: x.neg(), (x,))
 
 
+def _changes_in_branches(n: _Network, x: Tensor) -> _Result:
+    def change(x: Tensor) -> Tensor:
+        n.seen.add_(x[0])
+        return torch.cond(x[0, 1] > 0, mark, lambda x: n.seen * 1, (x,))
+
+    def mark(x: Tensor) -> Tensor:
+        n.seen[0] = 7
+        return x[0] * n.seen
+
+    before = n.seen * 1
+    return before, torch.cond(x.sum() > 0, change, lambda x: n.a(x)[0], (x,)), n.seen * 1
+
+
 @pytest.mark.parametrize(
     "function",
     [
@@ -132,6 +145,7 @@ def _state(n: _Network, x: Tensor) -> _Result:
         _scan_inside,
         _map,
         _state,
+        _changes_in_branches,
     ],
 )
 def test_results_are_those_of_pytorch(function: Callable[[_Network, Tensor], _Result]) -> None:
@@ -144,9 +158,13 @@ def test_results_are_those_of_pytorch(function: Callable[[_Network, Tensor], _Re
     assert not branches(program, Path("net.py"))
     module = program.module(check_guards=False)
     for sample in samples:
-        network.seen.zero_()
-        module.seen.zero_()
-        torch.testing.assert_close(module(sample), network(sample))
+        results = []
+        for each in module, network:
+            # The program has the network's buffer.
+            network.seen.zero_()
+            with torch.no_grad():
+                results.append(each(sample))
+        torch.testing.assert_close(*results)
 
 
 def _export(folder: Path, forward: str) -> list[str]:
