@@ -11,6 +11,7 @@ from torch._functorch import predispatch
 from torch.export import ExportedProgram, _trace
 from torch.fx import Graph, GraphModule
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+from torch.utils import _pytree as pytree
 
 from tools.pipeline.export.capture.assigned_buffers import assignments_written
 from tools.pipeline.export.capture.diagnosis import (
@@ -22,6 +23,7 @@ from tools.pipeline.export.capture.diagnosis import (
     sizes_of_values,
     slow_dtypes,
     some_of,
+    takes_derivatives,
 )
 from tools.pipeline.export.capture.eager import Eager
 from tools.pipeline.export.capture.known_values import known_values
@@ -125,6 +127,10 @@ def _export(model: torch.nn.Module, inputs: tuple[torch.Tensor, ...], dynamic_sh
             return captured
     except (GuardOnDataDependentSymNode, NumberConvertedError):
         pass
+    except Exception as error:
+        if not takes_derivatives(error):
+            raise
+        return _with_derivatives(model, inputs, dynamic_shapes, error)
     buffers, changed = dict(model.named_buffers()), set[str]()
     while True:
         with known_values([*inputs, *(buffers[name] for name in changed)]), NumbersKept():
@@ -133,6 +139,33 @@ def _export(model: torch.nn.Module, inputs: tuple[torch.Tensor, ...], dynamic_sh
         if not more:
             return captured
         changed |= more
+
+
+def _with_derivatives(
+    model: torch.nn.Module, inputs: tuple[torch.Tensor, ...], dynamic_shapes: Any, error: Exception
+) -> ExportedProgram:
+    """Captures a model that takes derivatives of what it computes: PyTorch records these below the level of layers.
+
+    Args:
+      error: what PyTorch says of the capture at the level of layers, the cause of an error that this one raises.
+    """
+
+    def detached(_module: torch.nn.Module, _inputs: Any, results: Any) -> Any:
+        return pytree.tree_map_only(torch.Tensor, torch.Tensor.detach, results)
+
+    # PyTorch would compute derivatives of the results, too.
+    hook = model.register_forward_hook(detached)
+    try:
+        program = _trace._export(model, inputs, dynamic_shapes=dynamic_shapes, strict=False, pre_dispatch=False)
+    except Exception as again:
+        raise again from error
+    finally:
+        hook.remove()
+    table = torch.export.default_decompositions()
+    program = rewriting.run_decompositions(program, {op: table[op] for op in table if "_backward" in op.name()})
+    # State is written in place, as in other captures.
+    module = program.module(check_guards=False)
+    return torch.export.export(module, inputs, dynamic_shapes=dynamic_shapes, strict=False)
 
 
 @contextlib.contextmanager

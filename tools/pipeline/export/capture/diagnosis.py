@@ -63,19 +63,23 @@ def explain_capture(file: ModelFile, error: Exception) -> UserError:
             f"orders{line}; return .contiguous() of both."
         )
     if type(error).__name__ == "UncapturedHigherOrderOpError":
-        found = re.search(r"Explanation: (.*)", str(error))
+        found = re.search(r"Explanation: (.*?)(?: Found in .*)?\n", str(error))
         reason = f" ({found[1].rstrip('. ')})" if found else ""
         return UserError(
             f"{place}: PyTorch can't capture all that a branch or loop calls{reason}{line}; write it of other layers, "
-            "such as cells in place of nn.LSTM and nn.GRU, or compute both branches and choose by torch.where()."
+            "such as cells in place of nn.LSTM and nn.GRU, and return what it would assign to attributes, or compute "
+            "both branches and choose by torch.where()."
         )
     if any(isinstance(value, PackedSequence) for frame in frames for value in frame.f_locals.values()):
         return UserError(
             f"{place}: a packed sequence has a length that only the device will know{line}; run the layer on the "
             "padded sequence, and take the result at the last step by gather() of its index."
         )
-    if "torch._functorch.eager_transforms" in called:
-        return UserError(f"{place}: PyTorch can't capture derivatives{line}; write them as formulas.")
+    if takes_derivatives(error):
+        return UserError(
+            f"{place}: PyTorch can't capture this derivative{line}; use torch.autograd.grad() of what forward() "
+            "computes, or torch.func.grad(), in place of backward(), or write it as a formula."
+        )
     if "Constraints violated" in str(error):
         fixes = str(error).partition("Suggested fixes:")[2].partition("\n\n")[0].split("\n")
         return UserError(
@@ -85,6 +89,14 @@ def explain_capture(file: ModelFile, error: Exception) -> UserError:
         )
     reason = brief(error).replace("FakeTensor", "Tensor")
     return UserError(f"{place}: torch.export cannot capture the model{line}: {reason}")
+
+
+def takes_derivatives(error: Exception) -> bool:
+    """Returns whether an error of a capture is one of a model that takes derivatives."""
+    frames = (frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_tb(error.__traceback__))
+    if "fake tensor in the exported program constant" in str(error) or "torch._functorch.eager_transforms" in frames:
+        return True
+    return isinstance(error.__cause__, Exception) and takes_derivatives(error.__cause__)
 
 
 def places_behind(error: BaseException, path: Path) -> Iterator[str]:

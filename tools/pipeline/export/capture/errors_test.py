@@ -150,8 +150,8 @@ _LINES = {
         "my_model.py:12: a packed sequence has a length that only the device will know (`return nn.GRU(4, 2)(pack(",
     ),
     "derivative": (
-        "return torch.func.vmap(torch.func.grad(lambda y: y.sin().sum()))(x)",
-        "my_model.py:11: PyTorch can't capture derivatives (`return torch.func.vmap(torch.func.grad(",
+        "torch.set_grad_enabled(True); x = x.clone().requires_grad_()\n(x @ self.m).max().backward()\nreturn x.grad",
+        "my_model.py:12: PyTorch can't capture this derivative (`(x @ self.m).max().backward()`); use torch.autogr",
     ),
     "gpu": ("return x + torch.ones(4, device='cuda')", "CUDA enabled. There is no GPU here: leave out .cuda() and dev"),
     "array": ("return x * x.numpy().mean()", "a number of Python's or an array (`return x * x.numpy().mean()`)"),
@@ -191,6 +191,7 @@ _LINES = {
 def test_model(case: str, tmp_path: Path) -> None:
     forward, expected = _LINES[case]
     init = 'self.net = nn.Sequential(nn.ReLU(), nn.Linear(5, 2)); self.register_buffer("h", torch.ones(4))'
+    init += "; self.m = nn.Parameter(torch.ones(4, 2))"
     assert expected in message(tmp_path, model_source(forward, _X, init))
 
 

@@ -1,0 +1,33 @@
+"""Models that take derivatives of what they compute, such as forces of an energy, against PyTorch."""
+
+from pathlib import Path
+
+import pytest
+
+from tools.pipeline.export.options import Options
+from tools.pipeline.export.testing import export_source, model_source
+
+_INIT = """\
+self.net = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 1))
+self.register_buffer("seen", torch.zeros(2, 4))"""
+
+
+@pytest.mark.parametrize(
+    "forward",
+    [
+        """\
+with torch.enable_grad():
+    x = x.detach().requires_grad_(True)
+    energy = self.net(x).sum()
+    (force,) = torch.autograd.grad(energy, x)
+self.seen += force
+return energy, -force, self.seen * 1""",
+        "return torch.func.vmap(torch.func.grad(lambda y: self.net(y).squeeze(-1)))(x)",
+        "return torch.func.jacfwd(self.net)(x)",
+    ],
+)
+def test_derivatives_are_those_of_pytorch(forward: str, tmp_path: Path) -> None:
+    source = model_source(forward, "(torch.randn(2, 4),)", _INIT)
+    # The export compares the program with the module.
+    export_source(tmp_path, source)
+    assert export_source(tmp_path, source, options=Options("cortex-m4", "cortex_m")).decibels() > 30
