@@ -12,6 +12,8 @@ HOST_MODELS = {
     "resnet8": "//models/resnet8",
     # Its int8 layers are laid out for a core with the DSP extension, which kernels for this machine read, too.
     "ds_cnn_int8": "//models/ds_cnn:ds_cnn_int8",
+    # An inference reads the rows of its image.
+    "streamed_mobile": "//tests/compiled:streamed_mobile",
     # Outer functions of several kinds, lists, and views.
     "transformer": "//models/architectures:transformer",
     "lstm": "//models/layers:lstm",

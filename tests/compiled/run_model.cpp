@@ -118,8 +118,10 @@ extern "C" void on_layer(const void* instance, int layer, const char* name) {
 
 /// Sets the inputs of an instance to the next sample of a file.
 void set(Model& instance, std::FILE* inputs) {
-  for (size_t i = 0; MODEL(_input)(&instance, i) != nullptr; ++i) {
-    std::vector<uint8_t> data(MODEL(_input_size)(&instance, i));
+  // An image whose rows an inference reads has to stay until then.
+  thread_local std::vector<uint8_t> data;
+  for (size_t i = 0; MODEL(_input_size)(&instance, i) != 0; ++i) {
+    data.resize(MODEL(_input_size)(&instance, i));
     if (std::fread(data.data(), 1, data.size(), inputs) != data.size()) {
       std::printf("the inputs are too short\n");
       std::exit(1);
