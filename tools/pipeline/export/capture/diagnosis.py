@@ -57,6 +57,11 @@ def explain_capture(file: ModelFile, error: Exception) -> UserError:
             "or its .item() takes the place of a number, and use torch's functions in place of math's and numpy's"
             f"{more_about('ConvertedNumber')}."
         )
+    if "data-dependent expression" in str(error):
+        return UserError(
+            f"{place}: a branch or loop indexes a tensor by a number that only the device will know{line}; use "
+            "x.index_select(0, i.reshape(1)) in place of x[i]."
+        )
     if type(error).__name__ == "TorchRuntimeError" and "cond" in str(error) and "stride" in str(error):
         return UserError(
             f"{place}: the branches of torch.cond() return tensors whose elements lie in memory in different "

@@ -382,6 +382,18 @@ def test_branches_that_pytorch_does_not_capture(layer: str, message: str, tmp_pa
         export_source(tmp_path, model_source(forward, "(torch.ones(1, 3, 4),)", f"self.layer = {layer}"))
 
 
+def test_an_index_that_a_loop_counts(tmp_path: Path) -> None:
+    forward = (
+        "from torch._higher_order_ops.while_loop import while_loop\n"
+        "start = torch.tensor(0), x[0] * 0\n"
+        "return while_loop(lambda i, y: i < 3, lambda i, y: (i + 1, y + {}), start)[1]"
+    )
+    with pytest.raises(UserError, match=r"by a number that only the device will know.*; use x.index_select"):
+        export_source(tmp_path, model_source(forward.format("x[i]"), "(torch.rand(3, 4),)"))
+    advised = forward.format("x.index_select(0, i.reshape(1))[0]")
+    assert export_source(tmp_path, model_source(advised, "(torch.rand(3, 4),)")).largest_error() < 1e-6
+
+
 @pytest.mark.parametrize("result", ["loop(x)", "torch.cond(x.sum() > 0, loop, torch.neg, (x,))"])
 def test_loops_on_a_condition_have_no_form(result: str, tmp_path: Path) -> None:
     forward = (

@@ -72,6 +72,9 @@ def _answer_without_error() -> bool | None:
     code = list(dis.get_instructions(frame.f_code))
     places = {each.offset: place for place, each in enumerate(code)}
     place = places[frame.f_lasti]
+    # The value of a condition is read by bool() and by comparisons of lists, too, and by an instruction of Python 3.13.
+    place += code[place].opname in ("CALL", "COMPARE_OP", "CONTAINS_OP")
+    place += code[place].opname == "TO_BOOL"
     if "JUMP_" not in code[place].opname or code[place].argval not in places:
         return None
     here, there = (_raises(code[start:]) for start in (place + 1, places[code[place].argval]))
@@ -80,7 +83,7 @@ def _answer_without_error() -> bool | None:
 
 def _raises(code: list[dis.Instruction]) -> bool:
     """Returns whether code raises an error before it branches or returns."""
-    ends = (each.opname for each in code if "JUMP" in each.opname or each.opname in ("RAISE_VARARGS", "RETURN_VALUE"))
+    ends = (each.opname for each in code if "JUMP" in each.opname or each.opname.startswith(("RAISE", "RETURN")))
     return next(ends, "") == "RAISE_VARARGS"
 
 

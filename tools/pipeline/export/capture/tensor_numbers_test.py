@@ -20,6 +20,7 @@ _FORWARD = {
     "range": "return x * torch.linspace(0, peak, 8)",
     "assignment": "y = x.clone(); y[:, 0] = peak; return y",
     "largest": "return x * max(peak, 0.1)",
+    "check by bool()": "assert bool(peak < 99) and not any([peak > 99])\nreturn x",
     "check": "assert x.isfinite().all() and peak < 99, f'{x.mean():.2f}'\nif peak > 99: raise ValueError()\nreturn x",
 }
 
