@@ -138,9 +138,9 @@ def _exit_status_of(main: Callable[[list[str]], int], *arguments: object) -> Cal
     def read(path: Path) -> None:
         with redirect_stderr(io.StringIO()) as said:
             status = main([str(path if argument is None else argument) for argument in arguments])
-        if said.getvalue():
+        # NumPy warns of headers that Python 2 wrote, and reads them.
+        if "error: " in said.getvalue():
             assert status == 1
-            assert "error: " in said.getvalue()
             raise UserError(said.getvalue())
 
     return read
