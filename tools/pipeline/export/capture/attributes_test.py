@@ -155,3 +155,11 @@ def keep(name, model=self):
 self.inner.register_forward_hook(keep("out"))"""
     source = model_source('self.inner(x)\nreturn self.seen["out"] * self.seen["too"]', _INPUTS, init)
     assert export_source(tmp_path, source, options=Options("cortex-m4", "cortex_m")).decibels() > 30
+
+
+@pytest.mark.parametrize("forward", ["self.h = self.cell(x, self.h)\nreturn self.h * 1", "return self.layer(x)"])
+def test_what_is_written_and_never_read_is_no_state_in_int8(forward: str, tmp_path: Path) -> None:
+    init = "self.cell, self.layer = nn.GRUCell(4, 4), nn.Linear(4, 4)\nself.register_buffer('h', torch.zeros(1, 4))\n"
+    init += "self.register_buffer('last', torch.zeros(1, 4))"
+    source = model_source(f"self.last = x * 2\n{forward}", _INPUTS, init)
+    assert export_source(tmp_path, source, options=Options("cortex-m4", "cortex_m")).decibels() > 30

@@ -38,9 +38,10 @@ def state_to_inputs(program: ExportedProgram) -> tuple[ExportedProgram, State]:
     # Batch normalization is folded first, because run_decompositions() would decompose it, too.
     functional = run_decompositions(fold_batch_norm(program), {})
     signature = functional.graph_signature
-    changed = set(signature.buffers_to_mutate.values())
-    if not changed:
+    if not signature.buffers_to_mutate:
         return program, State({})
+    _forget_unread(functional)
+    changed = set(signature.buffers_to_mutate.values())
     program = functional
     buffers = {}
     for index, spec in enumerate(signature.input_specs):
@@ -66,6 +67,21 @@ def state_to_inputs(program: ExportedProgram) -> tuple[ExportedProgram, State]:
     _set_call(program, (*buffers.values(), *examples))
     program.graph_module.recompile()
     return program, State(buffers)
+
+
+def _forget_unread(program: ExportedProgram) -> None:
+    """Removes the new values of buffers that a model writes and never reads from the outputs of a program, in place."""
+    signature, output = program.graph_signature, program.graph.output_node()
+    names = {name: node for node, name in signature.inputs_to_buffers.items()}
+    unread = {node.name for node in program.graph.find_nodes(op="placeholder") if not node.users}
+    kept = [
+        (spec, node)
+        for spec, node in zip(signature.output_specs, output.args[0], strict=True)
+        if spec.kind != OutputKind.BUFFER_MUTATION or names[spec.target] not in unread
+    ]
+    signature.output_specs = [spec for spec, _ in kept]
+    output.args = (tuple(node for _, node in kept),)
+    program.graph.eliminate_dead_code()
 
 
 def _set_call(program: ExportedProgram, examples: tuple[torch.Tensor, ...]) -> None:
