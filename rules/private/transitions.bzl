@@ -14,6 +14,9 @@ _BUILD_ID = "//rules/private:build_id"
 _NPU = "//rules:npu"
 _NO_NPU = "//rules:no_npu"
 
+# A user's options of the compiler.
+_OPTIONS = ["//command_line_option:" + name for name in ["conlyopt", "copt", "cxxopt"]]
+
 def no_board(board):
     """Returns an error with the list of boards if a label in this project's folder of boards names none of them; else None.
     """
@@ -29,7 +32,14 @@ def bare_board(board, declared):
         return None
     return "board = \"%s\": give its label, \"@torch_fusion//firmware/boards/%s\"" % (board, board)
 
-def _board_settings(board):
+def image_options(settings):
+    """Returns the settings of a user's compiler options without those of optimization.
+
+    An image keeps its own, whatever --copt says for programs of the machine: at -O0 kernels' inline assembler has no registers.
+    """
+    return {name: [option for option in settings[name] if not option.startswith("-O")] for name in _OPTIONS}
+
+def _board_settings(board, settings):
     """Returns the settings for a board, by its label."""
     problem = no_board(board)
     if problem:
@@ -37,26 +47,26 @@ def _board_settings(board):
     return {
         _PLATFORMS: [str(board.same_package_label(board.name + ".platform"))],
         _NPU: str(board.same_package_label(board.name + ".npu")),
-    }
+    } | image_options(settings)
 
 def _firmware_transition_impl(settings, attr):
-    return _board_settings(attr.board) | {_CONSOLE: attr.console or settings[_CONSOLE]}
+    return _board_settings(attr.board, settings) | {_CONSOLE: attr.console or settings[_CONSOLE]}
 
 firmware_transition = transition(
     # An image is built for the board's platform, except for the parts that core_transition lists.
     implementation = _firmware_transition_impl,
-    inputs = [_CONSOLE],
-    outputs = [_PLATFORMS, _NPU, _CONSOLE],
+    inputs = [_CONSOLE] + _OPTIONS,
+    outputs = [_PLATFORMS, _NPU, _CONSOLE] + _OPTIONS,
 )
 
-def _board_transition_impl(_settings, attr):
-    return _board_settings(attr.board)
+def _board_transition_impl(settings, attr):
+    return _board_settings(attr.board, settings)
 
 board_transition = transition(
     # The settings of an image for the attribute `board`.
     implementation = _board_transition_impl,
-    inputs = [],
-    outputs = [_PLATFORMS, _NPU],
+    inputs = _OPTIONS,
+    outputs = [_PLATFORMS, _NPU] + _OPTIONS,
 )
 
 # The value of `core` in macros of rules for a board.
@@ -109,13 +119,15 @@ core_transition = transition(
 )
 
 def _board_or_core_transition_impl(settings, attr):
-    return _board_settings(attr.board) if attr.board else _core_settings(attr.core, settings)
+    if attr.board:
+        return _board_settings(attr.board, settings)
+    return _core_settings(attr.core, settings) | {name: settings[name] for name in _OPTIONS}
 
 board_or_core_transition = transition(
     # Changes to the board of the attribute `board`, with its NPU, or to the core of the attribute `core`.
     implementation = _board_or_core_transition_impl,
-    inputs = [_PLATFORMS, _NPU],
-    outputs = [_PLATFORMS, _NPU],
+    inputs = [_PLATFORMS, _NPU] + _OPTIONS,
+    outputs = [_PLATFORMS, _NPU] + _OPTIONS,
 )
 
 def _library_transition_impl(settings, attr):

@@ -8,7 +8,7 @@ load("//rules:defs.bzl", "BoardInfo", "FirmwareInfo", "KernelRegistryInfo", "Mem
 load("//rules:ethos_u.bzl", "ethos_u", "npu_port")
 load("//rules/private:file_errors.bzl", "model_error", "program_error")
 load("//rules/private:npu_errors.bzl", "npu_error", "port_error")
-load("//rules/private:transitions.bzl", "bare_board", "no_board")
+load("//rules/private:transitions.bzl", "bare_board", "image_options", "no_board")
 
 def _refusal_test_impl(ctx):
     env = analysistest.begin(ctx)
@@ -59,6 +59,16 @@ def _no_board_test_impl(ctx):
     return unittest.end(env)
 
 _no_board_test = unittest.make(_no_board_test_impl)
+
+# An analysis test sees no compilations of an image's dependencies.
+def _image_options_test_impl(ctx):
+    env = unittest.begin(ctx)
+    names = ["//command_line_option:" + name for name in ["conlyopt", "copt", "cxxopt"]]
+    given = {name: ["-O0", "-g3", "-Og", "-DMINE=1", "-O"] for name in names}
+    asserts.equals(env, {name: ["-g3", "-DMINE=1"] for name in names}, image_options(given))
+    return unittest.end(env)
+
+_image_options_test = unittest.make(_image_options_test_impl)
 
 def _files_test_impl(ctx):
     env = unittest.begin(ctx)
@@ -505,6 +515,7 @@ def rules_test_suite(name):
     _npu_device_tests()
     _files_test(name = "files_test")
     _no_board_test(name = "no_board_test")
+    _image_options_test(name = "image_options_test")
     _npu_error_test(name = "npu_error_test")
     _float_abi_test(name = "float_abi_test")
     _board_test(name = "board_test", target_under_test = ":good_board")
