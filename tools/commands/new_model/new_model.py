@@ -244,6 +244,7 @@ def workspace_files(model: Model, checkout: Path, boards: Sequence[Board], int8:
     return {
         ".bazelrc": (_TEMPLATES / "bazelrc").read_text(encoding="utf-8"),
         ".bazelversion": (_ROOT / ".bazelversion").read_text(encoding="utf-8"),
+        ".gitignore": "/bazel-*\n",
         "BUILD.bazel": fill("BUILD.bazel"),
         "MODULE.bazel": fill("MODULE.bazel"),
         "bazelw": fill("bazelw"),
@@ -261,12 +262,13 @@ def write_workspace(model: Model, output: Path, checkout: Path, boards: Sequence
         int8: whether the program is quantized.
 
     Raises:
-        UserError: there is something in the folder, or it cannot be written.
+        UserError: there is something besides a git repository's data in the folder, or it cannot be written.
     """
     is_ours = False
     try:
-        if output.exists() and any(output.iterdir()):
-            raise UserError(f"{output} is not empty: name another folder with --output, or remove it")
+        repository = output / ".git"
+        if output.exists() and any(file != repository for file in output.iterdir()):
+            raise UserError(f"{output} is not empty: name another folder with --output")
         output.mkdir(parents=True, exist_ok=True)
         is_ours = True
         for name, text in workspace_files(model, checkout, boards, int8).items():
@@ -281,7 +283,11 @@ def write_workspace(model: Model, output: Path, checkout: Path, boards: Sequence
     except BaseException as error:
         if is_ours:
             # An incomplete workspace would prevent the next attempt, also after Ctrl-C.
-            shutil.rmtree(output, ignore_errors=True)
+            for file in list(output.iterdir()) if repository.exists() else [output]:
+                if file.is_dir() and file != repository:
+                    shutil.rmtree(file, ignore_errors=True)
+                elif file != repository:
+                    file.unlink()
         if isinstance(error, OSError):
             raise UserError(system_error(error, error.filename or output)) from error
         raise

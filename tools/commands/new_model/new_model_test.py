@@ -45,6 +45,7 @@ def test_a_model_of_one_file(tmp_path: Path) -> None:
     assert sorted(file.name for file in output.iterdir()) == [
         ".bazelrc",
         ".bazelversion",
+        ".gitignore",
         "BUILD.bazel",
         "MODULE.bazel",
         "bazelw",
@@ -261,6 +262,18 @@ def test_a_folder_with_something_in_it_is_left_alone(tmp_path: Path, capfd: pyte
     assert main([str(path), "--output", str(tmp_path)]) == 1
     assert "is not empty" in capfd.readouterr().err
     assert [file.name for file in tmp_path.iterdir()] == ["wave.py"]
+
+
+def test_a_new_repository_is_a_folder_for_a_workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = _write(tmp_path, _MODEL.replace("from layers.gate import Gate", "Gate = torch.nn.ReLU"))
+    output = tmp_path / "new"
+    (output / ".git").mkdir(parents=True)
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "copyfile", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+        assert main([str(path), "--output", str(output)]) == 1
+    assert [file.name for file in output.iterdir()] == [".git"]
+    assert main([str(path), "--output", str(output)]) == 0
+    assert {".git", "BUILD.bazel"} < {file.name for file in output.iterdir()}
 
 
 _NET = """
