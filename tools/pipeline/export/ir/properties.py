@@ -23,13 +23,14 @@ def _is_dynamic(node: Node) -> bool:
     return any(not isinstance(size, int) for value in values for size in getattr(value, "shape", ()))
 
 
-def _has_kernel(node: Node) -> bool:
+def has_kernel(node: Node) -> bool:
     """Whether the kernels can compute a recurrent layer."""
     tensors = [operand.meta["val"] for operand in node.all_input_nodes if hasattr(operand.meta.get("val"), "dtype")]
     layers, directions = node.args[4], 1 + node.args[7]
+    # Projections add one parameter.
     is_plain = len(node.args[2]) == layers * directions * (4 if node.args[3] else 2)
     is_float = all(tensor.dtype == torch.float32 for tensor in tensors)
-    return is_plain and is_float and not _is_dynamic(node)
+    return is_plain and is_float and not node.args[6] and not _is_dynamic(node)
 
 
 _HOLDS: dict[Property, Callable[[Node], bool]] = {
@@ -40,7 +41,7 @@ _HOLDS: dict[Property, Callable[[Node], bool]] = {
     ),
     Property.BATCH_NORM_FOLDED: lambda node: node.target != _aten.batch_norm.default,
     Property.RECURRENT_WHOLE: lambda node: (
-        node.target not in (_aten.lstm.input, _aten.gru.input) or not _has_kernel(node)
+        node.target not in (_aten.lstm.input, _aten.gru.input) or not has_kernel(node)
     ),
     Property.DECOMPOSED: lambda node: not has_decomposition(node),
     Property.RESHAPED: lambda node: node.target not in (_aten.view.default, _aten._unsafe_view.default),

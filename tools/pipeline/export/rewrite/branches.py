@@ -24,9 +24,9 @@ MOST_OPERATORS = 1000
 
 
 def write_branches(program: ExportedProgram) -> ExportedProgram:
-    """Writes conditions as both branches and a choice between their results, and loops of a fixed number of steps as
-    these steps, in place. Loops on a condition that doesn't bound their steps stay, and loops that would take more than
-    MOST_OPERATORS.
+    """Writes conditions as both branches and a choice between their results, loops of a fixed number of steps as these
+    steps, and regions with gradients or without autocast as their operators, in place. Loops on a condition that
+    doesn't bound their steps stay, and loops that would take more than MOST_OPERATORS.
     """
     _write(_Inside(program, program.graph_module), _FORMS)
     return program
@@ -179,6 +179,9 @@ def operators_of(place: _Inside, node: Node) -> float:
     """Returns how many operators a condition or loop takes when it is written out; infinity if a condition doesn't
     bound a loop's steps.
     """
+    if node.target in _REGIONS:
+        # Within autocast of the CPU, operators have other dtypes than they are written with.
+        return math.inf if node.args[0] == "cpu" and node.args[2] else 0
     steps: float
     if node.target is _WHILE:
         conditions = _conditions(place, node)
@@ -215,7 +218,8 @@ def _inline(place: _Inside, caller: Node, subgraph: Node, operands: Sequence[Nod
             return [copies[result] for result in tree_leaves(node.args[0])]
         else:
             copies[node] = place.graph.node_copy(node, copies.__getitem__)
-            copies[node].meta = node.meta | place_of(caller)
+            # A region is made after its operators have their places in the model.
+            copies[node].meta = node.meta if caller.target in _REGIONS else node.meta | place_of(caller)
     raise AssertionError(f"{subgraph.target} returns nothing")
 
 
@@ -228,6 +232,11 @@ def _write_cond(place: _Inside, node: Node) -> list[Node]:
         first if first is second else emit(node, torch.ops.aten.where.self, condition, first, second)
         for first, second in zip(taken, other, strict=True)
     ]
+
+
+def _write_region(place: _Inside, node: Node) -> list[Node]:
+    index = next(index for index, argument in enumerate(node.args) if isinstance(argument, Node))
+    return _inline(place, node, node.args[index], node.args[index + 1 :])
 
 
 def _write_scan(place: _Inside, node: Node) -> list[Node]:
@@ -309,7 +318,9 @@ def _known(module: GraphModule, operands: Sequence[torch.Tensor | None]) -> list
 _ANDS = (torch.ops.aten.__and__.Tensor, torch.ops.aten.bitwise_and.Tensor, torch.ops.aten.logical_and.default)
 
 _WHILE = torch.ops.higher_order.while_loop
+_REGIONS = (torch.ops.higher_order.wrap_with_autocast, torch.ops.higher_order.wrap_with_set_grad_enabled)
 _FORMS: dict[Any, _Form] = {
+    **dict.fromkeys(_REGIONS, _write_region),
     torch.ops.higher_order.cond: _write_cond,
     torch.ops.higher_order.map_impl: _write_map,
     torch.ops.higher_order.scan: _write_scan,

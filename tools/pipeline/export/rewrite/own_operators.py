@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.export import ExportedProgram
 from torch.fx import Node
 
+from tools.pipeline.export.ir.properties import has_kernel
 from tools.pipeline.export.ir.rewriting import emit, replace_node
 from tools.pipeline.export.rewrite.maxima import drop_unused_argmax
 from tools.quiet.console import UserError
@@ -174,22 +175,12 @@ def keep_recurrent_layers(program: ExportedProgram, nodes: Iterable[Node] | None
     to it: other dtypes than float32, projections, packed sequences, dynamic sizes.
     """
     for node in list(program.graph.nodes if nodes is None else nodes):
-        if node.op != "call_function" or node.target not in (_aten.lstm.input, _aten.gru.input):
-            continue
-        tensors = [argument for argument in node.all_input_nodes if isinstance(argument.meta.get("val"), Tensor)]
-        if any(tensor.meta["val"].dtype != torch.float32 for tensor in tensors):
-            continue
-        if any(not isinstance(size, int) for size in node.args[0].meta["val"].shape):
+        if node.target not in (_aten.lstm.input, _aten.gru.input) or not has_kernel(node):
             continue
         is_lstm = node.target == _aten.lstm.input
-        x, states, parameters, has_biases, layers, _, is_training, bidirectional, batch_first = node.args
-        directions = 2 if bidirectional else 1
-        per_direction = 4 if has_biases else 2
-        # Projections add one parameter.
-        if is_training or len(parameters) != layers * directions * per_direction:
-            continue
+        x, states, parameters, has_biases, _, _, _, bidirectional, batch_first = node.args
         _Recurrent(program, node, is_lstm, batch_first).replace(
-            x, list(states) if is_lstm else [states], list(parameters), has_biases, directions
+            x, list(states) if is_lstm else [states], list(parameters), has_biases, 1 + bidirectional
         )
     program.graph.eliminate_dead_code()
     program.graph_module.recompile()

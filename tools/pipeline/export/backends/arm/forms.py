@@ -30,6 +30,7 @@ from tools.pipeline.export.ir.operators import (
     PADS,
     QUANTIZE,
 )
+from tools.pipeline.export.ir.properties import has_kernel
 from tools.pipeline.export.ir.rewriting import emit, named_arguments, replace_node, rewrites, run_decompositions
 from tools.pipeline.export.upstream.gaps import is_open
 from tools.pipeline.export.upstream.replaced import replaced
@@ -155,9 +156,18 @@ def _lstm_cell(
 ) -> tuple[Tensor, Tensor]:
     state, cell = states
     gates = F.linear(x, w_x, b_x) + F.linear(state, w_h, b_h)
-    into, forget, new, out = gates.split(state.shape[-1], -1)
+    into, forget, new, out = gates.split(cell.shape[-1], -1)
     cell = torch.sigmoid(forget) * cell + torch.sigmoid(into) * torch.tanh(new)
     return torch.sigmoid(out) * torch.tanh(cell), cell
+
+
+def _lstm_step(
+    x: Tensor, states: Sequence[Tensor], w_x: Tensor, w_h: Tensor, *others: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Computes a step of an LSTM, whose last parameter is a projection if there is an odd number of them."""
+    even = len(others) // 2 * 2
+    state, cell = _lstm_cell(x, states, w_x, w_h, *others[:even])
+    return F.linear(state, *others[even:]) if others[even:] else state, cell
 
 
 def _rnn_cell(function: Callable[[Tensor], Tensor]) -> Callable[..., Tensor]:
@@ -247,7 +257,7 @@ def _sequence(
     x: Tensor,
     states: Sequence[Tensor],
     parameters: Sequence[Tensor],
-    has_biases: bool,
+    _has_biases: bool,
     layers: int,
     _dropout: float,
     _train: bool,
@@ -257,10 +267,8 @@ def _sequence(
     """Unrolls a recurrent network, whose arguments follow `step`; returns the output and each final state, for all
     layers.
     """
-    directions, count, time = 1 + bidirectional, 4 if has_biases else 2, int(batch_first)
-    if len(parameters) != layers * directions * count:
-        # The network has projections.
-        return NotImplemented
+    directions, time = 1 + bidirectional, int(batch_first)
+    count = len(parameters) // (layers * directions)
     finals: list[list[Tensor]] = [[] for _ in states]
     for layer in range(layers):
         outs = []
@@ -324,7 +332,7 @@ _COMPOSED: dict[Any, Callable[..., Any]] = {
     _aten.lerp.Tensor: lambda x, end, weight: x + (end - x) * weight,
     _aten.log_sigmoid.default: lambda x: -_softplus(-x),
     _aten.log_softmax.int: _log_softmax,
-    _aten.lstm.input: functools.partial(_sequence, _lstm_cell),
+    _aten.lstm.input: functools.partial(_sequence, _lstm_step),
     _aten.lstm_cell.default: _lstm_cell,
     _aten.mT.default: lambda x: x.transpose(-2, -1),
     _aten.mish.default: lambda x: x * torch.tanh(_softplus(x)),
@@ -353,7 +361,7 @@ _COMPOSED: dict[Any, Callable[..., Any]] = {
 }
 
 
-# Layers that the core has operators for.
+# Layers that the core has operators for, if they have no projections.
 _WHOLE = (_aten.gru.input, _aten.lstm.input)
 _RECURRENT = (_aten.gru.input, _aten.lstm.input, _aten.rnn_relu.input, _aten.rnn_tanh.input)
 
@@ -369,7 +377,7 @@ def layers_of_many_steps(program: ExportedProgram) -> list[Node]:
     """Lists the LSTM and GRU layers that have too many steps to be unrolled after the preceding ones."""
     left, found = MOST_STEPS, []
     for node, steps in recurrent_steps(program):
-        if node.target in _WHOLE and steps > left:
+        if node.target in _WHOLE and steps > left and has_kernel(node):
             found.append(node)
         else:
             left -= steps

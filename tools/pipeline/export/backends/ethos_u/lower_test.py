@@ -20,6 +20,7 @@ from tools.artifacts.ethos_u.npu import Npu
 from tools.artifacts.ethos_u.payload import parse
 from tools.pipeline.export.backends.arm import delegates
 from tools.pipeline.export.backends.arm.concat_scales import isolate_concat_scales
+from tools.pipeline.export.backends.arm.forms import compose_layers, layers_of_many_steps
 from tools.pipeline.export.backends.arm.masks import write_masks
 from tools.pipeline.export.backends.arm.refused import LoweringError, lower_all_but_refused
 from tools.pipeline.export.backends.ethos_u import addresses, forms, lower, vela
@@ -390,6 +391,16 @@ def test_recurrent_layers_of_many_steps(tmp_path: Path, layer: str) -> None:
     _check_outputs(result)
 
 
+def test_an_lstm_with_a_projection_is_unrolled_whatever_its_steps() -> None:
+    """The core has no kernel for it."""
+    layer, x = torch.nn.LSTM(4, 8, 2, bias=False, bidirectional=True, proj_size=3), torch.randn(7, 1, 4)
+    program = torch.export.export(layer.eval(), (x,))
+    assert not layers_of_many_steps(program)
+    out, states = compose_layers(program).module()(x)
+    expected, expected_states = layer(x)
+    torch.testing.assert_close((out, *states), (expected, *expected_states))
+
+
 def test_what_is_computed_twice_is_computed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = model_source("return self.norm(x)", _IMAGE, "self.norm = nn.LayerNorm(12)")
     once = _export(tmp_path, source)
@@ -565,6 +576,7 @@ _WHOLE: list[tuple[str, ...]] = [
     ),
     ("return torch.maximum(self.conv(x), self.image)", _IMAGE, "self.image = nn.Parameter(torch.randn(1, 4, 12, 12))"),
     ("y = x.new_zeros(1, 4, 12, 12)\nreturn self.conv(x) * y + x",),
+    ("y, (h, c) = self.cells(x[0])\nreturn y, h, c", _SEQUENCE, "self.cells = nn.LSTM(12, 6, proj_size=4)"),
 ]
 
 

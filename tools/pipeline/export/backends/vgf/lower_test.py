@@ -57,6 +57,15 @@ def test_a_program_in_floating_point_is_held_to_the_module(tmp_path: Path, monke
         _export(tmp_path, "return self.first(x)", io="float32")
 
 
+def test_a_region_without_autocast_is_delegated_with_what_is_around_it(tmp_path: Path) -> None:
+    """Transformers compute positions in one."""
+    result = _export(
+        tmp_path, "with torch.autocast('cpu', enabled=False):\n    x = self.first(x)\nreturn self.second(x)"
+    )
+    assert _delegates(result) == 1
+    _check_outputs(result)
+
+
 def test_a_layer_that_executorch_cannot_lower(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A portable kernel computes it, with the passes' message as the reason, and VGF computes the rest."""
     monkeypatch.setattr(delegates, "tables_before_pools", contextlib.nullcontext)
