@@ -23,6 +23,7 @@ from torch.fx import GraphModule, Interpreter, Node
 from torch.fx.graph import _Namespace
 from torch.fx.node import map_arg
 from torch.fx.passes.infra.pass_base import PassResult
+from torch.utils._pytree import tree_map_only
 
 from tools.pipeline.export.upstream.replaced import replaced
 
@@ -53,10 +54,13 @@ def known_results() -> Iterator[None]:
             key = _key((target, args, kwargs))
         except _NotKnownError:
             return call(self, target, args, kwargs)
-        if key not in results:
-            # Keeps the arguments alive, because some are identified by their address.
-            results[key] = call(self, target, args, kwargs), target, args
-        return results[key][0]
+        if key in results:
+            # Passes that trace an operator, such as einsum, tell its operands apart by identity.
+            return tree_map_only(FakeTensor, torch.Tensor.detach, results[key][0])
+        result = call(self, target, args, kwargs)
+        # Keeps the arguments alive, because some are identified by their address.
+        results[key] = result, target, args
+        return result
 
     def call_pass(self: _ExportPassBase, module: GraphModule) -> PassResult:
         return PassResult(module, True) if _changes_nothing(self, module) else retrace(self, module)

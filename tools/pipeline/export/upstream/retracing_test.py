@@ -117,6 +117,15 @@ class _SinesAreCosines(ExportPass):
         return super().call_operator(op, args, kwargs, meta)
 
 
+def test_results_of_one_shape_are_different_tensors() -> None:
+    """ExecuTorch's decomposition of einsum tells its operands apart by them: it would take the second for the first."""
+    module = to_edge(capture(_Steps().eval(), (torch.randn(2, 5), torch.randn(2, 3)))).exported_program().graph_module
+    with known_results():
+        graph = _SinesAreCosines(0)(module).graph_module.graph
+    values = [node.meta["val"] for node in graph.find_nodes(op="call_function", target=exir_ops.edge.aten.mul.Tensor)]
+    assert len({id(value) for value in values}) == 4
+
+
 @pytest.mark.parametrize("kept", [0, 3, 9])
 def test_a_pass_that_changes_nothing_returns_its_graph_and_any_other_the_new_one(kept: int) -> None:
     module = to_edge(capture(_Steps().eval(), (torch.randn(2, 5), torch.randn(2, 3)))).exported_program().graph_module
