@@ -449,7 +449,7 @@ def copy_parts(program: ExportedProgram) -> None:
         if node not in varies or not _is_part(node) or not node.meta["val"].is_floating_point():
             continue
         readers = [user for user in node.users if user.op == "call_function" and not _reads_parts(user)]
-        if not readers:
+        if not readers or not node.meta["val"].numel():
             continue
         copy = _copy(node)
         for reader in readers:

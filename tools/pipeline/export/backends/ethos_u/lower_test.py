@@ -401,6 +401,13 @@ def test_an_lstm_with_a_projection_is_unrolled_whatever_its_steps() -> None:
     torch.testing.assert_close((out, *states), (expected, *expected_states))
 
 
+def test_a_slice_without_elements(tmp_path: Path) -> None:
+    forward = "return self.layer(x), x[:, 3:3].sum(1)"
+    result = _export(tmp_path, model_source(forward, "(torch.randn(1, 6),)", "self.layer = nn.Linear(6, 4)"), "float32")
+    assert _delegates(result) == 1
+    assert result.decibels(0) > 25 and not result.golden["output_1"].any()
+
+
 def test_what_is_computed_twice_is_computed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = model_source("return self.norm(x)", _IMAGE, "self.norm = nn.LayerNorm(12)")
     once = _export(tmp_path, source)
