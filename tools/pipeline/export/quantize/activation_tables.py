@@ -250,6 +250,13 @@ def _compares_number(node: Node) -> bool:
     return node.target in _COMPARISONS and not isinstance(node.args[1], Node)
 
 
+def _is_of_integers(node: Node) -> bool:
+    """Whether an operator computes integers or booleans from such tensors alone."""
+    values = [each.meta.get("val") for each in (node, *node.all_input_nodes)]
+    is_of_tensors = node.op == "call_function" and len(values) > 1
+    return is_of_tensors and all(isinstance(each, torch.Tensor) and not each.is_floating_point() for each in values)
+
+
 def _is_masked(module: GraphModule, node: Node) -> bool:
     for operand in node.args:
         if isinstance(operand, float) and operand < _EXCLUDED:
@@ -482,11 +489,16 @@ class _Whole(Quantizer):
         done = {*scores, *itertools.chain(*self.softmaxes)}
         self.functions = [each for each in self.functions if not set(each.nodes) & done]
         within = {node for function in self.functions for node in function.nodes}
-        # ExecuTorch's quantizer would compare the integers of a tensor with the number itself.
-        compared = [node for node in model.graph.nodes if _compares_number(node) and node not in within]
-        for node in compared:
+        # ExecuTorch's quantizer would compare the integers of a tensor with the number itself, and take integers for
+        # quantized ones, which have scales.
+        left = [
+            node
+            for node in model.graph.nodes
+            if (_compares_number(node) or _is_of_integers(node)) and node not in within and node not in done
+        ]
+        for node in left:
             _mark_node_as_quantized(node, {}, None, False)
-        for node in (*within, *compared):
+        for node in (*within, *left):
             node.meta[PatternMatcher.Q_PATTERN_MATCHED_KEY] = True
         return model
 
@@ -895,6 +907,11 @@ class Quantizers(CortexMQuantizer):
 
     def annotate(self, model: GraphModule) -> GraphModule:
         """Annotates as ExecuTorch's quantizer does, but limits weights to more than -128."""
+        # Passes that replace an operator by several give all of them one dictionary, and a copy of a module has those
+        # of the module: what the quantizer notes there about one node would become true of others.
+        for node in model.graph.nodes:
+            if "custom" in node.meta:
+                node.meta["custom"] = dict(node.meta["custom"])
         annotated = specify(super().annotate(model), evenly_bounded)
         for node in annotated.graph.nodes if self._has_own_layers else ():
             if node.target in SOFTMAX and Q_ANNOTATION_KEY in node.meta:

@@ -419,7 +419,7 @@ def calibrate(
         if kept_state and any(node.target in _ASSIGNMENTS for node in prepared.graph.nodes):
             for given in samples[1:]:
                 prepared(*channels_last(state.start()), *given)
-    return observed, kept, _constant_tensors(prepared, path)
+    return observed, kept, _constant_tensors(prepared, path, list(state.buffers))
 
 
 def _rejections(quantizer: CortexMQuantizer) -> dict[str, str]:
@@ -545,13 +545,20 @@ def _is_zero(prepared: GraphModule, node: Node) -> bool:
     return all(value is not None and value.numel() > 0 and not value.any() for value in seen)
 
 
-def _constant_tensors(prepared: GraphModule, path: Path) -> tuple[str, ...]:
+def _constant_tensors(prepared: GraphModule, path: Path, states: list[str]) -> tuple[str, ...]:
     """Lists the tensors that depend on an input but had a single value in all of calibration, with that value.
 
-    Raises UserError if an input is one of them.
+    Args:
+      states: the names of the states, which are the first inputs.
+
+    Raises UserError if an input or a state is one of them.
     """
     dependent: set[Node] = set()
     inputs, places = [], []
+    taken = [node for node in prepared.graph.nodes if node.op == "placeholder"]
+    # Inputs behind states have lost their names.
+    others = (f"input {index if states else node.name}" for index, node in enumerate(taken[len(states) :]))
+    names = dict(zip(taken, (*(f"buffer {name}" for name in states), *others), strict=True))
     for node in prepared.graph.nodes:
         if node.op == "placeholder" or not dependent.isdisjoint(node.all_input_nodes):
             # These only use an operand's shape, or multiply it by zero: a recurrent layer's initial state is zero, and
@@ -569,8 +576,8 @@ def _constant_tensors(prepared: GraphModule, path: Path) -> tuple[str, ...]:
         # A tensor with a single element may be the same in all samples, but zero is not a range.
         is_single = isinstance(observer, RangeObserver) and observer.count == 1 and bool(observer.min_val)
         if observer.min_val.numel() == 1 and torch.equal(observer.min_val, observer.max_val) and not is_single:
-            if observed.op == "placeholder":
-                inputs.append(f"  input {observed.name}: always {float(observer.min_val):g}")
+            if observed in names:
+                inputs.append(f"  {names[observed]}: always {float(observer.min_val):g}")
             elif observed.op == "call_function":
                 places.append(f"{origin(observed, path)}: {float(observer.min_val):g}")
     if inputs:

@@ -651,6 +651,34 @@ def test_activations_of_what_others_read_too(tmp_path: Path) -> None:
         assert error < 2.5 * output["scale"]
 
 
+# Hardswish becomes a clamp, for the layer's range, and a table.
+_BESIDE_LAYERS = """
+y = nn.functional.hardswish(self.conv(x))
+joined = torch.cat([self.window, y], 2)
+self.window = joined[..., -3:]
+return (
+    self.out(joined), nn.functional.hardswish(self.linear(x)), torch.clamp(n + 4, max=6), torch.relu(n + n),
+    nn.functional.relu6(n + 1),
+)
+"""
+
+
+def test_activations_behind_layers_and_of_integers(tmp_path: Path) -> None:
+    init = (
+        "self.conv, self.out, self.linear = nn.Conv1d(2, 8, 1), nn.Conv1d(8, 2, 4), nn.Linear(4, 4)\n"
+        "self.window = nn.Buffer(torch.zeros(1, 8, 3))"
+    )
+    inputs = "(torch.randn(1, 2, 4), torch.tensor([-5, 1]))"
+    more = functions(calibration_inputs="[(4 * torch.randn(1, 2, 4), torch.tensor([-5, 1])) for _ in range(8)]")
+    source = model_source(_BESIDE_LAYERS, inputs, init, "x, n") + more
+    result = export_source(tmp_path, source, options=Options("cortex-m4", "cortex_m", packed=False))
+    assert not any("floating point:" in text or "report" in text for text in result.said)
+    assert result.operators["cortex_m::quantized_activation"] == 2
+    assert all(result.decibels(index) > 25 for index in range(2))
+    for index in range(2, 5):
+        assert numpy.array_equal(result.golden[f"output_{index}"], result.golden[f"eager_{index}"])
+
+
 def test_the_larger_of_two_images_lies_as_they_do(tmp_path: Path) -> None:
     init = "self.conv = nn.Conv2d(3, 3, 3, padding=1)"
     result = exported(tmp_path, "return torch.maximum(self.conv(x), x)", "(torch.randn(1, 3, 5, 4),)", init, io="int8")
@@ -704,6 +732,13 @@ def test_bad_calibration_is_refused(case: str, tmp_path: Path) -> None:
             more=functions(calibration_inputs=inputs),
         )
     assert message in str(caught.value)
+
+
+def test_a_state_without_a_range_has_the_name_of_its_buffer(tmp_path: Path) -> None:
+    init = "self.out, self.window = nn.Linear(4, 4), nn.Buffer(torch.zeros(1, 4))"
+    forward = "joined = torch.cat([self.window, x])\nself.window = joined[1:]\nreturn self.out(joined)"
+    with pytest.raises(UserError, match="buffer window: always 0\n  input 0: always 0\n"):
+        exported(tmp_path, forward, "(torch.zeros(1, 4),)", init)
 
 
 # A table holds what a function of infinity makes of it, which needs no note.
