@@ -27,7 +27,7 @@ _MISTAKES = {
     "tools.artifacts.board.table": "BAD --brief README.md",
     "tools.commands.benchmark.benchmark": "--index BAD --qemu qemu",
     "tools.commands.copy.copy": "--file FILE BAD",
-    "tools.commands.explore.explore": "BAD --boards pico --known pico",
+    "tools.commands.explore.explore": "BAD --boards pico",
     "tools.commands.flash.flash": "--hex BAD --board BAD --simulate",
     "tools.commands.gdb.gdb": "--elf BAD --board BAD --simulate",
     "tools.commands.infer.infer": "--elf BAD --board BAD --simulate --dataset BAD",

@@ -18,10 +18,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tools.artifacts.board.board import Board, read_board
+from tools.artifacts.board.board import Board
 from tools.commands.explore.build_events import NOT_FOR_BOARD, Built, path_of, read_build_events
 from tools.commands.explore.progress import Progress, find_bazel
-from tools.commands.new_model.new_model import Model, check_models, program_name
+from tools.commands.new_model.new_model import Model, check_models, known_boards, program_name
 from tools.pipeline.page.page import Image, page_data, read_image, write_page
 from tools.quiet.console import UserError, user_path
 from tools.quiet.tool import option_parser, run_tool
@@ -201,9 +201,8 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
         metavar="MODEL",
         help="model files: model() and example_inputs(), or entries() for several; see docs/models.md",
     )
-    known: str | list[str] = os.environ.get("KNOWN_BOARDS") or []
     parser.add_argument(
-        "--boards", type=_names("boards"), default=known, help="names of boards, or labels, with commas (default: all)"
+        "--boards", type=_names("boards"), help="names of boards, or labels, with commas (default: all)"
     )
     parser.add_argument(
         "--variants",
@@ -214,17 +213,18 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--budget", type=str, default="", help="limits, such as flash=256K,ram=64K,ms=20,accuracy=0.95")
     parser.add_argument("--output", type=user_path, help="the page to write (default: FILE.html where you are)")
     parser.add_argument("--bazel", help="the Bazel to build with (default: the workspace's bazelw, or that on PATH)")
-    parser.add_argument("--known", type=_names("boards"), default=known, help=argparse.SUPPRESS)
     return parser.parse_args(argv)
 
 
 def _run(arguments: argparse.Namespace) -> int:
     budget = parse_budget(arguments.budget)
     workspace = Path(os.environ.get("BUILD_WORKSPACE_DIRECTORY", ".")).resolve()
-    unknown = [board for board in arguments.boards if board not in arguments.known and not re.search("[:/]", board)]
+    known = known_boards()
+    boards = arguments.boards or list(known)
+    unknown = [board for board in boards if board not in known and not re.search("[:/]", board)]
     if unknown:
         raise UserError(
-            f"--boards {','.join(unknown)}: the boards are {', '.join(arguments.known)}, and your own by their labels"
+            f"--boards {','.join(unknown)}: the boards are {', '.join(known)}, and your own by their labels"
         )
     root = "" if (workspace / "rules/model_page.bzl").is_file() else "@torch_fusion"
     packages: dict[str, list[Model]] = {}
@@ -234,17 +234,16 @@ def _run(arguments: argparse.Namespace) -> int:
             raise UserError(f"{path}: {packages[package][0].path} has the same name; give one of them another")
         packages[package] = check_models(path)
     bazel = arguments.bazel or find_bazel(workspace)
-    asked = built = _images(bazel, workspace, root, packages, arguments.variants, arguments.boards)
-    definitions = [read_board(Path(path)) for path in os.environ.get("BOARD_DEFINITIONS", "").split()]
-    timers = timing_boards([image for image in built.values() if isinstance(image, Image)], definitions)
+    asked = built = _images(bazel, workspace, root, packages, arguments.variants, boards)
+    timers = timing_boards([image for image in built.values() if isinstance(image, Image)], [*known.values()])
     if timers:
         print(f"next: instructions and times, counted on {', '.join(timers)}", file=sys.stderr, flush=True)
-        built = _images(bazel, workspace, root, packages, arguments.variants, [*arguments.boards, *timers])
+        built = _images(bazel, workspace, root, packages, arguments.variants, [*boards, *timers])
     images = {key: image for key, image in built.items() if isinstance(image, Image)}
     title = ", ".join(package.removeprefix("explore/") for package in packages)
     data = page_data(title, list(images.values()))
-    known = dict(zip(images, rows_of(data), strict=True))
-    rows = [known.get(key) or Row(*key, reason=str(image)) for key, image in asked.items()]
+    numbers = dict(zip(images, rows_of(data), strict=True))
+    rows = [numbers.get(key) or Row(*key, reason=str(image)) for key, image in asked.items()]
     print(table(rows, budget))
     print("\n".join(best(rows, budget) or ["nothing fits"]))
     if not images:

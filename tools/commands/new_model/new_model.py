@@ -197,14 +197,15 @@ def _targets(model: Model, boards: Sequence[Board], int8: bool) -> str:
     programs = [(model.name, "cortex_m" if int8 else "", others)] if others else []
     if with_npu:
         programs.append((f"{model.name}_npu" if others else model.name, "ethos_u", with_npu))
+    data = ""
+    if model.beside:
+        folder = model.path.parent.resolve()
+        names = [json.dumps(str(file.relative_to(folder)), ensure_ascii=False) for file in model.beside]
+        listed = f"[{names[0]}]" if len(names) == 1 else "[\n        " + ",\n        ".join(names) + ",\n    ]"
+        data = f"    data = {listed},\n"
     text = ""
     for name, backend, its_boards in programs:
-        options = f'    backend = "{backend}",\n' if backend else ""
-        if model.beside:
-            folder = model.path.parent.resolve()
-            names = [json.dumps(str(file.relative_to(folder)), ensure_ascii=False) for file in model.beside]
-            listed = f"[{names[0]}]" if len(names) == 1 else "[\n        " + ",\n        ".join(names) + ",\n    ]"
-            options += f"    data = {listed},\n"
+        options = (f'    backend = "{backend}",\n' if backend else "") + data
         if model.trains:
             options += "    train = True,\n" if name == model.name else f'    weights = ":{model.name}",\n'
         text += _PROGRAM.format(name=name, src=f"{model.name}.py", options=options)
@@ -283,10 +284,11 @@ def write_workspace(model: Model, output: Path, checkout: Path, boards: Sequence
     except BaseException as error:
         if is_ours:
             # An incomplete workspace would prevent the next attempt, also after Ctrl-C.
-            for file in list(output.iterdir()) if repository.exists() else [output]:
-                if file.is_dir() and file != repository:
+            made = [file for file in output.iterdir() if file != repository] if repository.exists() else [output]
+            for file in made:
+                if file.is_dir():
                     shutil.rmtree(file, ignore_errors=True)
-                elif file != repository:
+                else:
                     file.unlink()
         if isinstance(error, OSError):
             raise UserError(system_error(error, error.filename or output)) from error

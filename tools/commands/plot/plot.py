@@ -2,10 +2,9 @@
 simulator.
 
 A program with one number as input is run over a range of it; others on the samples of --dataset, by default those of
-its tests. For the model `sine`,
-sin(x) is drawn beside the outputs. --window, which is what .live does, draws in a window of the browser: the input, the
-outputs, the time of each inference, and the memory that the image takes. --save writes the finished plot as a picture,
---record inputs and outputs as a data set, which --dataset and .infer take again.
+its tests. For the model `sine`, sin(x) is drawn beside the outputs. --window, which is what .live does, draws in a
+window of the browser: the input, the outputs, the time of each inference, and the memory that the image takes. --save
+writes the finished plot as a picture, --record inputs and outputs as a data set, which --dataset and .infer take again.
 """
 
 from __future__ import annotations

@@ -89,8 +89,8 @@ def grown(name: str, now: Measures, before: Measures) -> list[str]:
     old = before.parts.get(name, {})
     changes = {part: number - old.get(part, 0) for part, number in now.parts.get(name, {}).items()}
     # An instruction more in some layer explains nothing beside a new layer.
-    least = max(changes.values(), default=0) / 1000
-    more = sorted((part for part in changes if changes[part] > max(least, 0)), key=lambda part: -changes[part])
+    least = max([0, *changes.values()]) / 1000
+    more = sorted((part for part in changes if changes[part] > least), key=lambda part: -changes[part])
     return [f"{part} +{_text(name, changes[part])}" for part in more[:_MOST]]
 
 
