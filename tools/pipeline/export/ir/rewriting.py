@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch._ops import OpOverload
 from torch.export import ExportedProgram
-from torch.fx import Node
+from torch.fx import Graph, Node
 
 # The keys of a node's meta that tell its source location.
 _PLACE = ("stack_trace", "nn_module_stack", "source_fn_stack", "torch_fn", "from_node")
@@ -40,6 +40,17 @@ def run_decompositions(program: ExportedProgram, table: dict[OpOverload, Callabl
 def place_of(node: Node) -> dict[str, Any]:
     """Returns the part of a node's meta that tells its source location."""
     return {key: node.meta[key] for key in _PLACE if key in node.meta}
+
+
+def unshare_notes(graph: Graph) -> None:
+    """Gives each node a dictionary of its own for what quantizers note, in place.
+
+    Passes that replace an operator by several give all of them one dictionary, and a copy of a module has those of the
+    module: what a quantizer notes there about one node would become true of others.
+    """
+    for node in graph.nodes:
+        if "custom" in node.meta:
+            node.meta["custom"] = dict(node.meta["custom"])
 
 
 def named_arguments(node: Node) -> dict[str, Any]:

@@ -39,7 +39,7 @@ from tools.pipeline.export.backends.cortex_m.own_layers import mark
 from tools.pipeline.export.backends.cortex_m.prelu import is_prelu
 from tools.pipeline.export.backends.cortex_m.softmax import Scores, scores_of
 from tools.pipeline.export.ir.operators import CLAMPS, SOFTMAX
-from tools.pipeline.export.ir.rewriting import has_steps, is_elementwise
+from tools.pipeline.export.ir.rewriting import has_steps, is_elementwise, unshare_notes
 from tools.pipeline.export.rewrite.no_ops import has_no_elements
 from tools.pipeline.export.rewrite.own_operators import RECURRENT
 from tools.pipeline.export.rewrite.spectra.spectra import SPECTRA
@@ -907,11 +907,7 @@ class Quantizers(CortexMQuantizer):
 
     def annotate(self, model: GraphModule) -> GraphModule:
         """Annotates as ExecuTorch's quantizer does, but limits weights to more than -128."""
-        # Passes that replace an operator by several give all of them one dictionary, and a copy of a module has those
-        # of the module: what the quantizer notes there about one node would become true of others.
-        for node in model.graph.nodes:
-            if "custom" in node.meta:
-                node.meta["custom"] = dict(node.meta["custom"])
+        unshare_notes(model.graph)
         annotated = specify(super().annotate(model), evenly_bounded)
         for node in annotated.graph.nodes if self._has_own_layers else ():
             if node.target in SOFTMAX and Q_ANNOTATION_KEY in node.meta:

@@ -45,7 +45,7 @@ from tools.pipeline.export.backends.ethos_u.results import Comparison
 from tools.pipeline.export.backends.ethos_u.tables import NAME as TABLE
 from tools.pipeline.export.backends.ethos_u.tables import fold_numbers, tables_of_functions, write_tables
 from tools.pipeline.export.capture.state import State
-from tools.pipeline.export.ir.rewriting import rename_output
+from tools.pipeline.export.ir.rewriting import rename_output, unshare_notes
 from tools.pipeline.export.pipelines import ETHOS_U_FORMS
 from tools.pipeline.export.quantize.activation_tables import (
     annotate_functions,
@@ -107,10 +107,7 @@ class _Quantizer(EthosUQuantizer):
         if self._bits == 8:
             fold_numbers(transformed)
         _merge_equal(transformed)
-        for node in transformed.graph.nodes:
-            # Nodes from one operator share this metadata, which a quantizer changes in place.
-            if "custom" in node.meta:
-                node.meta["custom"] = dict(node.meta["custom"])
+        unshare_notes(transformed.graph)
         return transformed
 
     def annotate(self, model: GraphModule) -> GraphModule:
