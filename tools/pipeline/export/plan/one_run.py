@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import torch
 from executorch.exir.schema import DelegateCall, ExecutionPlan, KernelCall
 
-from tools.pipeline.export.capture.reference import first_other
+from tools.pipeline.export.capture.reference import differs
 from tools.pipeline.export.plan.plan_passes import is_random
 from tools.pipeline.export.upstream.loaded_program import LoadedProgram, without_kernel
 
@@ -50,7 +50,11 @@ def check_run(
     except RuntimeError:
         # ExecuTorch's kernels refuse some cases that the device's support, such as volume convolutions.
         return
-    wrong = first_other(results, expected)
-    assert wrong is None or first_other(run(1 + _ROUNDING), results) is not None, (
-        f"output {wrong} of the program is not what the module returns for its first golden inputs"
-    )
+    pairs = zip(zip(*results, strict=True), zip(*expected, strict=True), strict=True)
+    for index, (result, value) in enumerate(pairs):
+        if differs(result, value):
+            changed = [outputs[index] for outputs in run(1 + _ROUNDING)]
+            shapes, wanted = ([tensor.shape for tensor in tensors] for tensors in (result, value))
+            assert shapes == wanted and differs(changed, result), (
+                f"output {index} of the program is not what the module returns for its first golden inputs"
+            )
