@@ -21,7 +21,7 @@ from tools.artifacts.npu_report.npu_report import Delegate, NpuReport, OnCore
 from tools.artifacts.profile.profile import Row
 from tools.artifacts.quantization_report.quantization_report import Accuracy, Layer, QuantizationReport
 from tools.artifacts.size_report.size_report import Memory, SizeReport
-from tools.commands.plot.plot import Curves, svg_plot
+from tools.commands.plot.plot import Curves, window_state
 from tools.commands.plot.window import Window
 from tools.pipeline.page.page import Image, page_data, write_page
 
@@ -224,26 +224,61 @@ def test_a_program_for_an_npu_has_its_layers_and_no_empty_plot(browser: Browser,
     assert shown[2] == [False, False, False]
 
 
-def test_hostile_text_in_the_window_is_text(browser: Browser) -> None:
-    curves = Curves(_HOSTILE, _HOSTILE, [0.0, 1.0], [np.zeros(2), np.ones(2)], [1.0, 2.0], (_HOSTILE, np.ones(2)))
-    curves.inputs, curves.memory = [np.zeros(3)], _HOSTILE
-    with Window() as window:
-        browser.open(window.url)
-        window.show(svg_plot(curves), last=True)
-        width = browser.run(
-            "const plot = document.getElementById('plot'); "
-            "while (!plot.naturalWidth) await new Promise((done) => setTimeout(done, 10)); return plot.naturalWidth;"
+@pytest.mark.parametrize("width", _WIDTHS)
+def test_the_window_shows_what_it_is_sent_as_text(browser: Browser, width: int) -> None:
+    curves = Curves(
+        f"{_HOSTILE}: {_HOSTILE}", _HOSTILE, [0.0, 1.0], [np.array([0.25, 3]), np.array([9, np.nan])], [1, 2]
+    )
+    curves.reference, curves.expected = (_HOSTILE, np.ones(2)), np.ones((2, 2))
+    curves.inputs = [np.zeros(3), np.ones((1, 2, 8, 9)), np.ones((1, 3, 40)), np.ones(1)]
+    sizes = SizeReport("x", "x.pte", "b", "c", Memory(90, 1024, {}), Memory(48, 512, {"arena planned": 40}))
+    libraries = [Path(name) for name in os.environ["LIBRARIES"].split() if "dagre" not in name]
+    with Window(libraries) as window:
+        browser.open(window.url, width)
+        window.show(window_state(curves, sizes, 2), last=True)
+        shown = browser.run(
+            """
+            while (!document.querySelector("#times svg")) await new Promise((done) => setTimeout(done, 10));
+            const count = (found) => document.querySelectorAll(found).length;
+            const counts = ["canvas", "#inputs svg", "#lines path"].map(count);
+            return [document.title, document.body.innerText, counts];
+            """
         )
         assert browser.errors == []
-        assert (width > 500, browser.run("return document.title")) == (True, "Plot")
+        assert all(address.startswith((window.url, "data:")) for address in browser.requests)
+        assert browser.run("return document.documentElement.scrollWidth <= innerWidth")
+    assert shown[0] == "Live"
+    assert shown[1].count(_HOSTILE) >= 4
+    for text in (
+        "2.000 ms",
+        "at most 2.000 ms",
+        "48 B",
+        "40 B",
+        "2 of 2 inferences",
+        "largest: 0",
+    ):
+        assert text in shown[1], text
+    assert shown[2][:2] == [2, 2] and shown[2][2] > 2
 
 
 @pytest.mark.parametrize("width", _WIDTHS)
 @pytest.mark.parametrize(
-    "page", ["index", "docs/rules", "docs/operators", "docs/page", "firmware/boards/nucleo_wb55rg/README"]
+    "page",
+    [
+        "index",
+        "docs/rules",
+        "docs/operators",
+        "docs/page",
+        "docs/troubleshooting",
+        "firmware/boards/nucleo_wb55rg/README",
+    ],
 )
 def test_pages_of_the_site(browser: Browser, page: str, width: int) -> None:
     _open(browser, _SITE / f"{page}.html", width)
+    tables = "[...document.querySelectorAll('.table-wrapper')]"
+    wide = browser.run(f"return {tables}.filter((table) => table.scrollWidth > table.clientWidth).length")
+    # Those of numbers scroll on a phone.
+    assert wide == 0 or (width == 390 and page in ("index", "docs/operators"))
 
 
 def test_search_from_disk(browser: Browser) -> None:

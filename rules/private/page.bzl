@@ -4,6 +4,7 @@ visibility([
     "//docs",
     "//rules/...",
     "//tools/commands/explore",
+    "//tools/commands/plot",
 ])
 
 # The scripts that pages include, and their licences.

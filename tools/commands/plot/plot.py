@@ -2,28 +2,29 @@
 simulator.
 
 A program with one number as input is run over a range of it; others on the samples of --dataset, by default those of
-its tests. For the model `sine`, sin(x) is drawn beside the outputs. --window, which is what .live does, draws in a
-window of the browser: the input, the outputs, the time of each inference, and the memory that the image takes. --save
-writes the finished plot as a picture, --record inputs and outputs as a data set, which --dataset and .infer take again.
+its tests. For the model `sine`, sin(x) is drawn beside the outputs. .live draws in a window of the browser: the input,
+the outputs beside those that the data set expects, the time of each inference, and the memory that the image takes.
+--save writes the finished plot as a picture, --record inputs and outputs as a data set, which --dataset and .infer take
+again.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
-import io
 import math
 import re
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tools.artifacts.board.board import read_board
-from tools.artifacts.size_report.size_report import read_size_report
+from tools.artifacts.size_report.size_report import SizeReport, read_size_report
 from tools.commands.console.options import add_arguments, add_model, open_channel, samples
 from tools.commands.infer.infer import fit, load_samples
 from tools.commands.infer.protocol import Client, Device
@@ -33,11 +34,10 @@ from tools.quiet.files import replacing
 from tools.quiet.tool import run_tool
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Curves that a plot shows at most, and points between two updates of the terminal.
-_CURVES, _UPDATE = 10, 8
+# Curves that a plot shows at most, points between two updates of the terminal, and seconds between two of a window.
+_CURVES, _UPDATE, _SECONDS = 10, 8, 0.1
 # Characters and lines below which nothing but the axes is left.
 _LEAST_WIDTH, _LEAST_HEIGHT = 20, 8
 _REFERENCES = {"sine": ("sin(x)", np.sin)}
@@ -55,7 +55,7 @@ class Curves:
         milliseconds: the time of each point on the device.
         reference: name and values of the expected output; None if it is unknown.
         inputs: the inputs of the last point.
-        memory: the bytes that the image takes.
+        expected: the first output that the data set has for each point, if it has any.
     """
 
     title: str
@@ -65,7 +65,17 @@ class Curves:
     milliseconds: list[float] = field(default_factory=list)
     reference: tuple[str, np.ndarray] | None = None
     inputs: Sequence[np.ndarray] = ()
-    memory: str = ""
+    expected: np.ndarray | None = None
+
+    def drawn(self) -> Curves:
+        """The results to draw on paper: the elements of a single point's output instead of a dot each."""
+        if len(self.x) > 1 or self.outputs[0].size == 1:
+            return self
+        (values,) = self.outputs
+        expected = None if self.expected is None else ("expected", self.expected[0].reshape(-1))
+        return Curves(
+            self.title, "element", [*map(float, range(values.size))], list(values[:, None]), reference=expected
+        )
 
     def lines(self) -> Iterator[tuple[str, list[float]]]:
         """Yields name and values of each curve of outputs."""
@@ -100,17 +110,8 @@ def text_plot(curves: Curves, width: int, height: int) -> str:
     return f"{figure.build()}{note}"
 
 
-def _draw_input(axes: Axes, values: np.ndarray) -> None:
-    """Draws an input: a picture if its last two dimensions are those of one, else its elements in order."""
-    if values.ndim > 1 and min(values.shape[-2:]) > 1:
-        axes.imshow(values.reshape(-1, values.shape[-1]).astype(np.float64), cmap="cividis")
-    else:
-        axes.plot(values.reshape(-1).astype(np.float64), linewidth=1.2, marker="." if values.size < 50 else "")
-    axes.set_title(f"input {values.dtype} {'×'.join(map(str, values.shape))}", fontsize="medium")
-
-
-def _figure(curves: Curves, live: bool = False) -> Figure:
-    """Returns the plot as matplotlib has it; live: below the inputs of the last point, above the time of each point."""
+def _figure(curves: Curves) -> Figure:
+    """Returns the plot as matplotlib has it."""
     import matplotlib
     from matplotlib.figure import Figure
 
@@ -118,26 +119,16 @@ def _figure(curves: Curves, live: bool = False) -> Figure:
     matplotlib.rcParams["svg.hashsalt"] = "torch_fusion"
     # A name is text, whatever it has.
     matplotlib.rcParams["text.parse_math"] = False
-    figure = Figure(figsize=(10, 6.5) if live else (7, 4), dpi=120, layout="constrained" if live else "tight")
-    if live:
-        rows = figure.subfigures(2, height_ratios=[1, 2])
-        for place, values in zip(rows[0].subplots(1, len(curves.inputs), squeeze=False)[0], curves.inputs, strict=True):
-            _draw_input(place, values)
-        figure.suptitle(f"{curves.title}\n{curves.memory}".strip(), fontsize="medium")
-        axes, times = rows[1].subplots(2, sharex=True, height_ratios=[3, 1])
-        times.plot(curves.x, curves.milliseconds, linewidth=1.2)
-        times.set(ylabel="ms", ylim=(0, 1.2 * max(curves.milliseconds) or None), xlabel=curves.label)
-    else:
-        axes = figure.subplots()
-        axes.set(title=curves.title, xlabel=curves.label)
+    figure = Figure(figsize=(7, 4), dpi=120, layout="tight")
+    axes = figure.subplots()
+    axes.set(title=curves.title, xlabel=curves.label)
     if curves.reference:
         name, values = curves.reference
         axes.plot(curves.x, values[: len(curves.x)], label=name, color="0.6", linewidth=3)
     for name, values in curves.lines():
         axes.plot(curves.x, values, label=name, linewidth=1.2)
     axes.grid(alpha=0.3)
-    # Beside the curves, which change places while they grow.
-    axes.legend(**({"loc": "center left", "bbox_to_anchor": (1, 0.5)} if live else {}))
+    axes.legend()
     return figure
 
 
@@ -151,20 +142,47 @@ def save_plot(curves: Curves, path: Path) -> None:
         with replacing(path) as file:
             # Omits the time and the library's version.
             kind = path.suffix[1:] or "png"
-            _figure(curves).savefig(file, format=kind, metadata={"Software": None} if kind == "png" else None)
+            _figure(curves.drawn()).savefig(file, format=kind, metadata={"Software": None} if kind == "png" else None)
     except ValueError as error:
         raise UserError(f"{path}: {error}; use a file name that ends in .png, .svg or .pdf") from error
 
 
-def svg_plot(curves: Curves) -> bytes:
-    """Returns the plot as SVG."""
-    with io.BytesIO() as file:
-        _figure(curves, live=True).savefig(file, format="svg", metadata={"Date": None})
-        return file.getvalue()
+def _numbers(values: np.ndarray) -> list[float | None]:
+    """Returns values for JSON, which has no infinite ones and no NaN."""
+    return [value if math.isfinite(value) else None for value in values.astype(np.float64).reshape(-1).tolist()]
 
 
-def points(device: Device, arguments: argparse.Namespace) -> tuple[str, list[float], list[list[np.ndarray]]]:
-    """Returns the points to run: the name of the x axis, x and inputs of every point.
+def window_state(curves: Curves, sizes: SizeReport | None, total: int) -> dict[str, Any]:
+    """Returns what a window shows of the results so far: window.js."""
+    memories = sizes.memories if sizes else {}
+    parts = [item for memory in memories.values() for item in memory.parts.items()]
+    name, where = curves.title.split(": ", 1)
+    done = len(curves.x)
+    references = [curves.reference] if curves.reference else []
+    return {
+        "name": name,
+        "where": where,
+        "total": total,
+        "label": curves.label,
+        "x": curves.x,
+        "ms": curves.milliseconds,
+        "lines": [(name, _numbers(np.array(values))) for name, values in curves.lines()],
+        "reference": [(name, _numbers(values[:done])) for name, values in references],
+        "inputs": [
+            {"dtype": str(array.dtype), "shape": array.shape, "values": _numbers(array)} for array in curves.inputs
+        ],
+        "output": _numbers(curves.outputs[-1]),
+        "expected": None if curves.expected is None else _numbers(curves.expected[done - 1]),
+        "memories": {name: {"used": memory.used, "limit": memory.limit} for name, memory in memories.items()},
+        "arena": sum(count for part, count in parts if part.startswith("arena")) if parts else None,
+    }
+
+
+def points(
+    device: Device, arguments: argparse.Namespace
+) -> tuple[str, list[float], list[list[np.ndarray]], np.ndarray | None]:
+    """Returns the points to run: the name of the x axis, x and inputs of every point, and the first output that the
+    data set has of them.
 
     Raises:
         UserError: the data set does not fit, or is needed.
@@ -172,18 +190,20 @@ def points(device: Device, arguments: argparse.Namespace) -> tuple[str, list[flo
     takes_a_number = len(device.inputs) == 1 and math.prod(device.inputs[0].shape) == 1
     dataset = arguments.dataset if takes_a_number else samples(arguments)
     if dataset:
-        _, inputs, count = load_samples(dataset, device)
+        arrays, inputs, count = load_samples(dataset, device)
         count = min(arguments.points, count)
         each = [
             [fit(array[i], spec, f"{dataset}: sample {i}") for array, spec in zip(inputs, device.inputs, strict=True)]
             for i in range(count)
         ]
-        return "sample", [float(i) for i in range(count)], each
+        expected = arrays.get("output_0", np.zeros(0))
+        fits = len(expected) >= count and expected[0].size == math.prod(device.outputs[0].shape)
+        return "sample", [float(i) for i in range(count)], each, expected if fits else None
     if not takes_a_number:
         raise UserError(f"{device.name} takes more than one number: give samples with --dataset FILE.npz")
     spec = device.inputs[0]
     x = np.linspace(arguments.start, arguments.stop, arguments.points)
-    return "x", x.tolist(), [[np.full(spec.shape, value, spec.dtype)] for value in x]
+    return "x", x.tolist(), [[np.full(spec.shape, value, spec.dtype)] for value in x], None
 
 
 # Terminal codes, which are noise in a file.
@@ -201,26 +221,16 @@ def save_record(path: Path, inputs: Sequence[Sequence[np.ndarray]], outputs: Seq
         np.savez(file, **arrays)
 
 
-def _memory(report: Path | None) -> str:
-    """Returns what an image takes of each memory, and of it the arenas, in bytes."""
-    if report is None:
-        return ""
-    sizes = read_size_report(report)
-    parts = [item for memory in sizes.memories.values() for item in memory.parts.items()]
-    arenas = sum(count for part, count in parts if part.startswith("arena"))
-    taken = [f"{name} {memory.used:,} of {memory.limit:,} B" for name, memory in sizes.memories.items()]
-    return ", ".join([*taken, f"arena {arenas:,} B"])
-
-
 def run(client: Client, arguments: argparse.Namespace, where: str, window: Window | None = None) -> Curves:
     """Runs all points, drawing progress if there is a terminal or a window."""
-    label, x, each = points(client.device, arguments)
-    curves = Curves(f"{client.device.name}: {where}", label, memory=_memory(arguments.report))
+    label, x, each, expected = points(client.device, arguments)
+    curves = Curves(f"{client.device.name}: {where}", label, expected=expected)
+    sizes = read_size_report(arguments.report) if arguments.report else None
     if label == "x" and client.device.name in _REFERENCES:
         name, function = _REFERENCES[client.device.name]
         curves.reference = (name, function(np.array(x)))
     live = sys.stdout.isatty() and window is None
-    results = []
+    results, shown = [], -math.inf
     for i, inputs in enumerate(each):
         result = client.infer(inputs)
         results.append(result.outputs)
@@ -228,17 +238,14 @@ def run(client: Client, arguments: argparse.Namespace, where: str, window: Windo
         curves.milliseconds.append(1e3 * result.seconds)
         curves.x.append(x[i])
         curves.inputs = inputs
-        if i % _UPDATE != _UPDATE - 1:
-            continue
-        if window is not None:
-            window.show(svg_plot(curves))
-        elif live:
+        if window is not None and (time.monotonic() > shown + _SECONDS or i == len(each) - 1):
+            window.show(window_state(curves, sizes, len(each)), last=i == len(each) - 1)
+            shown = time.monotonic()
+        elif live and i % _UPDATE == _UPDATE - 1:
             # Moves to the top left corner, and clears the screen.
             print("\x1b[H\x1b[J" + text_plot(curves, arguments.width, arguments.height), flush=True)
-    if window is not None:
-        window.show(svg_plot(curves), last=True)
-    else:
-        text = text_plot(curves, arguments.width, arguments.height)
+    if window is None:
+        text = text_plot(curves.drawn(), arguments.width, arguments.height)
         print("\x1b[H\x1b[J" + text if live else _COLOUR.sub("", text))
     print(f"{len(each)} inferences, {sum(curves.milliseconds) / len(each):.3f} ms each on the device")
     if arguments.record:
@@ -255,6 +262,7 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="plot", description=__doc__)
     add_arguments(parser)
     parser.add_argument("--report", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--window", type=Path, action="append", help=argparse.SUPPRESS)
     add_model(parser)
     parser.add_argument("--start", type=float, default=0.0, help="first x; default 0")
     parser.add_argument("--stop", type=float, default=2 * math.pi, help="last x; default 2 pi")
@@ -264,7 +272,6 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
         type=user_path,
         help=".npz with input_0, ..., such as a .golden.npz; default: that of the image's model",
     )
-    parser.add_argument("--window", action="store_true", help="draw in a window of the browser instead of the terminal")
     parser.add_argument("--save", type=user_path, help="where the finished plot goes: .png, .svg or .pdf")
     parser.add_argument("--record", type=user_path, help="where inputs and outputs go as a data set (.npz)")
     parser.add_argument("--width", type=int, default=80, help="characters in a line")
@@ -285,7 +292,7 @@ def _run(arguments: argparse.Namespace) -> None:
     channel = open_channel(arguments, read_board(arguments.board))
     try:
         client = Client(channel, model=arguments.model)
-        with Window() if arguments.window else contextlib.nullcontext() as window:
+        with Window(arguments.window) if arguments.window else contextlib.nullcontext() as window:
             curves = run(client, arguments, channel.name, window)
             client.close()
             if arguments.save:

@@ -1,13 +1,14 @@
 """Plots of a real image on the board simulator."""
 
 import argparse
+import json
 import os
 import re
 import socket
 import threading
 from pathlib import Path
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
@@ -56,7 +57,8 @@ def test_without_a_data_set_golden_inputs_are_run(tmp_path: Path) -> None:
         Device, SimpleNamespace(name="net", inputs=[TensorSpec(np.dtype(np.float32), (1, 4), offset=0, nbytes=16)])
     )
     arguments = argparse.Namespace(dataset=None, golden=golden, model="", points=2)
-    label, x, inputs = points(device, arguments)
+    label, x, inputs, expected = points(device, arguments)
+    assert expected is None
     assert (label, x, [array.tolist() for (array,) in inputs]) == ("sample", [0, 1], [[[0, 1, 2, 3]], [[4, 5, 6, 7]]])
     # They are of the first model.
     arguments.model = "other"
@@ -81,11 +83,11 @@ def test_a_data_set_that_does_not_fit(tmp_path: Path, capsys: pytest.CaptureFixt
 
 
 class Browser:
-    """A browser that behaves like the page's script: it asks for pictures until the last one."""
+    """A browser that behaves like the page's script: it asks for states until the last one."""
 
     def __init__(self) -> None:
         self.page = ""
-        self.pictures: list[bytes] = []
+        self.states: list[dict[str, Any]] = []
 
     def open(self, url: str) -> bool:
         self._thread = threading.Thread(target=self._look, args=(url,))
@@ -97,8 +99,8 @@ class Browser:
             self.page = answer.read().decode()
         number, last = "0", False
         while not last:
-            with urlopen(f"{url}picture?after={number}") as answer:
-                self.pictures.append(answer.read())
+            with urlopen(f"{url}state?after={number}") as answer:
+                self.states.append(json.load(answer))
                 number, last = answer.headers["X-Number"], answer.headers["X-Last"] == "1"
 
     def close(self) -> None:
@@ -109,17 +111,27 @@ def test_the_plot_grows_in_a_window(tmp_path, capsys, monkeypatch) -> None:
     browser = Browser()
     monkeypatch.setattr("webbrowser.open", browser.open)
     monkeypatch.setenv("DISPLAY", ":0")
-    saved = tmp_path / "sine.png"
-    report = str(_file("IMAGE", ".report.json"))
-    assert main([*_RUN, "--points", "24", "--window", "--report", report, "--save", str(saved)]) == 0
+    saved, record = tmp_path / "sine.png", tmp_path / "sine.npz"
+    options = ["--points", "24", "--window", os.devnull, "--report", str(_file("IMAGE", ".report.json"))]
+    assert main([*_RUN, *options, "--save", str(saved), "--record", str(record)]) == 0
     browser.close()
     out = capsys.readouterr().out
-    assert "the plot is at http://127.0.0.1:" in out and "mean |prediction" in out and "\x1b" not in out
-    assert "fetch(`picture?after=" in browser.page
-    # Letters are outlines, with the text beside them.
-    for text in ("<svg", "input float32 1×1 -->", "B, arena ", "<!-- prediction -->", "<!-- ms -->"):
-        assert all(text in picture.decode() for picture in browser.pictures), text
+    assert "the window is at http://127.0.0.1:" in out and "mean |prediction" in out and "\x1b" not in out
+    assert "fetch(`state?after=" in browser.page
+    state, arrays = browser.states[-1], np.load(record)
+    assert state["lines"] == [["prediction", arrays["output_0"].reshape(-1).tolist()]]
+    assert state["x"] == pytest.approx(arrays["input_0"].reshape(-1))
+    assert state["inputs"] == [
+        {"dtype": "float32", "shape": [1, 1], "values": arrays["input_0"][-1].reshape(-1).tolist()}
+    ]
+    assert len(state["ms"]) == state["total"] == 24 and 0 < state["arena"] < state["memories"]["RAM"]["used"]
     assert saved.read_bytes().startswith(b"\x89PNG")
+    # A record is replayed, beside what was recorded.
+    again = Browser()
+    monkeypatch.setattr("webbrowser.open", again.open)
+    assert main([*_RUN, *options, "--dataset", str(record)]) == 0
+    again.close()
+    assert again.states[-1]["expected"] == again.states[-1]["output"] == state["output"]
 
 
 @pytest.mark.parametrize("display", [None, ":0"], ids=["no_display", "no_browser"])
@@ -136,27 +148,27 @@ def test_without_a_browser_the_address_is_named(display, capsys, monkeypatch) ->
     assert f"no browser can be opened from here: open {window.url} in one" in out and "ssh -L" in out
 
 
-def test_a_window_waits_for_its_last_picture(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_window_waits_for_its_last_state(monkeypatch: pytest.MonkeyPatch) -> None:
     browser = Browser()
     monkeypatch.setattr("webbrowser.open", browser.open)
     monkeypatch.setenv("DISPLAY", ":0")
     with Window() as window:
-        window.show(b"<svg>1</svg>")
-        window.show(b"<svg>2</svg>", last=True)
+        window.show({"x": 1})
+        window.show({"x": 2}, last=True)
     browser.close()
-    assert browser.pictures[-1] == b"<svg>2</svg>"
+    assert browser.states[-1] == {"x": 2}
     with pytest.raises(OSError):
         urlopen(window.url)
 
 
 def test_only_who_has_the_address_sees_the_window() -> None:
     with Window() as window:
-        window.show(b"<svg>1</svg>")
+        window.show({"x": 1})
         root = "/".join(window.url.split("/")[:3])
         requests = {
             window.url: 200,
             f"{root}/": 404,
-            f"{root}/picture?after=0": 404,
+            f"{root}/state?after=0": 404,
             Request(window.url, headers={"Host": "evil.example"}): 403,
             Request(window.url, headers={"Origin": "http://evil.example"}): 403,
             Request(window.url, headers={"Origin": root}): 200,
@@ -174,7 +186,7 @@ def test_a_port_that_is_taken() -> None:
         other.bind(("127.0.0.1", 0))
         other.listen()
         with pytest.raises(UserError, match="cannot be served on port"):
-            Window(other.getsockname()[1])
+            Window(port=other.getsockname()[1])
 
 
 def _curves() -> Curves:
@@ -188,6 +200,17 @@ def test_each_element_of_an_output_is_a_curve(tmp_path: Path) -> None:
     save_plot(_curves(), tmp_path / "b.png")
     save_plot(_curves(), tmp_path / "c.png")
     assert (tmp_path / "b.png").read_bytes() == (tmp_path / "c.png").read_bytes()
+
+
+def test_a_single_sample_is_drawn_element_by_element(tmp_path: Path) -> None:
+    curves = Curves("title", "sample", [0.0], [np.array([0.1, 0.9, 0.4])], expected=np.array([[0.1, 0.8, 0.4]]))
+    drawn = curves.drawn()
+    assert (drawn.label, drawn.x, list(drawn.lines())) == ("element", [0, 1, 2], [("prediction", [0.1, 0.9, 0.4])])
+    text = text_plot(drawn, 60, 15)
+    assert "expected" in text and "prediction" in text
+    save_plot(curves, tmp_path / "a.png")
+    save_plot(drawn, tmp_path / "b.png")
+    assert (tmp_path / "a.png").read_bytes() == (tmp_path / "b.png").read_bytes()
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])

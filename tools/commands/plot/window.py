@@ -1,50 +1,22 @@
-"""A window with a changing picture: a page in the browser, served to this machine alone.
-
-The picture is shown as an image, in which a browser runs nothing.
-"""
+"""A window in the browser that shows inferences as they come: a page, served to this machine alone."""
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import threading
 import webbrowser
+from collections.abc import Sequence
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
+from pathlib import Path
 from types import TracebackType
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+from tools.pipeline.page.page import page_html
 from tools.quiet.local_pages import LocalServer
-
-# Asks for the next picture until the last one is there, and says so if the program is gone before.
-_PAGE = """\
-<!doctype html>
-<meta charset="utf-8">
-<title>Plot</title>
-<link rel="icon" href="data:,">
-<style>body { margin: 0; display: grid; place-items: center; min-height: 100vh; background: #f6f7f9 }
-img { max-width: 96vw; height: 94vh; object-fit: contain; border-radius: 10px; background: white }
-@media (width <= 700px) { body { place-items: start } img { max-width: none; width: 44rem; height: auto } }
-@media (prefers-color-scheme: dark) { body { background: #101317 } }</style>
-<img id="plot" alt="">
-<script>
-(async () => {
-  for (let number = 0, last = false; !last;) {
-    try {
-      const answer = await fetch(`picture?after=${number}`);
-      const plot = document.getElementById("plot");
-      URL.revokeObjectURL(plot.src);
-      plot.src = URL.createObjectURL(await answer.blob());
-      number = answer.headers.get("X-Number");
-      last = answer.headers.get("X-Last") === "1";
-    } catch {
-      document.title += " (ended)";
-      return;
-    }
-  }
-})();
-</script>
-"""
 
 
 def _open(url: str) -> bool:
@@ -54,9 +26,10 @@ def _open(url: str) -> bool:
 
 
 class Window:
-    """Opens a window; a context manager, which waits at its end until the window has the last picture.
+    """Opens a window; a context manager, which waits at its end until the window has the last state.
 
     Args:
+        libraries: the scripts that window.js uses.
         port: the page's port; 0: any.
 
     Raises:
@@ -66,9 +39,11 @@ class Window:
         url: the page's address.
     """
 
-    def __init__(self, port: int = 0) -> None:
+    def __init__(self, libraries: Sequence[Path] = (), port: int = 0) -> None:
+        scripts = [path.read_text(encoding="utf-8") for path in libraries]
+        self._page = page_html({"title": "Live"}, scripts, page=Path(__file__).parent / "window")
         self._changed = threading.Condition()
-        self._picture = b""
+        self._state = b""
         self._number = 0
         self._last = False
         self._delivered = False
@@ -87,7 +62,7 @@ class Window:
     def __enter__(self) -> Window:
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
         if _open(self.url):
-            print(f"the plot is at {self.url}", flush=True)
+            print(f"the window is at {self.url}", flush=True)
         else:
             print(
                 f"no browser can be opened from here: open {self.url} in one, from another machine through "
@@ -96,15 +71,15 @@ class Window:
             )
         return self
 
-    def show(self, svg: bytes, *, last: bool = False) -> None:
-        """Shows a picture.
+    def show(self, state: dict[str, Any], *, last: bool = False) -> None:
+        """Shows the results so far.
 
         Args:
-            svg: the picture.
+            state: what window.js draws.
             last: whether no other follows.
         """
         with self._changed:
-            self._picture, self._last = svg, last
+            self._state, self._last = json.dumps(state, allow_nan=False).encode(), last
             self._number += 1
             self._changed.notify_all()
 
@@ -123,13 +98,13 @@ class Window:
             return
         place = urlsplit(asked)
         if not place.path:
-            self._send(request, "text/html; charset=utf-8", _PAGE.encode(), {})
-        elif place.path == "picture":
+            self._send(request, "text/html; charset=utf-8", self._page.encode(), {})
+        elif place.path == "state":
             after = int((parse_qs(place.query).get("after") or ["0"])[0])
             with self._changed:
                 self._changed.wait_for(lambda: self._number > after)
-                picture, number, last = self._picture, self._number, self._last
-            self._send(request, "image/svg+xml", picture, {"X-Number": str(number), "X-Last": str(int(last))})
+                state, number, last = self._state, self._number, self._last
+            self._send(request, "application/json", state, {"X-Number": str(number), "X-Last": str(int(last))})
             with self._changed:
                 self._delivered = self._delivered or last
                 self._changed.notify_all()

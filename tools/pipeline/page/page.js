@@ -1,24 +1,6 @@
 "use strict";
 
-// The data that tools/pipeline/page/page.py read from the build's reports. All of it is text or numbers: it reaches the page as textContent,
-// never as markup.
-const data = JSON.parse(document.getElementById("data").textContent);
-
-const byId = (id) => document.getElementById(id);
-const sum = (numbers) => numbers.reduce((total, number) => total + number, 0);
-const number = (value) => value.toLocaleString("en-US");
-const bytes = (value) =>
-  value < 10240 ? `${number(value)} B` : value < 1024 * 1024 ? `${(value / 1024).toFixed(1)} KiB` : `${(value / 1048576).toFixed(2)} MiB`;
-const percent = (share) => `${(100 * share).toFixed(share < 0.1 ? 1 : 0)} %`;
 const ratio = (snr) => (snr === null ? "" : snr === "exact" ? "exact" : `${snr.toFixed(1)} dB`);
-
-/** An element with attributes and children; strings become text. */
-function element(name, attributes = {}, ...children) {
-  const made = document.createElement(name);
-  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
-  made.append(...children);
-  return made;
-}
 
 /** A name whose lines break between its parts. */
 const inParts = (name) => name.split(/(?<=[._/])/).flatMap((part) => [part, element("wbr")]);
@@ -562,8 +544,6 @@ function drawImages() {
   byId("images-note").replaceChildren(...(reasons.length < 3 ? reasons : [element("details", {}, element("summary", { class: "note" }, "Why some have no ms"), ...reasons)]));
 }
 
-// Okabe and Ito's colours.
-const COLORS = ["var(--board)", "#e69f00", "#009e73", "#d55e00", "#cc79a7", "#56b4e9", "#8a939e", "#b8a900"];
 
 /** Every image as a dot, a colour per board or core and a shape per model; a ring marks those that no other one beats in both. */
 function drawChoices() {
@@ -624,16 +604,7 @@ function drawChoices() {
 }
 
 function drawCards() {
-  const card = (name, value, below, share) => {
-    const made = element("div", { class: "card" }, element("span", {}, name), element("b", {}, value), element("span", {}, below));
-    if (share !== undefined) {
-      const fill = element("i", { class: share > 1 ? "over" : "", style: `width:${Math.min(100, 100 * share)}%` });
-      made.append(element("div", { class: "meter" }, fill));
-    }
-    return made;
-  };
-  const cards = Object.entries(state.image.memories).map(([name, memory]) =>
-    card(name === "flash" ? "Flash" : name, bytes(memory.used), `of ${bytes(memory.limit)}, ${percent(memory.used / memory.limit)}`, memory.used / memory.limit));
+  const cards = memoryCards(state.image.memories);
   const ms = timeOf(state.image);
   if (ms !== null) {
     const cycles = sum(state.image.rows.map(([, count]) => count));
@@ -875,8 +846,6 @@ byId("fold").addEventListener("click", () => {
   drawGraph();
   select(state.selected, state.title);
 });
-byId("theme").addEventListener("click", () => document.documentElement.classList.toggle("dark"));
-document.documentElement.classList.toggle("dark", matchMedia("(prefers-color-scheme: dark)").matches);
 for (const legend of document.querySelectorAll("#graph > .legend")) {
   legend.append(
     legendEntry("var(--int8)", "int8 or int16"), legendEntry("var(--float)", "float"), legendEntry("var(--other)", "other"),

@@ -209,17 +209,21 @@ def _layer(layer: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def page_html(data: dict[str, Any], libraries: Sequence[str] = (), licences: Sequence[str] = ()) -> str:
-    """The page: its data and scripts are inside, and it asks for nothing else.
+def page_html(
+    data: dict[str, Any], libraries: Sequence[str] = (), licences: Sequence[str] = (), page: Path = _FOLDER / "page"
+) -> str:
+    """The page: its data and scripts are inside.
 
     Args:
         data: what page_data() returns.
-        libraries: texts of the scripts that page.js uses.
+        libraries: texts of the scripts that the page's script uses.
         licences: theirs, which are in the page's source.
+        page: the page's .html and .js, without suffix.
     """
     # The user's names are data, which the page shows as text; no character with a meaning in HTML remains in them.
     content = json.dumps(data, separators=(",", ":"), ensure_ascii=True).replace("<", "\\u003c").replace("&", "\\u0026")
-    scripts = [*libraries, (_FOLDER / "page.js").read_text(encoding="utf-8")]
+    own = (_FOLDER / "common.js", page.with_suffix(".js"))
+    scripts = [*libraries, *(path.read_text(encoding="utf-8") for path in own)]
     texts = [("", text) for text in scripts] + [(' type="text/plain"', text) for text in licences]
     parts = {
         "title": html.escape(data["title"]),
@@ -227,14 +231,14 @@ def page_html(data: dict[str, Any], libraries: Sequence[str] = (), licences: Seq
         "data": content,
         "scripts": "\n".join(f"<script{kind}>{_in_script(text)}</script>" for kind, text in texts),
     }
-    template = (_FOLDER / "page.html").read_text(encoding="utf-8")
+    template = page.with_suffix(".html").read_text(encoding="utf-8")
     return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], template)
 
 
 def write_page(output: Path, data: dict[str, Any], libraries: Sequence[Path], licences: Sequence[Path]) -> None:
     """Writes page_html() of the files of libraries and licences."""
-    texts = ([path.read_text(encoding="utf-8") for path in paths] for paths in (libraries, licences))
-    output.write_text(page_html(data, *texts), encoding="utf-8")
+    scripts, texts = ([path.read_text(encoding="utf-8") for path in paths] for paths in (libraries, licences))
+    output.write_text(page_html(data, scripts, texts), encoding="utf-8")
 
 
 def _in_script(text: str) -> str:
