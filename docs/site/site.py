@@ -76,6 +76,9 @@ _STYLE = """\
 table.docutils { font-size: 80%; margin-left: 0 }
 .toc-tree .reference { overflow: hidden; text-overflow: ellipsis; white-space: nowrap }
 .highlight pre { font-size: 80% }
+table.docutils code { white-space: normal; overflow-wrap: anywhere }
+table.docutils td:first-child { min-width: 8.5em }
+@media (max-width: 40em) { table.docutils { font-size: 70% } table.docutils td { overflow-wrap: anywhere } }
 @media (min-width: 88em) { .content { width: 53em } }
 @media (min-width: 100em) { .content { width: 62em } }
 """
