@@ -11,9 +11,9 @@ def _firmware_profile_impl(ctx):
 
 firmware_profile = rule(
     implementation = _firmware_profile_impl,
-    doc = """`bazel run` measures each operator of an image in its board's emulator: a table and a bar chart of
+    doc = """`bazel run` measures each operator of an image in its board's emulator: a table of
 instructions, estimated cycles, multiply-accumulates and the module that the operator comes from. Options after `--`: `--board NAME`,
-`--picture FILE`, `--console FILE`, `--clock-mhz MHZ`; `--help` lists them.""",
+`--console FILE`, `--clock-mhz MHZ`; `--help` lists them.""",
     attrs = PROFILE_ATTRS | {
         "firmware": attr.label_list(
             mandatory = True,

@@ -1,4 +1,4 @@
-"""The `quantization_report` rule: reports the quantization of a model as text and picture."""
+"""The `quantization_report` rule: reports the quantization of a model as text."""
 
 load(":providers.bzl", "TorchProgramInfo")
 
@@ -7,24 +7,22 @@ def _quantization_report_impl(ctx):
     if not program.report:
         fail("%s: %s is not quantized; a report needs backend = \"cortex_m\"" % (ctx.label, ctx.attr.program.label))
     text = ctx.actions.declare_file(ctx.label.name + ".txt")
-    picture = ctx.actions.declare_file(ctx.label.name + ".png")
     arguments = ctx.actions.args()
     arguments.add("--report", program.report)
     arguments.add("--text", text)
-    arguments.add("--picture", picture)
     ctx.actions.run(
         executable = ctx.executable._quantization_report,
         arguments = [arguments],
         inputs = [program.report],
-        outputs = [text, picture],
+        outputs = [text],
         mnemonic = "QuantizationReport",
-        progress_message = "Drawing %{label}",
+        progress_message = "Writing %{label}",
     )
-    return [DefaultInfo(files = depset([text, picture, program.report]))]
+    return [DefaultInfo(files = depset([text, program.report]))]
 
 quantization_report = rule(
     implementation = _quantization_report_impl,
-    doc = """Writes `<name>.txt` and `<name>.png`: each layer's scheme, layers that stayed in floating point and why,
+    doc = """Writes `<name>.txt`: each layer's scheme, layers that stayed in floating point and why,
 the signal-to-noise ratio of each layer against floating point, and the accuracy on the evaluation set.
 """,
     attrs = {

@@ -14,8 +14,8 @@ APPLICATION = Path(os.environ["APPLICATION"])
 
 @pytest.mark.parametrize("engine", ["COMPILED", "LOADED"])
 def test_each_operator_is_measured(engine: str, tmp_path: Path) -> None:
-    rows, picture = tmp_path / "rows.json", tmp_path / "picture.png"
-    command = [os.environ[f"PROFILE_{engine}"], "--json", rows, "--picture", picture]
+    rows = tmp_path / "rows.json"
+    command = [os.environ[f"PROFILE_{engine}"], "--json", rows]
     out = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
     operators = json.loads(rows.read_text(encoding="utf-8"))
     # Two hidden layers of sixteen, and their activations: what is large takes most.
@@ -23,7 +23,6 @@ def test_each_operator_is_measured(engine: str, tmp_path: Path) -> None:
     counts = [row["count"] for row in operators]
     assert max(counts) == counts[2]
     assert all(10 < count < 1000 for count in counts)
-    assert picture.stat().st_size > 0
     # The tool refuses blocks that are not the instructions that the image counted.
     cycles = [row["cycles"] for row in operators]
     assert all(count < estimate < 4 * count for count, estimate in zip(counts, cycles, strict=True))

@@ -2,12 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from npu.engine import Operation
 from tools.artifacts.npu_report.npu_report import Delegate, NpuReport, layer_name
-from tools.commands.profile.chart import Bar, draw_bars
 from tools.quiet.table import text_table
 
 _DMA = "DMA_START"
@@ -135,20 +133,6 @@ def npu_table(rows: Sequence[NpuRow]) -> str:
             )
         )
     return "\n".join(text_table(lines, {1, 2}))
-
-
-def npu_picture(report: NpuReport, board: str, rows: Sequence[NpuRow], path: Path) -> None:
-    """Draws a bar per layer, Vela's cycles, with the counts, into a PNG; the same rows give the same bytes."""
-    layers = [(row, row.cycles) for row in rows if row.cycles is not None]
-    total = sum(cycles for _, cycles in layers)
-    bars = []
-    for row, cycles in layers:
-        text = f"{cycles:,} ({cycles / max(total, 1):.1%})"
-        if row.operations:
-            text += f", {row.counted_macs:,} MACs, {row.read + row.weights:,} B read, {row.written:,} B written"
-        bars.append(Bar(f"{row.layer}: {row.operator}", cycles, text))
-    title = f"{report.name} on {board} ({report.accelerator}): {total:,} cycles per inference"
-    draw_bars(bars, title, "cycles of the NPU, as Vela estimates", 1.0, path)
 
 
 def npu_json(rows: Sequence[NpuRow]) -> list[dict[str, Any]]:

@@ -1,10 +1,8 @@
 """Tests that executed operations are assigned to layers, or listed if that is impossible."""
 
-from pathlib import Path
-
 from npu.engine import Operation, Traffic
 from tools.artifacts.npu_report.npu_report import Delegate, NpuReport
-from tools.commands.profile.npu_profile import npu_picture, npu_rows, npu_table, operations_by_layer
+from tools.commands.profile.npu_profile import npu_rows, npu_table, operations_by_layer
 
 
 def _layers(*layers: tuple[str, int]) -> Delegate:
@@ -34,7 +32,7 @@ def test_layers_that_take_turns_are_not_told_apart() -> None:
     assert operations_by_layer(_layers(("Conv2D", 20)), done) is None
 
 
-def test_the_table_has_both_and_the_picture_is_drawn(tmp_path: Path) -> None:
+def test_the_table_has_both() -> None:
     traffic = {0: Traffic(7, 0), 1: Traffic(100, 40), 2: Traffic(1, 2)}
     report = NpuReport("net", "ethos-u55-128", "shared_sram", 1, (_layers(("Conv2D", 0), ("Conv2D", 30)),), ())
     rows = npu_rows(report, [[Operation("CONV", 30, traffic)]])
@@ -45,9 +43,3 @@ def test_the_table_has_both_and_the_picture_is_drawn(tmp_path: Path) -> None:
     lines = [line.split() for line in npu_table(mixed).splitlines()]
     assert lines[2] == ["1", "Conv2D", "layer1", "10", "30"]
     assert lines[3] == ["2", "CONV", "1", "29", "101", "7", "42"]
-    pictures = []
-    for name in ("a.png", "b.png"):
-        npu_picture(report, "board", rows, tmp_path / name)
-        pictures.append((tmp_path / name).read_bytes())
-    assert pictures[0].startswith(b"\x89PNG")
-    assert pictures[0] == pictures[1]

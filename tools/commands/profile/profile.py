@@ -18,8 +18,7 @@ from tools.artifacts.board.board import read_board
 from tools.artifacts.image_index.image_index import Image, read_image_index
 from tools.artifacts.manifest.manifest import read_manifest
 from tools.artifacts.npu_report.npu_report import read_npu_report
-from tools.commands.profile.chart import Bar, draw_bars
-from tools.commands.profile.npu_profile import npu_json, npu_picture, npu_rows, npu_table
+from tools.commands.profile.npu_profile import npu_json, npu_rows, npu_table
 from tools.quiet.console import UserError, printable, user_path
 from tools.quiet.files import reading, replace_text
 from tools.quiet.table import text_table
@@ -109,23 +108,6 @@ def table(profile: Profile) -> str:
     return "\n".join(text_table(lines, {1, 2}))
 
 
-def picture(profile: Profile, path: Path) -> None:
-    """Draws a bar per operator call into a PNG; the same profile gives the same bytes."""
-    bars = []
-    for row in profile.rows:
-        per_mac = f", {row.count / row.macs:.2f} per MAC" if row.macs else ""
-        bars.append(
-            Bar(
-                f"{row.origin.partition(' at ')[0]}: {row.operator.partition('::')[2]}",
-                row.count,
-                f"{row.count:,} ({row.count / max(profile.total, 1):.1%}{per_mac})",
-            )
-        )
-    estimate = "" if profile.cycles is None else f", {profile.cycles:,} estimated cycles"
-    title = f"{profile.name} on {profile.board}: {profile.total:,} {profile.unit}{estimate} per inference"
-    draw_bars(bars, title, profile.unit, 0.25, path)
-
-
 def _parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = option_parser("profile", __doc__)
     parser.add_argument("--index", type=Path, required=True, help=argparse.SUPPRESS)
@@ -136,14 +118,11 @@ def _parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--console", type=user_path, help="what the console of a board printed, instead of running an emulator"
     )
-    parser.add_argument(
-        "--picture", type=user_path, default=user_path("profile.png"), help="bar chart to write (default: %(default)s)"
-    )
     parser.add_argument("--json", type=user_path, help="file to write the rows to, as a list of objects")
     parser.add_argument(
         "--clock-mhz", type=float, help="clock at which to give the time of estimated cycles (default: the board's)"
     )
-    parser.add_argument("--quiet", action="store_true", help="print no table, and draw no picture")
+    parser.add_argument("--quiet", action="store_true", help="print no table")
     parser.add_argument("--timeout", type=float, default=600, help="seconds until the run counts as hung")
     arguments = parser.parse_args(argv)
     if arguments.clock_mhz is not None and not arguments.clock_mhz > 0:
@@ -179,8 +158,6 @@ def _profile_npu(image: Image, report: Path, arguments: argparse.Namespace) -> N
     print(npu_table(rows))
     for entry in content.core:
         print(f"on the core: {entry}")
-    npu_picture(content, image.board, rows, arguments.picture)
-    print(f"bar chart: {arguments.picture}")
     if arguments.json:
         replace_text(arguments.json, json.dumps(npu_json(rows), indent=2) + "\n")
 
@@ -215,10 +192,8 @@ def _run(arguments: argparse.Namespace) -> None:
     else:
         profile, note = _emulate(image, arguments)
     if not arguments.quiet:
-        picture(profile, arguments.picture)
         print(printable(f"{profile.name} on {profile.board}"))
         print(table(profile) + note)
-        print(f"bar chart: {arguments.picture}")
     if arguments.json:
         rows: list[dict[str, Any]] = [asdict(row) | {"unit": profile.unit} for row in profile.rows]
         replace_text(arguments.json, json.dumps(rows, indent=2) + "\n")

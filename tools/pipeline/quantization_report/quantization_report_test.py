@@ -37,7 +37,7 @@ _REPORT = QuantizationReport(
 
 def run(folder: Path, content: str) -> int:
     (folder / "report.json").write_text(content)
-    return main([f"--report={folder}/report.json", f"--text={folder}/out.txt", f"--picture={folder}/out.png"])
+    return main([f"--report={folder}/report.json", f"--text={folder}/out.txt"])
 
 
 def report(**changes: Any) -> str:
@@ -51,14 +51,6 @@ def test_the_text_has_every_layer_and_what_stayed_in_floating_point(tmp_path: Pa
     assert row == ["relu", "(ReLU)", "aten::relu", "int8", "per", "channel", "(8)", "0.125", "-128", "41.2"]
     assert "accuracy over 360 samples: float32 0.9750, int8 0.9722" in lines
     assert lines[-1] == "in floating point: aten::layer_norm, norm (LayerNorm): no form"
-
-
-def test_the_picture_is_a_png_and_the_same_every_time(tmp_path: Path) -> None:
-    assert run(tmp_path, report()) == 0
-    first = (tmp_path / "out.png").read_bytes()
-    assert first.startswith(b"\x89PNG")
-    assert run(tmp_path, report()) == 0
-    assert (tmp_path / "out.png").read_bytes() == first
 
 
 def test_a_program_that_is_all_in_floating_point_has_no_int8_in_its_report(tmp_path: Path) -> None:
