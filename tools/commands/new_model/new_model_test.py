@@ -334,7 +334,7 @@ def test_what_is_no_model_file_says_what_it_is_and_what_to_write(tmp_path, capfd
         ("weights.pt", "a state dict", "module.load_state_dict(torch.load('weights.pt'))"),
         ("checkpoint.ckpt", "a state dict", "module.load_state_dict(torch.load('checkpoint.ckpt')['model'])"),
         ("whole.pth", f"a pickled module, of {_WHOLE}, and loading it runs any code", "weights_only=False).eval()"),
-        ("script.pt", "a TorchScript module", "TorchScript can't be captured"),
+        ("script.pt", "a TorchScript module, and loading it runs any code", ".state_dict(), 'script_weights.pt'), and"),
         ("net.onnx", "a model of ONNX", "bring the PyTorch module"),
         ("net", "a folder", "docs/models.md says"),
         ("bert", "a folder of Hugging Face's transformers, of BertModel", ".with_name('bert')).eval()"),
@@ -345,6 +345,7 @@ def test_what_is_no_model_file_says_what_it_is_and_what_to_write(tmp_path, capfd
         assert f"and this is {kind}" in shown and line in shown and "torch printed" not in shown
     for name, module, says in (
         ("none.pt", "net.a.Net", "none.pt: there is no such file"),
+        ("script.pt", "net.a.Net", "save its weights where you trust it"),
         ("weights.pt", "Net", "--module Net: put the name of its file or package before it, such as net.Net"),
         ("weights.pt", "torch.nn.Linear", "'in_features' and 'out_features'\nWrite weights.py with what is missing"),
     ):
@@ -359,7 +360,6 @@ def test_what_is_no_model_file_says_what_it_is_and_what_to_write(tmp_path, capfd
         ("weights.pt", ["--module", "net.a.Net", "--shape", "1,4"]),
         ("checkpoint.ckpt", ["--module", "net.a.Net", "--shape", "1,4"]),
         ("parallel.pth", ["--module", "net.a.Net", "--shape", "1,4"]),
-        ("script.pt", ["--module", "net.a.Net", "--shape", "1,4"]),
         ("tensors.safetensors", ["--module", "net.a.Net", "--shape", "1,4"]),
         ("whole.pth", ["--module", _WHOLE, "--shape", "1,4"]),
         ("program.pt2", []),
@@ -379,7 +379,7 @@ def test_a_model_file_is_written_around_what_was_saved(tmp_path, capfd, name, ar
         == text
         == (tmp_path / "new" / f"{path.stem}.py").read_text()
     )
-    assert (tmp_path / "new" / name).is_file() or name == "script.pt"
+    assert (tmp_path / "new" / name).is_file()
 
 
 def test_what_a_stranger_pickled_is_not_run(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -67,6 +67,9 @@ def model_file_text(path: Path, module: str | None, shapes: Sequence[str]) -> st
         raise UserError(f"{path}: there is no such file: check the path")
     if module and "." not in module:
         raise UserError(f"--module {module}: put the name of its file or package before it, such as net.{module}")
+    if _is_script(path):
+        saved = f"torch.save(torch.jit.load({path.name!r}).state_dict(), {path.stem + '_weights.pt'!r})"
+        raise UserError(f"{wanted}: save its weights where you trust it, {saved}, and give those: docs/models.md")
     body, needs_module = _body(path, module)
     if body is None:
         raise UserError(f"{wanted}; docs/models.md says what to write into one")
@@ -116,7 +119,7 @@ def _kind(path: Path) -> str:
     if _is_exported(path):
         return "a program that torch.export.save() wrote"
     if _is_script(path):
-        return "a TorchScript module"
+        return "a TorchScript module, and loading it runs any code that is in it"
     foreign = _foreign(path)
     if foreign is None:
         return "a state dict, the weights of a module alone" if path.suffix == ".safetensors" else "something else"
@@ -148,10 +151,8 @@ def _body(path: Path, module: str | None) -> tuple[str | None, bool]:
     package, _, kind = (module or "").rpartition(".")
     origin = f"    from {package} import {kind}\n\n" if package else ""
     made = f"{kind}()" if module else "Net()"
-    yours = "" if module else "  # your class" + ", TorchScript can't be captured" * _is_script(path)
-    if _is_script(path):
-        load = f"torch.jit.load({name}).state_dict()"
-    elif path.suffix == ".safetensors" and path.is_file():
+    yours = "" if module else "  # your class"
+    if path.suffix == ".safetensors" and path.is_file():
         load = f"load_file({name})"
     else:
         foreign = _foreign(path)

@@ -19,7 +19,6 @@ import functools
 import importlib.util
 import inspect
 import os
-import pickle
 import random
 import re
 import sys
@@ -37,6 +36,7 @@ from torch.utils._pytree import tree_leaves
 
 from tools.pipeline.model_file.call import Call, read_call
 from tools.pipeline.model_file.describe import describe
+from tools.pipeline.model_file.exported import loading_data_only
 from tools.quiet.console import UserError
 from tools.quiet.troubleshooting import more_about
 
@@ -295,8 +295,8 @@ class ModelFile:
 
 # torch.load()'s messages about what no state dict has.
 _OBJECTS = "eights.*(GLOBAL|unrecognized function|unsupported class|Can only (build|create))"
-# The functions that load files: PyTorch's, and safetensors', which new_model writes into model files by the same name.
-_LOADING = re.compile(r"torch/(serialization|export/__init__)\.py:load|:load_file")
+# The functions that load files: PyTorch's, that of exported.py, and safetensors', which new_model writes.
+_LOADING = re.compile(r"torch/(serialization|export/__init__)\.py:load|:load_file|exported\.py:_checked")
 
 
 def _is_from_loading(error: Exception) -> bool:
@@ -318,7 +318,7 @@ def _where_its_files_are(path: Path, run: Callable[[], _Result]) -> _Result:
     """
     begun = random.getstate(), numpy.random.get_state(), torch.get_rng_state()
     try:
-        with _kept_directory(), _loading_data_only():
+        with _kept_directory(), loading_data_only():
             return run()
     except Exception as error:
         if not _is_missing_file(error):
@@ -328,7 +328,7 @@ def _where_its_files_are(path: Path, run: Callable[[], _Result]) -> _Result:
     numpy.random.set_state(begun[1])
     torch.set_rng_state(begun[2])
     try:
-        with _kept_directory(), _loading_data_only():
+        with _kept_directory(), loading_data_only():
             os.chdir(path.parent)
             return run()
     except Exception as error:
@@ -437,38 +437,6 @@ def _kept_directory() -> Iterator[None]:
         yield
     finally:
         os.chdir(before)
-
-
-@contextlib.contextmanager
-def _loading_data_only() -> Iterator[None]:
-    """Lets torch.export.load() refuse to run code: a .pt2 is data to users, and its pickles could hold any code."""
-    load = torch.export.load
-
-    @functools.wraps(load)
-    def load_data(*arguments: Any, **keywords: Any) -> torch.export.ExportedProgram:
-        before = os.environ.get(_WEIGHTS_ONLY)
-        os.environ[_WEIGHTS_ONLY] = "1"
-        try:
-            return load(*arguments, **keywords)
-        except pickle.UnpicklingError as error:
-            what = arguments[0] if arguments else "the program"
-            raise ValueError(
-                f"{what} has objects beside tensors and numbers, and to load them could run any code. Export "
-                "the module again, with tensors and numbers as example inputs"
-            ) from error
-        finally:
-            del os.environ[_WEIGHTS_ONLY]
-            if before is not None:
-                os.environ[_WEIGHTS_ONLY] = before
-
-    torch.export.load = load_data
-    try:
-        yield
-    finally:
-        torch.export.load = load
-
-
-_WEIGHTS_ONLY = "TORCH_FORCE_WEIGHTS_ONLY_LOAD"
 
 
 def _ended(place: str, error: SystemExit) -> str:

@@ -139,17 +139,35 @@ class _RunsCode:
         return os.mkdir, (str(self._folder),)
 
 
-@pytest.mark.parametrize("part", ["sample_inputs/", "weights/"])
-def test_an_exported_program_runs_no_code(tmp_path: Path, part: str) -> None:
-    torch.export.save(torch.export.export(torch.nn.Linear(4, 2), (torch.ones(1, 4),)), tmp_path / "good.pt2")
+@pytest.mark.parametrize(
+    ("part", "old", "new"),
+    [
+        ("sample_inputs/model.pt", "", ""),
+        ("weights/weight_0", '"use_pickle": false', '"use_pickle": true'),
+        (
+            "constants/opaque_obj_0",
+            '"config": {}',
+            '"config": {"x": {"path_name": "opaque_obj_0"}}',
+        ),
+        ("aotinductor/model/model.so", "", ""),
+        ("extra/x", '"expr_str": "Symbol(', '"expr_str": "sympify.__globals__, Symbol('),
+        ("extra/x", '"expr_str": "Symbol(', '"expr_str": "preview('),
+        ("extra/x", r"\"context\": \"null\"", r"\"context\": \"{\\\"__enum__\\\": true}\""),
+    ],
+)
+def test_an_exported_program_runs_no_code(tmp_path: Path, part: str, old: str, new: str) -> None:
+    shapes = ({0: torch.export.Dim("rows", min=2, max=8)},)
+    net = torch.nn.Linear(4, 2)
+    torch.export.save(torch.export.export(net, (torch.ones(3, 4),), dynamic_shapes=shapes), tmp_path / "good.pt2")
     evil = io.BytesIO()
     torch.save((_RunsCode(tmp_path / "ran"),), evil)
     with zipfile.ZipFile(tmp_path / "good.pt2") as good, zipfile.ZipFile(tmp_path / "evil.pt2", "w") as bad:
-        for name in good.namelist():
-            data = good.read(name).replace(b'"use_pickle": false', b'"use_pickle": true')
-            bad.writestr(name, evil.getvalue() if part in name and not name.endswith(".json") else data)
+        members = {name: good.read(name) for name in good.namelist()}
+        assert any(old.encode() in data for data in members.values())
+        for name, data in (members | {f"good/data/{part}": evil.getvalue()}).items():
+            bad.writestr(name, data.replace(old.encode(), new.encode()) if old and name.endswith(".json") else data)
     text = f"import torch\ndef model(): return torch.export.load({str(tmp_path / 'NAME.pt2')!r}).module()\n"
-    assert model_file(tmp_path, text.replace("NAME", "good")).model()(torch.ones(1, 4)).shape == (1, 2)
-    with pytest.raises(UserError, match=r"several.py:2: model\(\) failed: .*evil.pt2 has objects beside tensors"):
+    assert model_file(tmp_path, text.replace("NAME", "good")).model()(torch.ones(3, 4)).shape == (3, 2)
+    with pytest.raises(UserError, match=r"failed: .*evil.pt2 has more than tensors.* as example inputs$"):
         model_file(tmp_path, text.replace("NAME", "evil")).model()
     assert not (tmp_path / "ran").exists()
