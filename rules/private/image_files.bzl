@@ -30,12 +30,13 @@ def write_image_files(ctx, board, programs, elf, map_file, summary, engine = "",
         for extension in ["bin", "hex"] + (["uf2"] if board.uf2_family else []) + ["report.txt", "report.json", "spdx.json"]
     }
     models = depset([file for program in programs for file in [program.model, program.weights] if file]).to_list()
-    inputs = [elf, map_file, board.description, ctx.file._executorch_version, ctx.file._toolchain_packages] + models + [program.program for program in programs]
+    inputs = [elf, map_file, board.description, ctx.file._executorch_version, ctx.file._toolchain_packages] + models + [file for program in programs for file in [program.program, program.manifest]]
     arguments = ctx.actions.args()
     arguments.add("--elf", elf)
     arguments.add("--map", map_file)
     arguments.add("--board", board.description)
     arguments.add_all([program.program for program in programs], before_each = "--program")
+    arguments.add_all([program.manifest for program in programs], before_each = "--manifest")
     arguments.add_all(models, before_each = "--model")
     arguments.add("--executorch-version", ctx.file._executorch_version)
     arguments.add("--toolchain-packages", ctx.file._toolchain_packages)

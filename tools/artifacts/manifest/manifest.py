@@ -2,7 +2,8 @@
 
 import math
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +74,7 @@ class Manifest:
       parameters: of the program's tensors, in order, the user's names of those that are parameters or buffers of the
         module, as `features.0.weight`; empty for all others.
       labels: what the model's classes are called; empty: the model file does not say.
+      versions: of the packages that exported the program, by name; empty if it was imported.
     """
 
     name: str
@@ -84,6 +86,7 @@ class Manifest:
     keeps_state: bool
     parameters: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
+    versions: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for call in self.calls:

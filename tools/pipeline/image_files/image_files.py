@@ -13,6 +13,7 @@ from pathlib import Path
 from tools.artifacts.board.board import Region, read_board
 from tools.artifacts.elf_image.elf_image import ElfImage
 from tools.artifacts.intel_hex.writer import intel_hex
+from tools.artifacts.manifest.manifest import read_manifest
 from tools.artifacts.program.program import constant_bytes
 from tools.artifacts.size_report.size_report import SizeReport, size_report_json
 from tools.artifacts.uf2.uf2 import uf2
@@ -111,7 +112,7 @@ def _run(arguments: argparse.Namespace) -> int:
     related = {
         "CONTAINS": found,
         "GENERATED_FROM": list(map(file_component, arguments.model)),
-        "BUILD_TOOL_OF": tools(arguments.elf, taken),
+        "BUILD_TOOL_OF": tools(arguments.elf, taken, map(read_manifest, arguments.manifest)),
     }
     arguments.spdx_json.write_text(spdx_json(whole, whole.sha256, related), encoding="utf-8")
     content = flash_content(image, board.flash)
@@ -142,6 +143,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--model", type=Path, action="append", default=[], help="what a program was exported from; repeatable"
     )
+    parser.add_argument("--manifest", type=Path, action="append", default=[], help="a program's; repeat for more")
     parser.add_argument("--part", action="append", default=[], help="a folder or library to report apart; repeatable")
     parser.add_argument("--heap-stack", type=int, default=0, help="the largest stack that a thread has of the heap")
     parser.add_argument("--engine", default="", help="what runs the model, and why it is that, for the report")

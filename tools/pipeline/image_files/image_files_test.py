@@ -87,7 +87,8 @@ def test_bin_has_what_the_linker_placed(board: str) -> None:
 @pytest.mark.parametrize("board", ["mps2_an386", "nucleo_wb55rg", "pico2_w"])
 def test_the_list_of_components_names_what_is_linked(board: str) -> None:
     document = json.loads(_file(board, ".spdx.json").read_text())
-    packages = {package["name"]: package for package in document["packages"]}
+    # What made it comes behind what it consists of.
+    packages = {package["name"]: package for package in reversed(document["packages"])}
     (image,) = (name for name in packages if name == f"{board}.elf")
     digest = hashlib.sha256(_file(board, ".elf").read_bytes()).hexdigest()
     assert packages[image]["checksums"] == [{"algorithm": "SHA256", "checksumValue": digest}]
@@ -103,7 +104,8 @@ def test_the_list_of_components_names_what_is_linked(board: str) -> None:
     # This build's own C library is all that its images need of one.
     assert related["CONTAINS"] == {"libgcc", "libstdc++", "executorch", "torch_fusion", "sine.pte"}
     assert {"sine.py", "sine.weights"} & related["GENERATED_FROM"]
-    assert {"GNU C17", "GNU C++17"} <= related["BUILD_TOOL_OF"]
+    assert {"GNU C17", "GNU C++17", "torch", "executorch"} <= related["BUILD_TOOL_OF"]
+    assert packages["torch"]["versionInfo"]
     assert "-Os -std=c++17" in packages["GNU C++17"]["comment"] and packages["GNU C++17"]["versionInfo"]
     assert "bazel-out" not in _file(board, ".spdx.json").read_text()
     assert packages["executorch"]["licenseConcluded"] == "BSD-3-Clause"

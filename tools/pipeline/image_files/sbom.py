@@ -14,6 +14,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from tools.artifacts.elf_image.elf_image import opened_elf
+from tools.artifacts.manifest.manifest import Manifest
 from tools.pipeline.report.image import Piece
 
 _CREATED = "1980-01-01T00:00:00Z"
@@ -107,13 +108,14 @@ def components(
     return found + [file_component(program) for program in programs]
 
 
-def tools(elf: Path, taken: str) -> list[Component]:
-    """Lists what built an image: the compilers that its debug information names, with all their flags, and the
-    packages of the toolchain.
+def tools(elf: Path, taken: str, manifests: Iterable[Manifest]) -> list[Component]:
+    """Lists what built an image: the compilers that its debug information names, with all their flags, the packages of
+    the toolchain, and those that exported its programs.
 
     Args:
       elf: the image.
       taken: the text of the toolchain's taken.txt.
+      manifests: those of its programs.
     """
     flags: dict[tuple[str, str], set[str]] = defaultdict(set)
     with opened_elf(elf) as image:
@@ -128,7 +130,8 @@ def tools(elf: Path, taken: str) -> list[Component]:
     for line in _TAKEN.finditer(taken):
         name, version = (line["package"], line["version"]) if line["package"] else (_names([line["url"]])[0], "")
         found.append(Component(name, "NOASSERTION", version=version, sha256=line["sha256"]))
-    return found
+    exporters = sorted({entry for manifest in manifests for entry in manifest.versions.items()})
+    return found + [Component(name, "NOASSERTION", version=version) for name, version in exporters]
 
 
 def file_component(path: Path) -> Component:
