@@ -10,8 +10,7 @@ from tools.pipeline.registry.catalog import KERNELS, Kernel
 def argument_names(kernel: Kernel, root: Path = KERNELS.parent) -> tuple[str, ...]:
     """Returns the names of a kernel's arguments after the context, in order.
 
-    Returns none for a function that takes them boxed, that a macro declares, or that is a user's own, whose header is
-    not here.
+    Returns none for a function that takes them boxed, or that is a user's own, whose header is not here.
 
     Args:
         kernel: the kernel.
@@ -28,6 +27,9 @@ def _names(header: Path, function: str) -> tuple[str, ...]:
     if alias := re.search(rf"\bconstexpr auto& {re.escape(function)} =\s*(?:\w+::)*(\w+)<([^;]*)>;", text):
         # Functions of the same arguments are instances of one template, which may have the name of one of them.
         function = alias[1]
+    if macro := re.search(rf"^(\w+)\({re.escape(function)},", text, re.MULTILINE):
+        # It defines the function that its first parameter names.
+        function, text = "name", text.partition(f"#define {macro[1]}(")[2]
     declared = re.search(rf"\b{re.escape(function)}\(\s*KernelRuntimeContext\s*&[^,()]*,([^()]*)\)", text)
     if declared is None:
         return ()
