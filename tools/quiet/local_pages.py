@@ -53,7 +53,7 @@ class LocalServer(ThreadingHTTPServer):
         origin = request.headers.get("Origin")
         if request.headers.get("Host") not in hosts or (origin and origin.removeprefix("http://") not in hosts):
             request.send_error(HTTPStatus.FORBIDDEN)
-        elif not request.path.startswith(self._root):
+        elif not request.path.startswith(self._root) or "\0" in unquote(request.path):
             request.send_error(HTTPStatus.NOT_FOUND)
         else:
             return request.path.removeprefix(self._root)

@@ -2,8 +2,11 @@ import json
 import os
 import threading
 from pathlib import Path
+from urllib.error import HTTPError
 from urllib.parse import quote
 from urllib.request import urlopen
+
+import pytest
 
 from tools.artifacts.program.program import operator_name, read
 from tools.commands.netron.netron import server
@@ -25,6 +28,8 @@ def test_a_program_is_served_with_netrons_page(tmp_path: Path) -> None:
             assert answer.read() == _PROGRAM.read_bytes()
         with urlopen(f"{made.url}executorch.js") as answer:
             assert b"ModelFactory" in answer.read()
+        with pytest.raises(HTTPError, match="404"):
+            urlopen(f"{made.url}data/%00")
         # It shows nothing of a program with an operator that it doesn't know.
         with urlopen(f"{made.url}pytorch-metadata.json") as answer:
             names = {entry["name"].partition("(")[0] for entry in json.load(answer)}

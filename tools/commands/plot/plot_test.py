@@ -169,6 +169,7 @@ def test_only_who_has_the_address_sees_the_window() -> None:
             window.url: 200,
             f"{root}/": 404,
             f"{root}/state?after=0": 404,
+            f"{window.url}state?after=x": 200,
             Request(window.url, headers={"Host": "evil.example"}): 403,
             Request(window.url, headers={"Origin": "http://evil.example"}): 403,
             Request(window.url, headers={"Origin": root}): 200,

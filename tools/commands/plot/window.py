@@ -100,9 +100,9 @@ class Window:
         if not place.path:
             self._send(request, "text/html; charset=utf-8", self._page.encode(), {})
         elif place.path == "state":
-            after = int((parse_qs(place.query).get("after") or ["0"])[0])
+            after = (parse_qs(place.query).get("after") or ["0"])[0]
             with self._changed:
-                self._changed.wait_for(lambda: self._number > after)
+                self._changed.wait_for(lambda: str(self._number) not in ("0", after))
                 state, number, last = self._state, self._number, self._last
             self._send(request, "application/json", state, {"X-Number": str(number), "X-Last": str(int(last))})
             with self._changed:
