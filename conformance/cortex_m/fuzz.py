@@ -25,12 +25,14 @@ from tools.artifacts.board.board import read_board
 from tools.artifacts.core.core import layout
 from tools.pipeline.export.backends.cortex_m import lower
 from tools.pipeline.export.capture.capture import capture
+from tools.pipeline.export.ir.dim_orders import channels_last
 from tools.pipeline.export.pipelines import CORTEX_M
 from tools.pipeline.export.plan.emission import emit
 from tools.pipeline.export.plan.manifest import Parameters
 from tools.pipeline.export.plan.plan_passes import optimize_plan
 from tools.pipeline.export.plan.serialize import serialize
 from tools.pipeline.export.quantize import quantize
+from tools.pipeline.export.quantize.in_float import InFloat
 from tools.verify.run_pte.cases import Case, CaseResult, Runner, run_cases
 from tools.verify.run_pte.run_pte import read_runners
 
@@ -304,10 +306,10 @@ def export(model: Model, inputs: Sequence[Tensor], targets: Sequence[str]) -> di
     """Returns the programs of a model by target, with the steps of tools/pipeline/export."""
     torch.set_num_threads(1)
     path = Path("fuzz.py")
-    samples = [quantize.channels_last((tensor,)) for tensor in inputs]
+    samples = [channels_last((tensor,)) for tensor in inputs]
     captured = capture(model.to(memory_format=torch.channels_last), samples[0])
     # The last input is to saturate.
-    quantized = quantize.quantize(CORTEX_M.run(captured), samples[: _SAMPLES - 1], path)
+    quantized = quantize.quantize(CORTEX_M.run(captured), samples[: _SAMPLES - 1], InFloat(path))
     captured = capture(quantized.module, samples[0])
     exported = {}
     for name in targets:

@@ -30,11 +30,11 @@ from tools.pipeline.export.backends.cortex_m.softmax import scores_of
 from tools.pipeline.export.backends.portable import to_edge
 from tools.pipeline.export.capture.capture import capture
 from tools.pipeline.export.export import export
+from tools.pipeline.export.ir.dim_orders import channels_last
 from tools.pipeline.export.options import Options
 from tools.pipeline.export.pipelines import CORTEX_M
 from tools.pipeline.export.plan.emission import emit
 from tools.pipeline.export.plan.plan_passes import optimize_plan
-from tools.pipeline.export.quantize import quantize
 from tools.pipeline.export.quantize.costs import Costs, work_of, work_of_group
 from tools.pipeline.export.quantize.float_work import Work, work_of_call
 from tools.quiet.console import SilentConsole, UserError, user_path
@@ -103,7 +103,7 @@ def measure(core: str, names: Sequence[str]) -> list[Measured]:
 def _work(name: str) -> Work:
     """Returns what an operator of single.py does in a graph that is to be quantized."""
     entry = single.SINGLES[name].entry()
-    inputs = quantize.channels_last(entry.example_inputs())
+    inputs = channels_last(entry.example_inputs())
     program = CORTEX_M.run(capture(entry.model(), inputs))
     calls = [node for node in program.graph.nodes if node.op == "call_function"]
     works = [work for node in calls if (work := work_of(node)) is not None]

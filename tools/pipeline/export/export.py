@@ -72,8 +72,9 @@ def _export(path: Path, name: str, options: Options, weights: Path | None, conso
     for index in golden.non_finite_outputs(eager.outputs):
         console.say(f"export: warning: {path}: output {index} of the model holds NaN or infinity in eager mode.")
 
+    asked = LoweringRequest(file, name, eager, options, console)
     with tracing():
-        lowered = _lower(LoweringRequest(file, name, eager, options, console))
+        lowered = _lower(asked)
     emitted = lowered.emitted
     if emitted.file is not None:
         check_examples(eager.inputs, emitted.program, path)
@@ -85,7 +86,7 @@ def _export(path: Path, name: str, options: Options, weights: Path | None, conso
         check_labels(labels, manifest["outputs"], path)
         manifest["labels"] = labels
     methods = {
-        method: add_method(method, file, model, emitted.program, constants, name, options, console)
+        method: add_method(method, file, model, emitted.program, constants, name, options, asked.note)
         for method in options.methods
     }
     exported = emitted.file or serialize(emitted.program, constants, emitted.states)

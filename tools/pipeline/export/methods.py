@@ -1,5 +1,6 @@
 """Exports further methods of a program."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from tools.pipeline.export.plan.emission import EmittedProgram, optimize
 from tools.pipeline.export.plan.manifest import Quantization, make_manifest
 from tools.pipeline.model_file.deterministic import tracing
 from tools.pipeline.model_file.model_file import ModelFile
-from tools.quiet.console import Console, UserError
+from tools.quiet.console import UserError
 
 # The restrictions of a program with several methods.
 ONE_METHOD = (
@@ -79,7 +80,7 @@ def add_method(
     constants: list[bytes],
     name: str,
     options: Options,
-    console: Console,
+    note: Callable[[str], None],
 ) -> ExportedMethod:
     """Adds a method to a program, whose constants it shares.
 
@@ -87,13 +88,14 @@ def add_method(
       program: gets the method's plan.
       constants: the program's constants, to which the method's further ones are appended.
       name: the program's name.
+      note: prints a note about the model.
     """
     path = file.path
     if not callable(getattr(model, method, None)):
         raise UserError(f"{path}: the module that model() returns has no method {method}().")
     eager = run_eager(file, model, method)
     with tracing():
-        emitted = lower_method(file, eager, console)
+        emitted = lower_method(file, eager, note)
     if emitted.file is not None or emitted.keeps_state:
         raise UserError(f"{path}: {ONE_METHOD}")
     own, manifest = plan_method(f"{name}_{method}", emitted, eager, options, path, None)

@@ -1,6 +1,6 @@
 """Lowers a model to ExecuTorch's portable operators, in the model's own dtypes."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from executorch.exir import to_edge_transform_and_lower
 from executorch.exir.error import InternalError
@@ -16,16 +16,16 @@ from tools.pipeline.export.pipelines import PORTABLE, PORTABLE_EDGE
 from tools.pipeline.export.plan.emission import EmittedProgram, emit
 from tools.pipeline.export.upstream.retracing import known_results_of
 from tools.pipeline.model_file.model_file import ModelFile
-from tools.quiet.console import Console, UserError
+from tools.quiet.console import UserError
 
 
 def lower_model(asked: LoweringRequest) -> LoweredModel:
     """Returns the program in the model's own dtypes."""
-    return LoweredModel(lower_method(asked.file, asked.eager, asked.console), asked.eager.samples, asked.eager.outputs)
+    return LoweredModel(lower_method(asked.file, asked.eager, asked.note), asked.eager.samples, asked.eager.outputs)
 
 
-def lower_method(file: ModelFile, eager: Eager, console: Console | None) -> EmittedProgram:
-    captured = capture_model(file, eager, console)
+def lower_method(file: ModelFile, eager: Eager, note: Callable[[str], None]) -> EmittedProgram:
+    captured = capture_model(file, eager, note)
     found = branches(captured, file.path)
     # ExecuTorch can't emit loops on a condition, also within a torch.cond.
     if loops := [name for name, kind in found.items() if kind == "while_loop"]:

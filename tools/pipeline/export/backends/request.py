@@ -1,6 +1,6 @@
 """Defines the request to a backend for lowering a model, and its result."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 
@@ -11,7 +11,7 @@ from tools.pipeline.export.options import Options
 from tools.pipeline.export.plan.emission import EmittedProgram
 from tools.pipeline.export.plan.manifest import Quantization
 from tools.pipeline.model_file.model_file import ModelFile
-from tools.quiet.console import Console
+from tools.quiet.console import Console, SilentConsole
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,14 @@ class LoweringRequest:
     eager: Eager
     options: Options
     console: Console
+
+    def note(self, text: str) -> None:
+        """Prints a note about the model."""
+        self.console.say(f"export: note: {self.file.path}: {text}")
+
+    def silent(self) -> "LoweringRequest":
+        """Returns the request with nothing printed, for what is made again."""
+        return replace(self, console=SilentConsole())
 
 
 @dataclass

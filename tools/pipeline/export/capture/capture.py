@@ -2,7 +2,7 @@
 
 import contextlib
 import dataclasses
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +40,7 @@ from tools.pipeline.export.upstream.repeated_work import do_once
 from tools.pipeline.export.upstream.replaced import replaced
 from tools.pipeline.model_file.call import CALLED
 from tools.pipeline.model_file.model_file import MADE_AT, ModelFile, has_user_code
-from tools.quiet.console import Console, UserError
+from tools.quiet.console import UserError
 
 # The names that users know for operators with graphs of their own.
 _BRANCHES = {
@@ -51,11 +51,11 @@ _BRANCHES = {
 }
 
 
-def capture_model(file: ModelFile, eager: Eager, console: Console | None) -> ExportedProgram:
+def capture_model(file: ModelFile, eager: Eager, note: Callable[[str], None]) -> ExportedProgram:
     """Captures a model.
 
     Args:
-      console: None if the notes about this model were printed before.
+      note: prints a note about the model.
     """
     try:
         captured = capture(eager.module, eager.inputs, file.dynamic_shapes())
@@ -65,14 +65,13 @@ def capture_model(file: ModelFile, eager: Eager, console: Console | None) -> Exp
     check_memory(captured, file.path)
     captured = remove_complex_numbers(captured, file.path)
     check_captured(captured, file.path)
-    if console is not None:
-        for place in random_operators(captured, file.path):
-            console.say(f"export: note: {file.path}: random numbers on a device are not PyTorch's, in {place}")
-        for dtype, places in slow_dtypes(captured, file.path).items():
-            console.say(
-                f"export: note: {file.path}: the model computes in {dtype}, which takes many times the instructions of "
-                f"float32 and is never int8: {some_of(places)}; call .float() on the model, and give it float32."
-            )
+    for place in random_operators(captured, file.path):
+        note(f"random numbers on a device are not PyTorch's, in {place}")
+    for dtype, places in slow_dtypes(captured, file.path).items():
+        note(
+            f"the model computes in {dtype}, which takes many times the instructions of float32 and is never int8: "
+            f"{some_of(places)}; call .float() on the model, and give it float32."
+        )
     return captured
 
 
@@ -265,8 +264,13 @@ def branches(program: ExportedProgram, path: Path) -> dict[str, str]:
     return found
 
 
-def without_branches(program: ExportedProgram, path: Path, backend: str, console: Console) -> ExportedProgram:
+def without_branches(
+    program: ExportedProgram, path: Path, backend: str, note: Callable[[str], None]
+) -> ExportedProgram:
     """Returns the program with its conditions and loops written as operators.
+
+    Args:
+      note: prints a note about the model.
 
     Raises UserError for a loop on a condition, or one that is too long for that.
     """
@@ -279,9 +283,7 @@ def without_branches(program: ExportedProgram, path: Path, backend: str, console
         )
     for name, kind in before.items():
         written = "both branches, and chooses a result" if kind == "cond" else "all steps one after another"
-        console.say(
-            f'export: note: {path}: {name}: the program computes {written}; backend "portable" has it as it is.'
-        )
+        note(f'{name}: the program computes {written}; backend "portable" has it as it is.')
     return program
 
 

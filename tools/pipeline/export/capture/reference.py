@@ -10,10 +10,9 @@ from torch.fx import GraphModule, Interpreter
 from torch.utils import _pytree as pytree
 
 from tools.pipeline.export.capture.eager import Eager
+from tools.pipeline.export.capture.golden import Sample
 from tools.pipeline.export.ir.passes import Pass, Pipeline, watching
 from tools.pipeline.model_file.deterministic import computing
-
-Sample = tuple[torch.Tensor, ...]
 
 # The number of golden samples that are compared.
 SAMPLES = 4

@@ -232,3 +232,17 @@ def order_outputs(program: ExportedProgram) -> ExportedProgram:
         spec.arg.name = results[index].name
     output.args = (tuple(results),)
     return program
+
+
+def channels_last(sample: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
+    """Returns the sample with images (tensors of 4 dimensions) in channels-last order, as the int8 kernels read them.
+    """
+    return tuple(_image_last(tensor) if tensor.dim() == 4 else tensor.contiguous() for tensor in sample)
+
+
+def _image_last(image: torch.Tensor) -> torch.Tensor:
+    # Images of one channel or pixel have both orders. PyTorch's operators follow their strides, which contiguous()
+    # doesn't change.
+    if image.shape[1] > 1 and image.shape[2:].numel() > 1:
+        return image.contiguous(memory_format=torch.channels_last)
+    return torch.empty_like(image, memory_format=torch.channels_last).copy_(image)

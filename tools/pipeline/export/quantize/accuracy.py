@@ -11,11 +11,12 @@ import torch
 from torch.fx import GraphModule, Interpreter, Node
 
 from tools.pipeline.export.backends.cortex_m.int4 import is_int4
+from tools.pipeline.export.capture.golden import Sample
 from tools.pipeline.export.capture.reference import run_module
 from tools.pipeline.export.ir.operators import DEQUANTIZATIONS, QUANTIZE
 from tools.pipeline.export.plan.manifest import origin
 from tools.pipeline.export.quantize import activation_tables
-from tools.pipeline.export.quantize.quantize import Quantized, Sample
+from tools.pipeline.export.quantize.quantize import Quantized
 from tools.pipeline.export.rewrite.own_operators import RECURRENT
 from tools.pipeline.model_file.deterministic import computing
 from tools.quiet.console import UserError, note_progress

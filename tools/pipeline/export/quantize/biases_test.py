@@ -10,6 +10,7 @@ from tools.pipeline.export.capture.capture import capture
 from tools.pipeline.export.options import Options
 from tools.pipeline.export.pipelines import CORTEX_M
 from tools.pipeline.export.quantize.biases import correct_biases
+from tools.pipeline.export.quantize.in_float import InFloat
 from tools.pipeline.export.quantize.quantize import quantize
 from tools.pipeline.export.testing import export_source, functions, model_source
 
@@ -25,7 +26,7 @@ def _moved(net: nn.Module, count: int, monkeypatch: pytest.MonkeyPatch | None) -
         monkeypatch.setattr("tools.pipeline.export.quantize.quantize.correct_biases", lambda *_: None)
     torch.manual_seed(1)
     samples = [(1 + torch.rand(1, 3, 8, 8),) for _ in range(count)]
-    quantized = quantize(CORTEX_M.run(capture(net.eval(), samples[0])), samples, Path("model.py"))
+    quantized = quantize(CORTEX_M.run(capture(net.eval(), samples[0])), samples, InFloat(Path("model.py")))
     others = [1 + torch.rand(1, 3, 8, 8) for _ in range(30)]
     assert quantized.floating is not None
     with torch.no_grad():
@@ -70,7 +71,7 @@ def test_nothing_is_corrected_that_the_kernels_have_no_room_for() -> None:
     torch.manual_seed(0)
     net = nn.Sequential(nn.Conv2d(3, 4, 3)).eval()
     samples = [(1 + torch.rand(1, 3, 8, 8),) for _ in range(8)]
-    quantized = quantize(CORTEX_M.run(capture(net, samples[0])), samples, Path("model.py"))
+    quantized = quantize(CORTEX_M.run(capture(net, samples[0])), samples, InFloat(Path("model.py")))
     before = quantized.module(*samples[0])
     shifted = [{name: value + 1 for name, value in each.items()} for each in quantized.observed]
     correct_biases(quantized.module, shifted, quantized.samples, lambda *_: False)

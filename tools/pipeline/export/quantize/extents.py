@@ -9,8 +9,9 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
 from torch.fx import Interpreter, Node
 
+from tools.pipeline.export.capture.golden import Sample
 from tools.pipeline.export.capture.state import State
-from tools.pipeline.export.quantize.quantize import Sample, running_sample
+from tools.pipeline.export.quantize.calibration import running_sample
 from tools.pipeline.model_file.deterministic import computing
 
 

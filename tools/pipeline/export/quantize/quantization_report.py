@@ -52,7 +52,7 @@ def quantization_report(
             f"too: {some_of(quantized.constant)}; calibration_inputs() should cover what the device will see",
         )
     for note in notes:
-        asked.console.say(f"export: note: {asked.file.path}: {note}")
+        asked.note(note)
     if quantized.equalized:
         notes = (*notes, f"channels were equalized before quantization: {', '.join(quantized.equalized)}")
     return report.make_report(asked.name, asked.options.core, quantized, in_float, accuracy, notes, asked.file.path)

@@ -4,10 +4,9 @@ It follows PyTorch 2 export quantization: observers go into the captured graph, 
 and the observed ranges become scales and zero points of quantize and dequantize operators.
 """
 
-import contextlib
 import copy
 import itertools
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,50 +15,36 @@ import torch
 from executorch.backends.arm.quantizer.arm_quantizer_utils import PatternQuantizer, SharedQspecQuantizer
 from executorch.backends.cortex_m.quantizer.quantizer import CortexMQuantizer
 from torch.export import ExportedProgram
-from torch.fx import GraphModule, Interpreter, Node
-from torchao.quantization.pt2e import ObserverBase
+from torch.fx import GraphModule, Node
 from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e
 
 from tools.pipeline.export.backends.cortex_m.int4 import WeightDtypes, has_room_for_bias, quantize_weights
 from tools.pipeline.export.backends.cortex_m.recurrent import round_weights
 from tools.pipeline.export.backends.cortex_m.softmax import has_table
 from tools.pipeline.export.capture.diagnosis import SLOW
+from tools.pipeline.export.capture.golden import Sample
 from tools.pipeline.export.capture.state import State
 from tools.pipeline.export.ir import rewriting
-from tools.pipeline.export.ir.operators import DEQUANTIZE, FILLS, FILLS_WITH, QUANTIZE, SOFTMAX
+from tools.pipeline.export.ir.dim_orders import channels_last
+from tools.pipeline.export.ir.operators import DEQUANTIZE, QUANTIZE, SOFTMAX
 from tools.pipeline.export.plan.manifest import origin
 from tools.pipeline.export.quantize import activation_tables
 from tools.pipeline.export.quantize.biases import correct_biases
+from tools.pipeline.export.quantize.calibration import calibrate, measured_of, without_observers
 from tools.pipeline.export.quantize.costs import Choice
 from tools.pipeline.export.quantize.equalize import equalize
+from tools.pipeline.export.quantize.in_float import InFloat, NoInt8Form
 from tools.pipeline.export.quantize.observers import prepare_pt2e
-from tools.pipeline.export.quantize.ranges import Methods, RangeObserver, RangeQuantizers, prepare_observers
+from tools.pipeline.export.quantize.ranges import Methods, RangeQuantizers, prepare_observers
 from tools.pipeline.export.quantize.repeated_layers import share_ranges
-from tools.pipeline.export.rewrite.batch_norm import fold_batch_norm
 from tools.pipeline.export.rewrite.numbers import is_of_numbers
-from tools.pipeline.export.rewrite.spectra.spectra import SPECTRA
-from tools.pipeline.export.rewrite.views import reshape_views
 from tools.pipeline.export.upstream.retracing import known_results_of
-from tools.pipeline.model_file.call import CALLED
-from tools.pipeline.model_file.deterministic import computing
-from tools.pipeline.model_file.model_file import ModelFile, brief
-from tools.quiet.console import Console, UserError
-
-Sample = tuple[torch.Tensor, ...]
 
 _NAMESPACE = "quantized_decomposed"
 
 _NO_STATE = State({})
 _INT8_WEIGHTS = WeightDtypes()
 _RANGES = Methods()
-
-# Represents all locations except layers with weights and the activations that are fused into them.
-ALL_BUT_LAYERS = "*"
-
-# The number of calibration samples on which the report compares layers with floating point.
-_REPORTED_SAMPLES = 8
-# The number of calibration samples of a stream, from the first one on, on which outputs are measured.
-_MOST_STEPS = 512
 
 # The resolution of an int8 softmax, and the lowest acceptable signal-to-noise ratio of its results.
 _SOFTMAX_STEP = 1 / 256
@@ -73,50 +58,6 @@ _FINE = "its operands differ too little for the factors of an int8 softmax"
 def is_quantized(program: ExportedProgram | GraphModule) -> bool:
     """Whether the program already has quantize and dequantize operators, because its author converted the model."""
     return any(getattr(node.target, "namespace", "") == _NAMESPACE for node in program.graph.nodes)
-
-
-def channels_last(sample: Sample) -> Sample:
-    """Returns the sample with images (tensors of 4 dimensions) in channels-last order, as the int8 kernels read them.
-    """
-    return tuple(_image_last(tensor) if tensor.dim() == 4 else tensor.contiguous() for tensor in sample)
-
-
-def _image_last(image: torch.Tensor) -> torch.Tensor:
-    # Images of one channel or pixel have both orders. PyTorch's operators follow their strides, which contiguous()
-    # doesn't change.
-    if image.shape[1] > 1 and image.shape[2:].numel() > 1:
-        return image.contiguous(memory_format=torch.channels_last)
-    return torch.empty_like(image, memory_format=torch.channels_last).copy_(image)
-
-
-def lay_out_channels_last(captured: ExportedProgram) -> ExportedProgram:
-    """Makes a program take its images channels-last, in place.
-
-    Views that a model's author wrote for the default order of dimensions become reshapes, which copy if necessary.
-    """
-    # A view that the program writes to must stay a view until the write is functionalized. Batch normalization is
-    # folded first, because run_decompositions() would decompose it, too.
-    if any(getattr(getattr(node.target, "_schema", None), "is_mutable", False) for node in captured.graph.nodes):
-        captured = rewriting.run_decompositions(fold_batch_norm(captured), {})
-    user_inputs = set(captured.graph_signature.user_inputs)
-    for node in captured.graph.nodes:
-        if node.op == "placeholder" and node.name in user_inputs:
-            value = node.meta.get("val")
-            if isinstance(value, torch.Tensor) and value.dim() == 4:
-                node.meta["val"] = torch.empty_like(value, memory_format=torch.channels_last)
-    reshape_views(captured)
-    return captured
-
-
-def calibration_samples(file: ModelFile, inputs: Sample, console: Console) -> list[Sample]:
-    """Returns the model file's calibration_inputs(), or its example inputs, with a note, if it has none."""
-    if file.has("calibration_inputs"):
-        return [channels_last(sample) for sample in file.calibration_inputs()]
-    console.say(
-        f"export: note: {file.path} has no calibration_inputs(): the ranges of int8 tensors come from example_inputs() "
-        "alone, which makes a less accurate model unless they cover what the device will see."
-    )
-    return [inputs]
 
 
 @dataclass(frozen=True)
@@ -160,113 +101,59 @@ class Quantized:
         return {**dict.fromkeys(self.accurate, "for accuracy"), **dict.fromkeys(self.cheaper, "for fewer instructions")}
 
 
-class NoInt8Form(Exception):
-    """Some locations of a model cannot be int8.
-
-    Attributes:
-      places: source locations, as origin() returns them, or ALL_BUT_LAYERS.
-    """
-
-    def __init__(self, places: Iterable[str], reason: str) -> None:
-        super().__init__(reason)
-        self.places = frozenset(places)
-
-
-class PassError(NoInt8Form):
-    """A pass of ExecuTorch failed at a location of the model, or at an unknown one: ALL_BUT_LAYERS."""
-
-    def __init__(self, place: str, reason: str) -> None:
-        super().__init__([place], reason)
-
-
-class NotFinite(NoInt8Form):
-    """Operators make or take NaN or infinity, for which integers have no values, on the way to finite outputs."""
+# Finds the operators of an annotated graph that stay in floating point because they take fewer instructions there. It
+# also takes the groups of operators that are computed as one in int8, and the states that can be int8 with their new
+# values.
+Choose = Callable[[GraphModule, list[list[Node]], dict[Node, Node]], Choice]
 
 
 def quantize(
     program: ExportedProgram,
     samples: Iterable[Sample],
-    path: Path,
+    in_float: InFloat,
     state: State = _NO_STATE,
-    in_float: frozenset[str] = frozenset(),
-    choose: Callable[[GraphModule, list[list[Node]], dict[Node, Node]], Choice] | None = None,
-    kept_layers: Collection[str] = (),
+    choose: Choose | None = None,
     has_own_layers: bool = True,
     has_float_border: bool = True,
     weights: WeightDtypes = _INT8_WEIGHTS,
     ranges: Methods = _RANGES,
-    front: frozenset[str] = frozenset(),
     transformed: list[GraphModule] | None = None,
 ) -> Quantized:
     """Calibrates and quantizes a captured program after the passes of CORTEX_M.
 
     Args:
       samples: calibration inputs.
-      path: the model file, for messages.
+      in_float: what stays in floating point.
       state: the state, which the program's first inputs read and its first outputs update, from one sample to the next.
-      in_float: locations that stay in floating point, as origin() returns them, or ALL_BUT_LAYERS.
-      choose: finds the operators of an annotated graph that stay in floating point because they take fewer instructions
-        there; it also takes the groups of operators that are computed as one in int8, and the states that can be int8
-        with their new values. None: no operator stays.
-      kept_layers: names of modules that stay in floating point, including all modules inside.
+      choose: None: no operator stays in floating point for fewer instructions.
       has_own_layers: whether normalization and recurrent layers become int8, which only operators of our own compute.
       has_float_border: whether the program takes and returns floating point.
       weights: determines the layers with int4 weights.
       ranges: how the ranges of tensors are chosen.
-      front: locations that compute spectra, as front_end() returns them: they stay in floating point, but for operators
-        behind the first layers.
       transformed: takes the module as transform_for_annotation() returns it, or has it from an earlier call for the
         same program and samples.
 
     Raises UserError for values that calibration can't handle, by layer, and NoInt8Form for locations whose results
     would hardly survive int8.
     """
+    path, samples = in_float.path, list(samples)
+    module = program.module(check_guards=False)
+    is_left = in_float.stays(module)
 
     def stays(node: Node) -> bool:
-        if _is_within(node, kept_layers):
-            return True
-        # Quantizing a single number saves nothing.
-        if has_float_border and is_of_numbers(node):
-            return True
-        values = [each.meta.get("val") for each in (node, *node.all_input_nodes)]
-        if any(isinstance(value, torch.Tensor) and value.dtype in SLOW for value in values) or _promotes(node):
-            return True
-        place = origin(node, path)
-        if place in front and node.name not in behind:
-            return True
-        return place in in_float or (ALL_BUT_LAYERS in in_float and not activation_tables.is_layer(node))
+        return is_left(node) or _gains_nothing(node, has_float_border)
 
     states = [bool(torch.isfinite(value).all()) for value in state.buffers.values()]
-    instructions: tuple[float, float] | None = None
-
-    def decide(module: GraphModule) -> activation_tables.Decided:
-        nonlocal instructions
-        assert choose is not None
-        # The trial annotates everything that can be int8.
-        trial = copy.deepcopy(module)
-        annotator = activation_tables.Quantizers(states, stays, None, has_own_layers, has_float_border)
-        annotator.annotate(trial)
-        groups = [*(function.nodes for function in annotator.functions), *annotator.softmaxes]
-        choice = choose(trial, groups, annotator.moved)
-        instructions = choice.instructions, choice.all_floating
-        if not has_float_border:
-            return activation_tables.Decided()
-        tables = {node for each in annotator.functions if activation_tables.is_int8(each) for node in each.nodes}
-        pairs = list(zip(module.graph.nodes, trial.graph.nodes, strict=True))
-        return activation_tables.Decided(
-            frozenset(node for node, tried in pairs if tried in choice.cheaper),
-            frozenset(node for node, tried in pairs if tried in tables - choice.cheaper),
-        )
-
-    decider = None if choose is None else decide
-    quantizer = RangeQuantizers(states, stays, decider, has_own_layers, has_float_border, transformed)
-    module, samples = program.module(check_guards=False), list(samples)
-    behind = behind_layers(module)
+    trial = None
+    if choose is not None:
+        everything = activation_tables.Quantizers(states, stays, None, has_own_layers, has_float_border)
+        trial = _Trial(choose, everything, has_float_border)
+    quantizer = RangeQuantizers(states, stays, trial, has_own_layers, has_float_border, transformed)
     start = channels_last(state.start())
     equalized = equalize(module, ((*start, *sample) for sample in samples))
     with known_results_of(program):
         prepared = prepare_pt2e(module, quantizer)
-    places = frozenset(origin(node, path) for node in quantizer.cheaper)
+    cheaper = frozenset(origin(node, path) for node in quantizer.cheaper)
     prepare_observers(prepared, ranges)
     observed, kept, constant = calibrate(prepared, samples, path, state)
     share_ranges(prepared)
@@ -287,58 +174,59 @@ def quantize(
     }
     if in_int8:
         raise NoInt8Form(in_int8, next(iter(in_int8.values())))
-    rejections = _rejections(quantizer) | {node.name: reason for node, reason in lost.items()}
-    equalized_places = tuple(dict.fromkeys(origin(node, path) for node in equalized))
     return Quantized(
         converted,
         observed,
         kept,
-        rejections,
-        places,
+        _rejections(quantizer) | {node.name: reason for node, reason in lost.items()},
+        cheaper,
         floating,
-        instructions,
-        equalized_places,
+        None if trial is None else trial.instructions,
+        tuple(dict.fromkeys(origin(node, path) for node in equalized)),
         constant,
         measured=measured_of(samples, state),
         start=start,
     )
 
 
-def measured_of(samples: list[Sample], state: State) -> list[Sample]:
-    """Returns the calibration samples on which outputs are compared."""
-    return samples[:_MOST_STEPS] if state.buffers else [samples[index] for index in _spread(len(samples))]
+@dataclass
+class _Trial:
+    """Decides what stays in floating point for fewer instructions, from a copy with everything in int8 that can be.
 
-
-def _spread(count: int) -> list[int]:
-    """Returns a few indices that are evenly spread over `count` samples."""
-    few = min(count, _REPORTED_SAMPLES)
-    return [index * count // few for index in range(few)]
-
-
-def behind_layers(module: GraphModule) -> set[str]:
-    """Returns the names of the layers with parameters that depend on a spectrum, and of all operators that depend on
-    these, but for those that other spectra depend on.
+    Attributes:
+      quantizer: annotates the copy.
+      has_float_border: whether the program takes and returns floating point; nothing stays if it does not.
+      instructions: Quantized.instructions, once it has decided.
     """
 
-    parameters = dict(module.named_parameters())
+    choose: Choose
+    quantizer: activation_tables.Quantizers
+    has_float_border: bool
+    instructions: tuple[float, float] | None = None
 
-    def is_layer(node: Node) -> bool:
-        weight = node.args[1] if activation_tables.is_product(node) else None
-        return isinstance(weight, Node) and weight.op == "get_attr" and weight.target in parameters
+    def __call__(self, module: GraphModule) -> activation_tables.Decided:
+        tried, quantizer = copy.deepcopy(module), self.quantizer
+        quantizer.annotate(tried)
+        groups = [*(function.nodes for function in quantizer.functions), *quantizer.softmaxes]
+        choice = self.choose(tried, groups, quantizer.moved)
+        self.instructions = choice.instructions, choice.all_floating
+        if not self.has_float_border:
+            return activation_tables.Decided()
+        tables = {node for each in quantizer.functions if activation_tables.is_int8(each) for node in each.nodes}
+        pairs = list(zip(module.graph.nodes, tried.graph.nodes, strict=True))
+        return activation_tables.Decided(
+            frozenset(node for node, copied in pairs if copied in choice.cheaper),
+            frozenset(node for node, copied in pairs if copied in tables - choice.cheaper),
+        )
 
-    of_spectra: set[Node] = set()
-    behind: set[Node] = set()
-    before: set[Node] = set()
-    for node in module.graph.nodes:
-        operands = node.all_input_nodes
-        if not of_spectra.isdisjoint(operands) or node.target in SPECTRA:
-            of_spectra.add(node)
-            if is_layer(node) or not behind.isdisjoint(operands):
-                behind.add(node)
-    for node in reversed(module.graph.nodes):
-        if node.target in SPECTRA or node in before:
-            before.update(node.all_input_nodes)
-    return {node.name for node in behind - before}
+
+def _gains_nothing(node: Node, has_float_border: bool) -> bool:
+    """Whether int8 would not help an operator, or lose its values."""
+    # Quantizing a single number saves nothing.
+    if has_float_border and is_of_numbers(node):
+        return True
+    values = [each.meta.get("val") for each in (node, *node.all_input_nodes)]
+    return any(isinstance(value, torch.Tensor) and value.dtype in SLOW for value in values) or _promotes(node)
 
 
 def _promotes(node: Node) -> bool:
@@ -351,75 +239,6 @@ def _promotes(node: Node) -> bool:
     values = [each.meta.get("val") for each in (node, *node.all_input_nodes) if each not in masks]
     dtypes = [value.dtype for value in values if isinstance(value, torch.Tensor)]
     return bool(dtypes) and dtypes[0].is_floating_point and not all(dtype.is_floating_point for dtype in dtypes)
-
-
-def _is_within(node: Node, layers: Collection[str]) -> bool:
-    """Whether an operator belongs to one of these modules."""
-    stack = node.meta.get("nn_module_stack", {}).values()
-    return any(module.removeprefix(f"{CALLED}.") in layers for module, _ in stack)
-
-
-@contextlib.contextmanager
-def running_sample(path: Path, index: int, is_stream: bool) -> Iterator[None]:
-    """Raises UserError if the model, run on a calibration sample, uses an index that a tensor doesn't have.
-
-    Args:
-      path: the model file, for messages.
-      is_stream: whether the sample starts from the state that the previous one left.
-    """
-    try:
-        yield
-    except (IndexError, RuntimeError) as error:
-        # Some operators of PyTorch, such as scatter, raise a RuntimeError for such an index.
-        if not isinstance(error, IndexError) and "out of bounds" not in str(error):
-            raise
-        continued = ", which continues the ones before" if is_stream else ""
-        raise UserError(
-            f"{path}: the model fails on sample {index} of calibration_inputs(){continued}: {brief(error)}; "
-            "give it samples that it takes" + (", or fewer of them." if is_stream else ".")
-        ) from error
-
-
-# Assign to elements whose indices are computed.
-_ASSIGNMENTS = frozenset((
-    torch.ops.aten.index_copy.default, torch.ops.aten.index_put.default, torch.ops.aten.scatter.src,
-))  # fmt: skip
-
-
-def calibrate(
-    prepared: GraphModule, samples: Iterable[Sample], path: Path, state: State = _NO_STATE
-) -> tuple[list[dict[str, torch.Tensor]], list[Sample], tuple[str, ...]]:
-    """Runs the samples through a module with observers; returns `observed`, `samples` and `constant` of Quantized.
-
-    The samples of a model with state are a stream, of which `observed` and `samples` are evenly spread.
-
-    Args:
-      path: the model file, for messages.
-
-    Raises UserError for outputs that are NaN or infinity, by layer, and for inputs without a range; and NotFinite for
-    such values that would be quantized within the model.
-    """
-    observed: list[dict[str, torch.Tensor]] = []
-    kept = []
-    kept_state = channels_last(state.start())
-    samples = list(samples)
-    reported = _spread(len(samples)) if kept_state else range(_REPORTED_SAMPLES)
-    with computing():
-        for index, given in enumerate(samples):
-            run = _Calibration(prepared, path, index, index in reported)
-            sample = (*kept_state, *given)
-            with running_sample(path, index, bool(kept_state)):
-                outputs = torch.utils._pytree.tree_leaves(run.run(*sample))
-            run.check(outputs[len(kept_state) :])
-            kept_state = tuple(value.clone() for value in outputs[: len(kept_state)])
-            if index in reported:
-                observed.append(run.values)
-                kept.append(sample)
-        # Only the first samples of the stream fill the first slots of a cache, and any others may do so on a device.
-        if kept_state and any(node.target in _ASSIGNMENTS for node in prepared.graph.nodes):
-            for given in samples[1:]:
-                prepared(*channels_last(state.start()), *given)
-    return observed, kept, _constant_tensors(prepared, path, list(state.buffers))
 
 
 def _rejections(quantizer: CortexMQuantizer) -> dict[str, str]:
@@ -454,17 +273,6 @@ def _lost_softmaxes(converted: GraphModule, observed: list[dict[str, torch.Tenso
     return found
 
 
-def without_observers(prepared: GraphModule) -> GraphModule:
-    """Returns the original module of a module with observers, with the same names of nodes and the same weights."""
-    graph = copy.deepcopy(prepared.graph)
-    for node in list(graph.nodes):
-        if node.op == "call_module":
-            (observed,) = node.all_input_nodes
-            node.replace_all_uses_with(observed)
-            graph.erase_node(node)
-    return GraphModule(prepared, graph)
-
-
 def _drop_second_quantization(module: GraphModule) -> None:
     """Keeps the parameters of tensors that already have some, such as a softmax, whose operator fixes them.
 
@@ -481,112 +289,6 @@ def _drop_second_quantization(module: GraphModule) -> None:
                 user.replace_input_with(node, first)
     module.graph.eliminate_dead_code()
     module.recompile()
-
-
-class _Calibration(Interpreter):
-    """Runs one sample.
-
-    Attributes:
-      values: the result of each operator, by node name, if the sample is reported.
-    """
-
-    def __init__(self, module: GraphModule, path: Path, index: int, is_reported: bool) -> None:
-        super().__init__(module)
-        # The traceback would be appended to the error's message.
-        self.extra_traceback = False
-        self._path = path
-        self._index = index
-        self._is_reported = is_reported
-        self._not_finite: list[Node] = []
-        self.values: dict[str, torch.Tensor] = {}
-
-    def run_node(self, n: Node) -> Any:
-        result = super().run_node(n)
-        if n.op in ("placeholder", "get_attr", "call_function") and not _is_finite(result):
-            self._not_finite.append(n)
-        if n.op == "call_function" and isinstance(result, torch.Tensor) and self._is_reported:
-            self.values[n.name] = result
-        return result
-
-    def check(self, outputs: Sequence[Any]) -> None:
-        """Raises UserError unless the outputs are finite, and NotFinite unless all values are that need a range."""
-        if not all(map(_is_finite, outputs)):
-            makers = (node for node in self._not_finite if node.op == "call_function")
-            place = next((f" at {origin(node, self._path)}" for node in makers), "")
-            raise UserError(
-                f"{self._path}: calibration sample {self._index} makes NaN or infinity{place}, and so are the outputs; "
-                "integers have no values for them: mend the layer or the sample."
-            )
-        places: dict[str, None] = {}
-        for node in filter(_is_measured, self._not_finite):
-            readers = [user for each in node.users for user in (each.users if each.op == "call_module" else [each])]
-            for each in (node, *readers):
-                if each.op == "call_function":
-                    places[origin(each, self._path)] = None
-        if places:
-            raise NotFinite(places, f"{next(iter(places))} makes NaN or infinity, for which integers have no values")
-
-
-def _is_measured(node: Node) -> bool:
-    """Whether a node's result must have a range: calibration observes it, or it is an int8 product."""
-    is_int8 = activation_tables.is_product(node) and node.args[1].op == "call_module"
-    return is_int8 or any(user.op == "call_module" for user in node.users)
-
-
-def _is_finite(value: Any) -> bool:
-    is_float = isinstance(value, torch.Tensor) and value.is_floating_point()
-    return not is_float or bool(torch.isfinite(value).all())
-
-
-def _is_zero(prepared: GraphModule, node: Node) -> bool:
-    """Whether an observer has only seen zeros."""
-    observer = prepared.get_submodule(str(node.target)) if node.op == "call_module" else None
-    seen = [getattr(observer, name, None) for name in ("min_val", "max_val")]
-    return all(value is not None and value.numel() > 0 and not value.any() for value in seen)
-
-
-def _constant_tensors(prepared: GraphModule, path: Path, states: list[str]) -> tuple[str, ...]:
-    """Lists the tensors that depend on an input but had a single value in all of calibration, with that value.
-
-    Args:
-      states: the names of the states, which are the first inputs.
-
-    Raises UserError if an input or a state is one of them.
-    """
-    dependent: set[Node] = set()
-    inputs, places = [], []
-    taken = [node for node in prepared.graph.nodes if node.op == "placeholder"]
-    # Inputs behind states have lost their names.
-    others = (f"input {index if states else node.name}" for index, node in enumerate(taken[len(states) :]))
-    names = dict(zip(taken, (*(f"buffer {name}" for name in states), *others), strict=True))
-    for node in prepared.graph.nodes:
-        if node.op == "placeholder" or not dependent.isdisjoint(node.all_input_nodes):
-            # These only use an operand's shape, or multiply it by zero: a recurrent layer's initial state is zero, and
-            # so are the last weights of residual branches when training begins.
-            times_zero = (node.target == torch.ops.aten.mul.Tensor or activation_tables.is_product(node)) and any(
-                operand not in dependent and _is_zero(prepared, operand) for operand in node.all_input_nodes
-            )
-            dependent |= set() if node.target in FILLS or node.target in FILLS_WITH or times_zero else {node}
-        if node.op != "call_module" or node not in dependent:
-            continue
-        observer = prepared.get_submodule(str(node.target))
-        observed = node.args[0]
-        if not isinstance(observer, ObserverBase) or not hasattr(observer, "min_val") or not isinstance(observed, Node):
-            continue
-        # A tensor with a single element may be the same in all samples, but zero is not a range.
-        is_single = isinstance(observer, RangeObserver) and observer.count == 1 and bool(observer.min_val)
-        if observer.min_val.numel() == 1 and torch.equal(observer.min_val, observer.max_val) and not is_single:
-            if observed in names:
-                inputs.append(f"  {names[observed]}: always {float(observer.min_val):g}")
-            elif observed.op == "call_function":
-                places.append(f"{origin(observed, path)}: {float(observer.min_val):g}")
-    if inputs:
-        raise UserError(
-            f"{path}: calibration saw only one value in these tensors, so that they have no range to quantize:\n"
-            + "\n".join(dict.fromkeys(inputs))
-            + "\n  Give calibration_inputs() that cover what the device will see."
-        )
-    return tuple(dict.fromkeys(places))
 
 
 def unquantized(program: ExportedProgram, path: Path) -> list[tuple[str, str]]:

@@ -11,6 +11,7 @@ from torch.fx import GraphModule, Node
 from tools.abi.layouts.layouts import INT4_BLOCK
 from tools.artifacts.quantization_report.quantization_report import Accuracy, Layer, QParams, QuantizationReport, Weight
 from tools.pipeline.export.backends.cortex_m.int4 import factors_of, is_int4
+from tools.pipeline.export.capture.golden import Sample
 from tools.pipeline.export.ir.operators import DEQUANTIZATIONS, DEQUANTIZE_CHANNELS, QUANTIZE
 from tools.pipeline.export.ir.rewriting import has_steps, is_elementwise
 from tools.pipeline.export.options import Options
@@ -24,7 +25,7 @@ from tools.pipeline.export.quantize.accuracy import (
     ratio_text,
     share_right,
 )
-from tools.pipeline.export.quantize.quantize import Quantized, Sample
+from tools.pipeline.export.quantize.quantize import Quantized
 from tools.pipeline.model_file.deterministic import computing
 
 # Outputs below this ratio in dB, or of which fewer elements are the same if they are integers, are worth a word.

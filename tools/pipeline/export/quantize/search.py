@@ -4,13 +4,11 @@ import copy
 import dataclasses
 import functools
 from collections.abc import Callable
-from pathlib import Path
 from typing import TypeVar
 
 from tools.pipeline.export.capture import golden
 from tools.pipeline.export.capture.diagnosis import some_of
-from tools.pipeline.export.capture.eager import Eager
-from tools.pipeline.export.options import Options
+from tools.pipeline.export.ir.dim_orders import channels_last
 from tools.pipeline.export.quantize import costs, quantize
 from tools.pipeline.export.quantize.accuracy import (
     Demand,
@@ -24,11 +22,12 @@ from tools.pipeline.export.quantize.accuracy import (
     snr_demand,
 )
 from tools.pipeline.export.quantize.accuracy import costs as costs_of_places
+from tools.pipeline.export.quantize.in_float import ALL_BUT_LAYERS, InFloat, NoInt8Form, NotFinite, PassError
 from tools.pipeline.export.quantize.quantize import Quantized
 from tools.pipeline.export.quantize.ranges import Methods
 from tools.pipeline.export.quantize.source import Source
 from tools.pipeline.export.rewrite.spectra.spectra import front_end
-from tools.quiet.console import Console, UserError
+from tools.quiet.console import UserError
 
 # The ratio in dB, on calibration samples, below which an int8 program is of little use; errors of one that keeps state
 # stay in it from call to call, and a stream that it was not calibrated on may have 5 dB less.
@@ -42,29 +41,25 @@ _MOST_FAILED_PLACES = 4
 _Made = TypeVar("_Made")
 
 
-def quantizer_of(
-    source: Source, path: Path, options: Options
-) -> Callable[[list[golden.Sample], frozenset[str]], Quantized]:
+def quantizer_of(source: Source) -> Callable[[list[golden.Sample], frozenset[str]], Quantized]:
     """Returns a function that quantizes a model, calibrated on samples, except for given locations."""
 
-    choose, front = None, front_end(source.captured, path)
+    options, choose = source.asked.options, None
+    in_float = InFloat(source.path, front_end(source.captured, source.path), layers=options.keep_float)
     if options.packed and options.float_where_faster and costs.has_costs(options.core):
         # Whoever has integers at the border wants no code for floating point between them, but may want to know.
         is_all_int8 = options.io != "float32"
         choose = functools.partial(costs.choose, costs=costs.Costs(options.core), is_all_int8=is_all_int8)
-    return lambda samples, in_float: quantize.quantize(
+    return lambda samples, places: quantize.quantize(
         copy.deepcopy(source.folded),
         samples,
-        path,
+        dataclasses.replace(in_float, places=places),
         source.state,
-        in_float,
         choose,
-        options.keep_float,
         has_own_layers=options.packed,
         has_float_border=options.io == "float32",
         weights=source.weights,
         ranges=Methods(options.activation_range, dict(options.activation_ranges)),
-        front=front,
         transformed=source.transformed,
     )
 
@@ -73,14 +68,13 @@ def where_possible(
     make: Callable[[frozenset[str]], _Made],
     in_float: frozenset[str],
     source: Source,
-    path: Path,
-    console: Console | None = None,
+    note: Callable[[str], None] | None = None,
 ) -> tuple[_Made, frozenset[str]]:
     """Lowers a model with some locations in floating point, and with those that turn out to have no int8 form.
 
     Args:
       make: makes it, given these places; raises NoInt8Form for others.
-      console: is told what stays in floating point as passes fail, and why.
+      note: is told what stays in floating point as passes fail, and why.
 
     Returns:
       what was made, and all places in floating point.
@@ -90,40 +84,41 @@ def where_possible(
     while True:
         try:
             return make(in_float), in_float
-        except quantize.NoInt8Form as error:
+        except NoInt8Form as error:
             places = error.places
-            if isinstance(error, quantize.PassError):
+            if isinstance(error, PassError):
                 failed += 1
                 # Each costs an export.
                 if failed > _MOST_FAILED_PLACES:
-                    places = frozenset({quantize.ALL_BUT_LAYERS})
+                    places = frozenset({ALL_BUT_LAYERS})
             if source.calibration is None or places <= in_float:
-                raise UserError(f"{path}: {error}; use the portable backend.") from error
-            if console is not None and isinstance(error, quantize.PassError):
+                raise UserError(f"{source.path}: {error}; use the portable backend.") from error
+            if note is not None and isinstance(error, PassError):
                 (place,), it = places, "it"
-                if place == quantize.ALL_BUT_LAYERS:
+                if place == ALL_BUT_LAYERS:
                     place, it = "all but layers with weights", "something else"
-                console.say(
-                    f"export: note: {path}: {place} stays in floating point, as int8 of {it} can't be lowered "
-                    f"({error}). Please report this with the model file."
+                note(
+                    f"{place} stays in floating point, as int8 of {it} can't be lowered ({error}). Please report this "
+                    "with the model file."
                 )
-            if console is not None and isinstance(error, quantize.NotFinite):
-                console.say(
-                    f"export: note: {path}: {some_of(sorted(places - in_float))} stays in floating point, as it "
-                    "makes or takes NaN or infinity, for which integers have no values."
+            if note is not None and isinstance(error, NotFinite):
+                note(
+                    f"{some_of(sorted(places - in_float))} stays in floating point, as it makes or takes NaN or "
+                    "infinity, for which integers have no values."
                 )
             in_float |= places
 
 
-def _demands(source: Source, eager: Eager, path: Path, options: Options) -> list[Demand]:
+def _demands(source: Source) -> list[Demand]:
     """Returns the user's demands on a quantized model.
 
     Raises UserError for what the model file can't be measured by, or doesn't have in floating point.
     """
 
+    path, options, eager = source.path, source.asked.options, source.asked.eager
     demands = [snr_demand(options.min_snr)] if options.min_snr else []
     if options.min_accuracy:
-        labels, samples = eager.labels, [quantize.channels_last(sample) for sample in eager.samples]
+        labels, samples = eager.labels, [channels_last(sample) for sample in eager.samples]
         demand = f'{path}: min_accuracy = "{options.min_accuracy:g}"'
         if labels is None:
             raise UserError(f"{demand} needs evaluation_set(), inputs and their labels, in the model file.")
@@ -136,14 +131,12 @@ def _demands(source: Source, eager: Eager, path: Path, options: Options) -> list
     return demands
 
 
-def without_places(
-    source: Source, samples: list[golden.Sample], path: Path, options: Options
-) -> Callable[[frozenset[str]], Quantized]:
+def without_places(source: Source) -> Callable[[frozenset[str]], Quantized]:
     """Returns a function that quantizes a model for the core except for given locations."""
-    quantize_captured = quantizer_of(source, path, options)
+    quantize_captured, samples = quantizer_of(source), source.calibration or []
 
     def requantized(places: frozenset[str]) -> Quantized:
-        return where_possible(lambda more: quantize_captured(samples, more), places, source, path)[0]
+        return where_possible(lambda more: quantize_captured(samples, more), places, source)[0]
 
     return requantized
 
@@ -160,23 +153,21 @@ _HELPS = {
 
 def worst_in_float(
     source: Source,
-    eager: Eager,
     quantized: Quantized,
     requantized: Callable[[frozenset[str]], Quantized],
     in_float: frozenset[str],
-    path: Path,
-    options: Options,
-) -> tuple[frozenset[str], list[str]]:
-    """The places that stay in floating point for the model to be accurate, and what there is to say about them.
+) -> frozenset[str]:
+    """Returns the locations that stay in floating point for the model to be accurate, and prints notes about them.
 
     Args:
       requantized: quantizes the model except for given locations.
       in_float: those that stay there anyway.
     """
 
-    demands = _demands(source, eager, path, options)
+    demands = _demands(source)
     if source.calibration is None:
-        return in_float, []
+        return in_float
+    asked, path, options = source.asked, source.path, source.asked.options
     useful = snr_demand(_USEFUL_SNR_OF_STREAM if is_stream(quantized) else _USEFUL_SNR)
     for_integers, for_floats = _HELPS[options.backend]
     most = "Most of the noise is made at"
@@ -184,20 +175,19 @@ def worst_in_float(
     training = "training on with int8 (docs/quantize.md)"
     if options.io != "float32":
         reached = useful.measure(quantized)
-        if reached >= useful.least:
-            return in_float, []
-        return in_float, [
-            f"the outputs have {useful.shown(reached)} against floating point, less than {useful.least} dB. {most} "
-            f"{blamed(costs_of_places(quantized, path))}. What helps: {for_integers}{calibration}, or {training}."
-        ]
-    texts = []
+        if reached < useful.least:
+            asked.note(
+                f"the outputs have {useful.shown(reached)} against floating point, less than {useful.least} dB. {most} "
+                f"{blamed(costs_of_places(quantized, path))}. What helps: {for_integers}{calibration}, or {training}."
+            )
+        return in_float
     for demand in [*([] if options.min_snr else [useful]), *demands]:
         try:
             found = leave_worst_in_float(quantized, requantized, in_float, demand, path)
         except OutOfReach as error:
             if demand in demands:
                 raise
-            texts.append(
+            asked.note(
                 f"the outputs have {error.measured} against floating point, less than {useful.least} dB, and no layers "
                 f"that stay in floating point bring that. {most} {error.blamed}. What helps: {calibration}, {training}"
                 f"{for_floats}."
@@ -205,13 +195,11 @@ def worst_in_float(
             continue
         if found is not None:
             in_float, quantized, text = found
-            texts.append(text)
-    return in_float, texts
+            asked.note(text)
+    return in_float
 
 
-def worst_in_int8(
-    source: Source, quantized: Quantized, in_float: frozenset[str], path: Path, options: Options
-) -> tuple[frozenset[str], str]:
+def worst_in_int8(source: Source, quantized: Quantized, in_float: frozenset[str]) -> tuple[frozenset[str], str]:
     """The result of leave_worst_in_int8()."""
 
     samples = source.calibration
@@ -219,6 +207,6 @@ def worst_in_int8(
 
     def without_lowering(places: frozenset[str]) -> Quantized:
         given = dataclasses.replace(source, weights=dataclasses.replace(source.weights, in_int8=places))
-        return quantizer_of(given, path, options)(samples, in_float)
+        return quantizer_of(given)(samples, in_float)
 
-    return leave_worst_in_int8(quantized, without_lowering, options.min_snr, path)
+    return leave_worst_in_int8(quantized, without_lowering, source.asked.options.min_snr, source.path)

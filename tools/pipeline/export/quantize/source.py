@@ -6,6 +6,7 @@ import difflib
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 from torch.export import ExportedProgram
@@ -18,10 +19,14 @@ from tools.pipeline.export.capture.capture import capture, capture_model, withou
 from tools.pipeline.export.capture.diagnosis import random_operators
 from tools.pipeline.export.capture.reference import SAMPLES, check_reference, first_other, run_module, run_program
 from tools.pipeline.export.capture.state import State, state_to_inputs
+from tools.pipeline.export.ir import rewriting
+from tools.pipeline.export.ir.dim_orders import channels_last
 from tools.pipeline.export.pipelines import CORTEX_M
 from tools.pipeline.export.quantize import quantize
 from tools.pipeline.export.quantize.quantize import Quantized
-from tools.quiet.console import SilentConsole, UserError
+from tools.pipeline.export.rewrite.batch_norm import fold_batch_norm
+from tools.pipeline.export.rewrite.views import reshape_views
+from tools.quiet.console import UserError
 
 # A weight_dtype: int4 where min_snr allows it, and int8 elsewhere.
 AUTO = "auto"
@@ -46,6 +51,11 @@ class Source:
     inputs: golden.Sample
     calibration: list[golden.Sample] | None
     weights: WeightDtypes
+
+    @property
+    def path(self) -> Path:
+        """The model file."""
+        return self.asked.file.path
 
     @functools.cached_property
     def folded(self) -> ExportedProgram:
@@ -73,7 +83,7 @@ class Prepared:
 
 def capture_source(asked: LoweringRequest) -> Source:
     """Captures a model that is to be quantized; one that its author quantized, with images channels-last."""
-    file, console = asked.file, asked.console
+    file = asked.file
     for index, value in enumerate(asked.eager.inputs):
         if asked.options.io != "float32" and value.is_floating_point() and value.dtype != torch.float32:
             dtype = str(value.dtype).removeprefix("torch.")
@@ -81,19 +91,49 @@ def capture_source(asked: LoweringRequest) -> Source:
                 f"{file.path}: io = '{asked.options.io}' quantizes inputs of float32, and input {index} is of {dtype}; "
                 "call .float() on the model, and give it float32, or use io = 'float32'."
             )
-    captured = capture_model(file, asked.eager, console)
-    captured = without_branches(captured, file.path, asked.options.backend, console)
-    inputs = quantize.channels_last(asked.eager.inputs)
+    captured = capture_model(file, asked.eager, asked.note)
+    captured = without_branches(captured, file.path, asked.options.backend, asked.note)
+    inputs = channels_last(asked.eager.inputs)
     if quantize.is_quantized(captured):
-        console.say(f"export: note: {file.path}: model() is quantized already; it is lowered as it is.")
+        asked.note("model() is quantized already; it is lowered as it is.")
         module = asked.eager.module.to(memory_format=torch.channels_last)
         return Source(asked, capture(module, inputs), State({}), inputs, None, WeightDtypes())
-    calibration = quantize.calibration_samples(file, inputs, console)
+    calibration = _calibration_samples(asked, inputs)
     captured, state = state_to_inputs(captured)
     options = asked.options
     dtype = "int4" if options.weight_dtype == AUTO else options.weight_dtype
     weights = WeightDtypes(dtype, dict(options.weight_dtypes), options.group_size)
-    return Source(asked, quantize.lay_out_channels_last(captured), state, inputs, calibration, weights)
+    return Source(asked, _lay_out_channels_last(captured), state, inputs, calibration, weights)
+
+
+def _lay_out_channels_last(captured: ExportedProgram) -> ExportedProgram:
+    """Makes a program take its images channels-last, in place.
+
+    Views that a model's author wrote for the default order of dimensions become reshapes, which copy if necessary.
+    """
+    # A view that the program writes to must stay a view until the write is functionalized. Batch normalization is
+    # folded first, because run_decompositions() would decompose it, too.
+    if any(getattr(getattr(node.target, "_schema", None), "is_mutable", False) for node in captured.graph.nodes):
+        captured = rewriting.run_decompositions(fold_batch_norm(captured), {})
+    user_inputs = set(captured.graph_signature.user_inputs)
+    for node in captured.graph.nodes:
+        if node.op == "placeholder" and node.name in user_inputs:
+            value = node.meta.get("val")
+            if isinstance(value, torch.Tensor) and value.dim() == 4:
+                node.meta["val"] = torch.empty_like(value, memory_format=torch.channels_last)
+    reshape_views(captured)
+    return captured
+
+
+def _calibration_samples(asked: LoweringRequest, inputs: golden.Sample) -> list[golden.Sample]:
+    """Returns the model file's calibration_inputs(), or its example inputs, with a note, if it has none."""
+    if asked.file.has("calibration_inputs"):
+        return [channels_last(sample) for sample in asked.file.calibration_inputs()]
+    asked.note(
+        "the file has no calibration_inputs(): the ranges of int8 tensors come from example_inputs() alone, which "
+        "makes a less accurate model unless they cover what the device will see."
+    )
+    return [inputs]
 
 
 # Quantizes a captured program, which it may change, calibrated on samples.
@@ -110,7 +150,7 @@ def prepare(source: Source, quantize_captured: Quantizer) -> Prepared:
         return Prepared(quantized, copy.deepcopy(source.captured))
     quantized = quantize_captured(copy.deepcopy(source.captured), source.calibration)
     _check_floating(source, quantized, quantize_captured)
-    inputs = (*quantize.channels_last(source.state.start()), *source.inputs)
+    inputs = (*channels_last(source.state.start()), *source.inputs)
     return Prepared(quantized, capture(quantized.module, inputs))
 
 
@@ -121,16 +161,15 @@ def _check_floating(source: Source, quantized: Quantized, quantize_captured: Qua
         return
 
     def make_again() -> None:
-        silent = dataclasses.replace(asked, console=SilentConsole())
         # The results of earlier passes are made again, too.
         vars(source).pop("folded", None)
         source.transformed.clear()
-        quantize_captured(capture_source(silent).captured, calibration)
+        quantize_captured(capture_source(asked.silent()).captured, calibration)
 
     eager = dataclasses.replace(
-        asked.eager, samples=[quantize.channels_last(sample) for sample in asked.eager.samples[:SAMPLES]]
+        asked.eager, samples=[channels_last(sample) for sample in asked.eager.samples[:SAMPLES]]
     )
-    start = quantize.channels_last(source.state.start())
+    start = channels_last(source.state.start())
     floating = quantized.floating
 
     def is_clipped() -> bool:

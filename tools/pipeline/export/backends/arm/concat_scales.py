@@ -13,12 +13,12 @@ from executorch.backends.arm.quantizer.arm_quantizer_utils import SharedQspecQua
 from torch.export import ExportedProgram
 from torch.fx import Node
 
+from tools.pipeline.export.capture.golden import Sample
 from tools.pipeline.export.capture.state import State
 from tools.pipeline.export.ir.operators import JOINS
 from tools.pipeline.export.ir.rewriting import emit
 from tools.pipeline.export.ir.signature import varying
 from tools.pipeline.export.quantize.extents import Extents
-from tools.pipeline.export.quantize.quantize import Sample
 
 _aten = torch.ops.aten
 _SHARED = frozenset(SharedQspecQuantizer.SHARED_QSPEC_OPS_DEFAULT)

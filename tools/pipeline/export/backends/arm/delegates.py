@@ -3,7 +3,6 @@
 import contextlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -40,7 +39,9 @@ from tools.pipeline.export.backends.arm.forms import (
 from tools.pipeline.export.backends.arm.layout import fewer_transpositions
 from tools.pipeline.export.backends.arm.refused import checking
 from tools.pipeline.export.capture.diagnosis import SLOW
+from tools.pipeline.export.capture.golden import Sample
 from tools.pipeline.export.capture.state import State
+from tools.pipeline.export.ir.dim_orders import channels_last
 from tools.pipeline.export.ir.operators import DEQUANTIZE, QUANTIZE
 from tools.pipeline.export.ir.signature import varying
 from tools.pipeline.export.plan.emission import EmittedProgram, mark_states
@@ -48,17 +49,10 @@ from tools.pipeline.export.plan.manifest import origin
 from tools.pipeline.export.plan.serialize import CONSTANT_ALIGNMENT
 from tools.pipeline.export.quantize.activation_tables import leave_nodes
 from tools.pipeline.export.quantize.boundary import BorderOperators
+from tools.pipeline.export.quantize.calibration import calibrate, measured_of, without_observers
+from tools.pipeline.export.quantize.in_float import InFloat, NotFinite
 from tools.pipeline.export.quantize.observers import prepare_pt2e
-from tools.pipeline.export.quantize.quantize import (
-    NotFinite,
-    Quantized,
-    Sample,
-    behind_layers,
-    calibrate,
-    channels_last,
-    measured_of,
-    without_observers,
-)
+from tools.pipeline.export.quantize.quantize import Quantized
 from tools.pipeline.export.quantize.ranges import Methods, prepare_observers
 from tools.pipeline.export.rewrite.no_ops import has_no_elements
 from tools.pipeline.export.rewrite.numbers import write_numbers
@@ -271,30 +265,12 @@ def emit(manager: EdgeProgramManager) -> EmittedProgram:
     return EmittedProgram(emitted.executorch_program, [], bytes(emitted.buffer), keeps_state)
 
 
-@dataclass(frozen=True)
-class InFloat:
-    """Lists what stays in floating point of a model that is quantized.
-
-    Attributes:
-      path: the model file.
-      front: locations that compute spectra, as front_end() returns them, but for operators behind the first layers.
-      places: further locations, as origin() returns them.
+def leave(model: GraphModule, in_float: InFloat) -> list[Node]:
+    """Marks the nodes of a captured model that stay in floating point so that quantizers leave them, and returns them.
     """
-
-    path: Path
-    front: frozenset[str] = frozenset()
-    places: frozenset[str] = frozenset()
-
-    def leave(self, model: GraphModule) -> list[Node]:
-        """Marks the nodes of a captured model so that quantizers leave them, and returns them."""
-        behind = behind_layers(model)
-        left = []
-        for node in model.graph.nodes:
-            place = origin(node, self.path) if node.op == "call_function" else None
-            is_front = place in self.front and node.name not in behind
-            if place in self.places or is_front or (place is not None and has_no_elements(node)):
-                left.append(node)
-        return leave_nodes(left)
+    stays = in_float.stays(model)
+    operators = (node for node in model.graph.nodes if node.op == "call_function")
+    return leave_nodes([node for node in operators if stays(node) or has_no_elements(node)])
 
 
 def border_operators(bits: int) -> BorderOperators:

@@ -17,6 +17,7 @@ import torch
 from torch.export import ExportedProgram
 from torch.fx import Node
 
+from tools.pipeline.export.capture.golden import Sample
 from tools.pipeline.export.capture.state import State
 from tools.pipeline.export.ir.constants import Constants, add_constant
 from tools.pipeline.export.ir.operators import (
@@ -30,7 +31,6 @@ from tools.pipeline.export.ir.operators import (
 )
 from tools.pipeline.export.ir.rewriting import emit, named_arguments, replace_node
 from tools.pipeline.export.quantize.extents import Extents
-from tools.pipeline.export.quantize.quantize import Sample
 from tools.pipeline.export.rewrite.masks import EXCLUDED, Kind, Step, before_views, find_step
 
 _aten = torch.ops.aten

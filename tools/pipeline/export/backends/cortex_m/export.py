@@ -4,7 +4,6 @@ import copy
 import dataclasses
 import functools
 from collections.abc import Callable
-from pathlib import Path
 
 from executorch.backends.cortex_m.target_config import CortexMTargetConfig
 from torch.export import ExportedProgram
@@ -15,10 +14,11 @@ from tools.pipeline.export.backends.request import LoweredModel, LoweringRequest
 from tools.pipeline.export.capture.diagnosis import check_out_variants, in_floating_point, places_behind
 from tools.pipeline.export.capture.reference import WrongReference
 from tools.pipeline.export.capture.state import State, inputs_to_state
-from tools.pipeline.export.options import Options
+from tools.pipeline.export.ir.dim_orders import channels_last
 from tools.pipeline.export.plan.emission import EmittedProgram, emit, optimized
 from tools.pipeline.export.plan.manifest import Quantization
 from tools.pipeline.export.quantize import costs, quantize, report
+from tools.pipeline.export.quantize.in_float import ALL_BUT_LAYERS, NoInt8Form, PassError
 from tools.pipeline.export.quantize.quantization_report import quantization_report
 from tools.pipeline.export.quantize.quantize import Quantized
 from tools.pipeline.export.quantize.search import (
@@ -39,7 +39,7 @@ FEW_BYTES = 512
 
 def lower_model(asked: LoweringRequest) -> LoweredModel:
     """Returns the int8 program, or the floating-point one if that is the better choice."""
-    file, options, console = asked.file, asked.options, asked.console
+    file, options = asked.file, asked.options
     path = file.path
     if file.has("dynamic_shapes"):
         raise UserError(
@@ -48,46 +48,43 @@ def lower_model(asked: LoweringRequest) -> LoweredModel:
         )
     source = capture_source(asked)
     check_layers(asked, source.calibration is None)
-    samples = [quantize.channels_last(sample) for sample in asked.eager.samples]
+    samples = [channels_last(sample) for sample in asked.eager.samples]
     target = lower.target_of(options.core)
 
     def lowered(places: frozenset[str]) -> tuple[Quantized, ExportedProgram]:
-        return _to_int8(source, places, target, path, options)
+        return _to_int8(source, places, target)
 
-    (quantized, edge), in_float = where_possible(lowered, frozenset(), source, path, console)
+    (quantized, edge), in_float = where_possible(lowered, frozenset(), source, asked.note)
     if options.weight_dtype == AUTO:
-        in_int8, text = worst_in_int8(source, quantized, in_float, path, options)
-        console.say(f"export: note: {path}: {text}")
+        in_int8, text = worst_in_int8(source, quantized, in_float)
+        asked.note(text)
         if in_int8:
             source = dataclasses.replace(source, weights=dataclasses.replace(source.weights, in_int8=in_int8))
-            (quantized, edge), in_float = where_possible(lowered, in_float, source, path, console)
-    floating = functools.cache(lambda: lower_method(asked.file, asked.eager, None))
+            (quantized, edge), in_float = where_possible(lowered, in_float, source, asked.note)
+    floating = functools.cache(lambda: lower_method(asked.file, asked.eager, asked.silent().note))
     without_int8, note = _without_int8(asked, floating, quantized, edge, target)
     if without_int8 is not None:
         return without_int8
     before = in_float
-    requantized = without_places(source, source.calibration or [], path, options)
-    in_float, texts = worst_in_float(source, asked.eager, quantized, requantized, in_float, path, options)
-    for text in texts:
-        console.say(f"export: note: {path}: {text}")
+    in_float = worst_in_float(source, quantized, without_places(source), in_float)
     if in_float != before:
-        (quantized, edge), in_float = where_possible(lowered, in_float, source, path, console)
+        (quantized, edge), in_float = where_possible(lowered, in_float, source, asked.note)
         # More locations may be in floating point now than int8 is worth.
         without_int8, note = _without_int8(asked, floating, quantized, edge, target)
         if without_int8 is not None:
             return without_int8
         quantized = dataclasses.replace(quantized, accurate=in_float - before)
     if note:
-        console.say(f"export: note: {path}: {note}")
+        asked.note(note)
     unquantized = quantize.unquantized(edge, path)
     # The report lists all of them.
     places = [place for _, place in unquantized]
     for line in in_floating_point(places, quantized.reasons, type(asked.eager.written).__name__):
-        console.say(f"export: note: {path}: {line}")
+        asked.note(line)
     border = lower.BORDER.border(edge)
     if options.io == "int8":
         for text in lower.BORDER.remove(edge, path):
-            console.say(f"export: note: {path}: {text}")
+            asked.note(text)
         samples = [lower.BORDER.quantize_sample(sample, border.inputs) for sample in samples]
     lower.read_unquantized(edge)
     lower.quantize_later(edge)
@@ -95,9 +92,9 @@ def lower_model(asked: LoweringRequest) -> LoweredModel:
     if options.packed:
         edge = lower.pack(edge, target)
         for place in lower.without_window(edge, path):
-            console.say(
-                f"export: note: {path}: {place} has too long a kernel or stride for a packed layer: in int8 it "
-                "takes several times the instructions that it takes in floating point; keep_float leaves it there."
+            asked.note(
+                f"{place} has too long a kernel or stride for a packed layer: in int8 it takes several times the "
+                "instructions that it takes in floating point; keep_float leaves it there."
             )
         lower.check_packed(edge, samples[0], outputs[0])
     check_out_variants(edge, path)
@@ -107,30 +104,30 @@ def lower_model(asked: LoweringRequest) -> LoweredModel:
 
 
 def _to_int8(
-    source: Source, in_float: frozenset[str], target: CortexMTargetConfig, path: Path, options: Options
+    source: Source, in_float: frozenset[str], target: CortexMTargetConfig
 ) -> tuple[Quantized, ExportedProgram]:
     """Returns the quantized model and its program of int8 operators.
 
     Args:
-      in_float: locations in the model that stay in floating point, `quantize.ALL_BUT_LAYERS`, or none.
+      in_float: locations in the model that stay in floating point, `ALL_BUT_LAYERS`, or none.
 
     Raises NoInt8Form for locations that cannot be lowered or would be refused on a device.
     """
 
-    quantize_captured = quantizer_of(source, path, options)
+    path, quantize_captured = source.path, quantizer_of(source)
     try:
         prepared = prepare(source, lambda _, samples: quantize_captured(samples, in_float))
         edge = lower.to_cortex_m(prepared.captured, target)
         inputs_to_state(edge, State(lower.BORDER.keep_states(edge, source.state.buffers)), source.inputs)
         quantize.check_integers(edge, path)
         lower.run(edge, [source.inputs])
-    except (UserError, quantize.NoInt8Form, WrongReference):
+    except (UserError, NoInt8Form, WrongReference):
         raise
     except Exception as error:
         # ExecuTorch's passes raise various errors for operators that they don't support.
         found = (place for place in places_behind(error, path) if place not in in_float)
-        place = next(found, quantize.ALL_BUT_LAYERS)
-        raise quantize.PassError(place, _first_line(error.__cause__ or error)) from error
+        place = next(found, ALL_BUT_LAYERS)
+        raise PassError(place, _first_line(error.__cause__ or error)) from error
     return prepared.quantized, edge
 
 
@@ -199,7 +196,7 @@ def _without_int8(
         )
     else:
         note = "everything stays in floating point: no operator has an int8 form that takes fewer instructions."
-    asked.console.say(f"export: note: {path}: {note}")
+    asked.note(note)
     outputs = asked.eager.outputs
     accuracy = report.accuracy(outputs, outputs, asked.eager.labels, asked.file.labels())
     made = report.make_float_report(asked.name, asked.options.core, quantized.floating, accuracy, note, path)

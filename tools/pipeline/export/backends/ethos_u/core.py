@@ -22,7 +22,8 @@ from tools.pipeline.export.backends.cortex_m.lower import target_of
 from tools.pipeline.export.ir.dim_orders import copy_to_order
 from tools.pipeline.export.ir.rewriting import emit, replace_node
 from tools.pipeline.export.pipelines import CORTEX_M_SUBSTITUTION
-from tools.pipeline.export.quantize.quantize import ALL_BUT_LAYERS, NoInt8Form, check_integers
+from tools.pipeline.export.quantize.in_float import ALL_BUT_LAYERS, NoInt8Form
+from tools.pipeline.export.quantize.quantize import check_integers
 
 _aten = exir_ops.edge.aten
 _quantized = exir_ops.edge.quantized_decomposed

@@ -44,6 +44,7 @@ from tools.pipeline.export.backends.ethos_u.forms import repeats_pixels
 from tools.pipeline.export.backends.ethos_u.results import Comparison
 from tools.pipeline.export.backends.ethos_u.tables import NAME as TABLE
 from tools.pipeline.export.backends.ethos_u.tables import fold_numbers, tables_of_functions, write_tables
+from tools.pipeline.export.capture.golden import Sample
 from tools.pipeline.export.capture.state import State
 from tools.pipeline.export.ir.rewriting import rename_output, unshare_notes
 from tools.pipeline.export.pipelines import ETHOS_U_FORMS
@@ -59,7 +60,8 @@ from tools.pipeline.export.quantize.activation_tables import (
     leave_steps,
     steps_of_inputs,
 )
-from tools.pipeline.export.quantize.quantize import ALL_BUT_LAYERS, NoInt8Form, Quantized, Sample
+from tools.pipeline.export.quantize.in_float import ALL_BUT_LAYERS, InFloat, NoInt8Form
+from tools.pipeline.export.quantize.quantize import Quantized
 from tools.pipeline.export.quantize.ranges import with_ranges
 from tools.pipeline.export.rewrite.own_operators import RECURRENT, keep_recurrent_layers
 from tools.pipeline.export.upstream.replaced import replaced
@@ -89,7 +91,7 @@ class _Quantizer(EthosUQuantizer):
     """
 
     def __init__(
-        self, npu: Npu, bits: int, states: int, has_float_border: bool, in_float: delegates.InFloat
+        self, npu: Npu, bits: int, states: int, has_float_border: bool, in_float: InFloat
     ) -> None:
         super().__init__(vela.compile_spec(npu))
         config = get_symmetric_quantization_config() if bits == 8 else get_symmetric_a16w8_quantization_config()
@@ -111,7 +113,7 @@ class _Quantizer(EthosUQuantizer):
         return transformed
 
     def annotate(self, model: GraphModule) -> GraphModule:
-        left = [*leave_state(model.graph, self._states), *self._in_float.leave(model)]
+        left = [*leave_state(model.graph, self._states), *delegates.leave(model, self._in_float)]
         annotated = self._annotate_8_bits(model, left) if self._bits == 8 else super().annotate(model)
         leave_outputs(annotated.graph, self._states, self._has_float_border)
         return with_ranges(annotated)
@@ -185,23 +187,22 @@ def quantize(
     samples: Iterable[Sample],
     npu: Npu,
     bits: int,
-    path: Path,
     state: State,
     has_float_border: bool,
-    in_float: delegates.InFloat | None = None,
+    in_float: InFloat,
 ) -> Quantized:
     """Returns the program after ExecuTorch's Ethos-U quantizer, calibrated on the samples.
 
     Args:
       bits: the width of activations, 8 or 16; weights have 8.
-      path: the model file, for messages.
       state: the state, which the program's first inputs read and its first outputs update, from one sample to the next.
       has_float_border: whether the program takes and returns floating point.
       in_float: what stays in floating point.
 
     Raises UserError as `delegates.quantize` does.
     """
-    quantizer = _Quantizer(npu, bits, len(state.buffers), has_float_border, in_float or delegates.InFloat(path))
+    path = in_float.path
+    quantizer = _Quantizer(npu, bits, len(state.buffers), has_float_border, in_float)
     if bits == 8:
         keep_recurrent_layers(program, layers_of_many_steps(program))
     samples = list(samples)

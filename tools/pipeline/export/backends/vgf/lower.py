@@ -34,10 +34,12 @@ from tools.pipeline.export.backends.arm.refused import (
     naming_places,
     with_reasons,
 )
+from tools.pipeline.export.capture.golden import Sample
 from tools.pipeline.export.capture.state import State
 from tools.pipeline.export.ir.operators import DEQUANTIZE_CHANNELS
 from tools.pipeline.export.pipelines import VGF_FORMS
-from tools.pipeline.export.quantize.quantize import Quantized, Sample
+from tools.pipeline.export.quantize.in_float import InFloat
+from tools.pipeline.export.quantize.quantize import Quantized
 from tools.pipeline.export.quantize.ranges import with_ranges
 from tools.pipeline.export.upstream.replaced import replaced
 
@@ -94,17 +96,17 @@ class _ConverterError(Exception):
 class _Quantizer(VgfQuantizer):
     """ExecuTorch's quantizer, with the core's method of choosing ranges."""
 
-    def __init__(self, in_float: delegates.InFloat) -> None:
+    def __init__(self, in_float: InFloat) -> None:
         super().__init__(VgfCompileSpec(_PROFILES["int8"]))
         self._in_float = in_float
 
     def annotate(self, model: GraphModule) -> GraphModule:
-        self._in_float.leave(model)
+        delegates.leave(model, self._in_float)
         return with_ranges(super().annotate(model))
 
 
 def quantize(
-    program: ExportedProgram, samples: Iterable[Sample], path: Path, in_float: delegates.InFloat | None = None
+    program: ExportedProgram, samples: Iterable[Sample], in_float: InFloat
 ) -> Quantized:
     """Returns the program after ExecuTorch's quantizer for VGF, calibrated on the samples.
 
@@ -113,7 +115,7 @@ def quantize(
 
     Raises UserError as `delegates.quantize` does.
     """
-    quantizer = _Quantizer(in_float or delegates.InFloat(path))
+    path, quantizer = in_float.path, _Quantizer(in_float)
     quantizer.set_global(get_symmetric_quantization_config())
     samples = list(samples)
     write_masks(program, samples, State({}), 8, path)
