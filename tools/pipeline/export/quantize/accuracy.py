@@ -15,7 +15,7 @@ from tools.pipeline.export.capture.golden import Sample
 from tools.pipeline.export.capture.reference import run_module
 from tools.pipeline.export.ir.operators import DEQUANTIZATIONS, QUANTIZE
 from tools.pipeline.export.plan.manifest import origin
-from tools.pipeline.export.quantize import activation_tables
+from tools.pipeline.export.quantize.nodes import is_product
 from tools.pipeline.export.quantize.quantize import Quantized
 from tools.pipeline.export.rewrite.own_operators import RECURRENT
 from tools.pipeline.model_file.deterministic import computing
@@ -347,7 +347,7 @@ def _readers(node: Node, errors: Sequence[Mapping[str, torch.Tensor]], runs: Seq
     return (
         []
         if 2 * rounding < whole
-        else [user for user in _reading(after) if not activation_tables.is_product(user)]
+        else [user for user in _reading(after) if not is_product(user)]
     )
 
 

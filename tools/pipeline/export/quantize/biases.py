@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.fx import GraphModule, Interpreter, Node
 
 from tools.pipeline.export.ir.operators import DEQUANTIZATIONS
-from tools.pipeline.export.quantize.activation_tables import attribute
+from tools.pipeline.export.quantize.nodes import attribute
 from tools.pipeline.model_file.deterministic import computing
 
 _aten = torch.ops.aten

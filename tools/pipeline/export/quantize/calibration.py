@@ -15,8 +15,8 @@ from tools.pipeline.export.capture.state import State
 from tools.pipeline.export.ir.dim_orders import channels_last
 from tools.pipeline.export.ir.operators import FILLS, FILLS_WITH
 from tools.pipeline.export.plan.manifest import origin
-from tools.pipeline.export.quantize import activation_tables
 from tools.pipeline.export.quantize.in_float import NotFinite
+from tools.pipeline.export.quantize.nodes import is_product
 from tools.pipeline.export.quantize.ranges import RangeObserver
 from tools.pipeline.model_file.deterministic import computing
 from tools.pipeline.model_file.model_file import brief
@@ -161,7 +161,7 @@ class _Calibration(Interpreter):
 
 def _is_measured(node: Node) -> bool:
     """Whether a node's result must have a range: calibration observes it, or it is an int8 product."""
-    is_int8 = activation_tables.is_product(node) and node.args[1].op == "call_module"
+    is_int8 = is_product(node) and node.args[1].op == "call_module"
     return is_int8 or any(user.op == "call_module" for user in node.users)
 
 
@@ -195,7 +195,7 @@ def _constant_tensors(prepared: GraphModule, path: Path, states: list[str]) -> t
         if node.op == "placeholder" or not dependent.isdisjoint(node.all_input_nodes):
             # These only use an operand's shape, or multiply it by zero: a recurrent layer's initial state is zero, and
             # so are the last weights of residual branches when training begins.
-            times_zero = (node.target == torch.ops.aten.mul.Tensor or activation_tables.is_product(node)) and any(
+            times_zero = (node.target == torch.ops.aten.mul.Tensor or is_product(node)) and any(
                 operand not in dependent and _is_zero(prepared, operand) for operand in node.all_input_nodes
             )
             dependent |= set() if node.target in FILLS or node.target in FILLS_WITH or times_zero else {node}

@@ -7,9 +7,8 @@ from pathlib import Path
 from torch.fx import GraphModule, Node
 
 from tools.pipeline.export.plan.manifest import origin
-from tools.pipeline.export.quantize import activation_tables
+from tools.pipeline.export.quantize.nodes import is_layer, is_product, layers_of
 from tools.pipeline.export.rewrite.spectra.spectra import SPECTRA
-from tools.pipeline.model_file.call import CALLED
 
 # Represents all locations except layers with weights and the activations that are fused into them.
 ALL_BUT_LAYERS = "*"
@@ -62,10 +61,10 @@ class InFloat:
         def stays(node: Node) -> bool:
             place = origin(node, self.path)
             return (
-                _is_within(node, self.layers)
+                not set(self.layers).isdisjoint(layers_of(node))
                 or (place in self.front and node.name not in behind)
                 or place in self.places
-                or (ALL_BUT_LAYERS in self.places and not activation_tables.is_layer(node))
+                or (ALL_BUT_LAYERS in self.places and not is_layer(node))
             )
 
         return stays
@@ -79,7 +78,7 @@ def _behind_layers(module: GraphModule) -> set[str]:
     parameters = dict(module.named_parameters())
 
     def is_layer(node: Node) -> bool:
-        weight = node.args[1] if activation_tables.is_product(node) else None
+        weight = node.args[1] if is_product(node) else None
         return isinstance(weight, Node) and weight.op == "get_attr" and weight.target in parameters
 
     of_spectra: set[Node] = set()
@@ -95,9 +94,3 @@ def _behind_layers(module: GraphModule) -> set[str]:
         if node.target in SPECTRA or node in before:
             before.update(node.all_input_nodes)
     return {node.name for node in behind - before}
-
-
-def _is_within(node: Node, layers: Collection[str]) -> bool:
-    """Whether an operator belongs to one of these modules."""
-    stack = node.meta.get("nn_module_stack", {}).values()
-    return any(module.removeprefix(f"{CALLED}.") in layers for module, _ in stack)

@@ -33,7 +33,8 @@ from tools.pipeline.export.backends.cortex_m.int4 import (
     round_to_int4,
 )
 from tools.pipeline.export.ir.operators import CLAMPS
-from tools.pipeline.export.quantize.activation_tables import attribute, evenly_bounded
+from tools.pipeline.export.quantize.annotations import evenly_bounded
+from tools.pipeline.export.quantize.nodes import attribute
 
 _aten = torch.ops.aten
 

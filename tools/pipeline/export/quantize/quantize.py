@@ -28,13 +28,14 @@ from tools.pipeline.export.ir import rewriting
 from tools.pipeline.export.ir.dim_orders import channels_last
 from tools.pipeline.export.ir.operators import DEQUANTIZE, QUANTIZE, SOFTMAX
 from tools.pipeline.export.plan.manifest import origin
-from tools.pipeline.export.quantize import activation_tables
+from tools.pipeline.export.quantize.activation_tables import is_int8
 from tools.pipeline.export.quantize.biases import correct_biases
 from tools.pipeline.export.quantize.calibration import calibrate, measured_of, without_observers
 from tools.pipeline.export.quantize.costs import Choice
 from tools.pipeline.export.quantize.equalize import equalize
 from tools.pipeline.export.quantize.in_float import InFloat, NoInt8Form
 from tools.pipeline.export.quantize.observers import prepare_pt2e
+from tools.pipeline.export.quantize.quantizer import Decided, Quantizers
 from tools.pipeline.export.quantize.ranges import Methods, RangeQuantizers, prepare_observers
 from tools.pipeline.export.quantize.repeated_layers import share_ranges
 from tools.pipeline.export.rewrite.numbers import is_of_numbers
@@ -146,7 +147,7 @@ def quantize(
     states = [bool(torch.isfinite(value).all()) for value in state.buffers.values()]
     trial = None
     if choose is not None:
-        everything = activation_tables.Quantizers(states, stays, None, has_own_layers, has_float_border)
+        everything = Quantizers(states, stays, None, has_own_layers, has_float_border)
         trial = _Trial(choose, everything, has_float_border)
     quantizer = RangeQuantizers(states, stays, trial, has_own_layers, has_float_border, transformed)
     start = channels_last(state.start())
@@ -200,21 +201,21 @@ class _Trial:
     """
 
     choose: Choose
-    quantizer: activation_tables.Quantizers
+    quantizer: Quantizers
     has_float_border: bool
     instructions: tuple[float, float] | None = None
 
-    def __call__(self, module: GraphModule) -> activation_tables.Decided:
+    def __call__(self, module: GraphModule) -> Decided:
         tried, quantizer = copy.deepcopy(module), self.quantizer
         quantizer.annotate(tried)
         groups = [*(function.nodes for function in quantizer.functions), *quantizer.softmaxes]
         choice = self.choose(tried, groups, quantizer.moved)
         self.instructions = choice.instructions, choice.all_floating
         if not self.has_float_border:
-            return activation_tables.Decided()
-        tables = {node for each in quantizer.functions if activation_tables.is_int8(each) for node in each.nodes}
+            return Decided()
+        tables = {node for each in quantizer.functions if is_int8(each) for node in each.nodes}
         pairs = list(zip(module.graph.nodes, tried.graph.nodes, strict=True))
-        return activation_tables.Decided(
+        return Decided(
             frozenset(node for node, copied in pairs if copied in choice.cheaper),
             frozenset(node for node, copied in pairs if copied in tables - choice.cheaper),
         )

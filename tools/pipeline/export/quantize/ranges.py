@@ -22,15 +22,9 @@ from torchao.quantization.pt2e import HistogramObserver
 from torchao.quantization.pt2e.observer import UniformQuantizationObserverBase
 from torchao.quantization.pt2e.quantizer import QuantizationSpec
 
-from tools.pipeline.export.quantize.activation_tables import (
-    Quantizers,
-    attribute,
-    bounds,
-    by_layer,
-    is_product,
-    keeps_bounds,
-    specify,
-)
+from tools.pipeline.export.quantize.annotations import specify
+from tools.pipeline.export.quantize.nodes import attribute, bounds, by_layer, is_product, keeps_bounds
+from tools.pipeline.export.quantize.quantizer import Quantizers
 
 AUTO, MIN_MAX, PERCENTILE, MSE = METHODS = ("auto", "min_max", "percentile", "mse")
 

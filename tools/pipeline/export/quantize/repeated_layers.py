@@ -13,7 +13,7 @@ import torch
 from torch.fx import GraphModule, Node
 
 from tools.pipeline.export.ir.operators import CLAMPS
-from tools.pipeline.export.quantize.activation_tables import is_product
+from tools.pipeline.export.quantize.nodes import is_product
 from tools.pipeline.export.quantize.ranges import RangeObserver
 
 # The largest ratio of a shared range to the tensor's own; it costs one bit of resolution.

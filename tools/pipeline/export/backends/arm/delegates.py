@@ -47,7 +47,7 @@ from tools.pipeline.export.ir.signature import varying
 from tools.pipeline.export.plan.emission import EmittedProgram, mark_states
 from tools.pipeline.export.plan.manifest import origin
 from tools.pipeline.export.plan.serialize import CONSTANT_ALIGNMENT
-from tools.pipeline.export.quantize.activation_tables import leave_nodes
+from tools.pipeline.export.quantize.annotations import leave_nodes
 from tools.pipeline.export.quantize.boundary import BorderOperators
 from tools.pipeline.export.quantize.calibration import calibrate, measured_of, without_observers
 from tools.pipeline.export.quantize.in_float import InFloat, NotFinite

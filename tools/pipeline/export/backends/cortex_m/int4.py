@@ -27,7 +27,7 @@ from tools.pipeline.export.ir.constants import add_constant
 from tools.pipeline.export.ir.dim_orders import IMAGE, PIXELS
 from tools.pipeline.export.ir.operators import DEQUANTIZATIONS, DEQUANTIZE, DEQUANTIZE_CHANNELS, QUANTIZE
 from tools.pipeline.export.ir.rewriting import place_of, replace_node
-from tools.pipeline.export.quantize.activation_tables import attribute, by_layer
+from tools.pipeline.export.quantize.nodes import attribute, by_layer
 from tools.quiet.console import UserError
 
 _aten = torch.ops.aten

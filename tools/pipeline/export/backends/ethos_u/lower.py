@@ -50,17 +50,19 @@ from tools.pipeline.export.ir.rewriting import rename_output, unshare_notes
 from tools.pipeline.export.pipelines import ETHOS_U_FORMS
 from tools.pipeline.export.quantize.activation_tables import (
     annotate_functions,
-    attribute,
-    comparisons_of_inputs,
     find_functions,
     is_annotated,
+    steps_of_inputs,
+)
+from tools.pipeline.export.quantize.annotations import (
+    comparisons_of_inputs,
     leave_nodes,
     leave_outputs,
     leave_state,
     leave_steps,
-    steps_of_inputs,
 )
 from tools.pipeline.export.quantize.in_float import ALL_BUT_LAYERS, InFloat, NoInt8Form
+from tools.pipeline.export.quantize.nodes import attribute
 from tools.pipeline.export.quantize.quantize import Quantized
 from tools.pipeline.export.quantize.ranges import with_ranges
 from tools.pipeline.export.rewrite.own_operators import RECURRENT, keep_recurrent_layers

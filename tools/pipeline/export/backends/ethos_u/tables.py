@@ -24,7 +24,7 @@ from torch.fx.node import map_arg
 from tools.pipeline.export.backends.cortex_m.tables import function_of, results_of
 from tools.pipeline.export.ir.operators import DEQUANTIZE, QUANTIZE
 from tools.pipeline.export.ir.rewriting import emit
-from tools.pipeline.export.quantize.activation_tables import attribute
+from tools.pipeline.export.quantize.nodes import attribute
 from tools.pipeline.export.upstream.replaced import replaced
 
 _library = torch.library.Library("torch_fusion", "FRAGMENT")
