@@ -67,6 +67,11 @@ class Accesses:
     joined: list[tuple[int, int]] = field(default_factory=list)
     in_place: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
 
+    def is_whole(self, method: Method, content: int, index: int) -> bool:
+        """Whether a content is all of a tensor."""
+        contents, offset = self.contents[content], method.offsets[index]
+        return (contents.start, contents.stop) == (offset, offset + method.shapes[index].nbytes)
+
 
 def accesses_of(method: Method) -> Accesses | None:
     """Returns the accesses of a method that consists of calls of this project's operators with tensors of static shape

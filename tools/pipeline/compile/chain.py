@@ -1,6 +1,6 @@
 """Chains of layers on images that are computed a band of rows at a time."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -113,6 +113,11 @@ class Chain:
         """Returns a layer's needs after the first band, what each further band adds, and all of them."""
         needs = [need[place] for need in self.needs]
         return needs[0], max((b - a for a, b in zip(needs, needs[1:], strict=False)), default=0), needs[-1]
+
+    def first_read(self, place: int, ends: Sequence[int]) -> int:
+        """Returns the first row of a layer's result that is read after a band, of which `ends` has the rows."""
+        readers = [other for other, of_layer in enumerate(self.sources) if place in of_layer]
+        return min(ends[place], *(self.layers[reader].window.first_row(ends[reader]) for reader in readers))
 
     @property
     def is_regular(self) -> bool:
