@@ -20,6 +20,6 @@ def make_report(place: str = "board", passed: bool = True) -> BoardReport:
         inference=6400,
         stack_used=96,
         stack_size=4096,
-        items=(Item("golden inputs", passed, "3 of 3 samples equal PyTorch to the bit"),),
+        items=(Item("golden inputs", passed, "3 of 3 equal PyTorch to the bit"),),
         layers=(Layer("aten::linear", "fc (Linear)", 32, 6000, 5000, 5500), Layer("aten::relu", "", 0, 400)),
     )

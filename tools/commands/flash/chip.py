@@ -70,11 +70,11 @@ class Chip:
     revision: int | None = None
 
 
-def check_chip(chip: Chip, target: CoreSightTarget) -> str:
+def check_chip(chip: Chip, target: CoreSightTarget) -> int:
     """Checks the chip on the probe.
 
     Returns:
-        Its revision, as its registers spell it.
+        What its registers say of its revision; 0 is none, as of a simulated boot ROM.
 
     Raises:
         UserError: it is another chip than `chip`, or locked.
@@ -95,7 +95,7 @@ def check_chip(chip: Chip, target: CoreSightTarget) -> str:
         )
     revision = word & ~chip.mask if chip.revision is None else target.read32(chip.revision)
     if chip.protection is None:
-        return f"{revision:#010x}"
+        return revision
     level = {0xAA: 0, 0xCC: 2}.get(target.read32(chip.protection) >> chip.protection_shift & 0xFF, 1)
     if level:
         unlock = (
@@ -106,4 +106,4 @@ def check_chip(chip: Chip, target: CoreSightTarget) -> str:
             f"the target is locked (read-out protection level {level}): "
             + (unlock if level == 1 else "level 2 cannot be undone; use another board")
         )
-    return f"{revision:#010x}"
+    return revision

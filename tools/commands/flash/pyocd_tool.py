@@ -227,8 +227,8 @@ def program(
         flash = target.memory_map.get_region_for_address(chunks[0][0]).flash
         is_own = own is not None and own.made(flash)
         # pyOCD handles chips that this project doesn't know.
-        revision = f"{check_chip(chip, target)}, " if chip is not None else ""
-        revision += f"CPUID {target.read32(CortexM.CPUID):#010x}"
+        number = 0 if chip is None else check_chip(chip, target)
+        revision = (f"{number:#010x}, " if number else "") + f"CPUID {target.read32(CortexM.CPUID):#010x}"
         if own is not None and is_own:
             own.check_room(target, end)
         written = _Written(flash)
@@ -244,7 +244,7 @@ def program(
             verify(target.read_memory_block8, chunks)
         total = sum(len(data) for _, data in chunks)
         start_image(target)
-    summary = f"verified {total:,} bytes, {written.sectors} sectors erased and {written.pages} pages written"
+    summary = f"verified {total:,} bytes; sectors erased: {written.sectors}, pages written: {written.pages}"
     return Programmed(summary, name if chip is None else chip.name, revision)
 
 

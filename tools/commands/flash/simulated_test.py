@@ -64,12 +64,12 @@ def test_an_empty_board_is_programmed_verified_and_started(board, empty, capsys)
 def test_only_changed_sectors_are_written(board, empty, tmp_path, capsys) -> None:
     assert board.run(image=board.small(tmp_path, 1)) == 0
     assert board.run(image=board.small(tmp_path, 1)) == 0
-    assert "0 sectors erased and 0 pages written" in capsys.readouterr().out
+    assert "sectors erased: 0, pages written: 0" in capsys.readouterr().out
     changed = board.small(tmp_path, 2)
     assert board.run(image=changed) == 0
     # The second of four sectors is the same in both; the last one has one page.
     pages = 2 * (board.sector // board.page) + 1
-    assert f"3 sectors erased and {pages} pages written" in capsys.readouterr().out
+    assert f"sectors erased: 3, pages written: {pages}" in capsys.readouterr().out
     assert board.holds(empty, changed)
 
 
@@ -234,7 +234,7 @@ def test_another_stm32_is_programmed_by_pyocds_algorithm(tmp_path, erase, capsys
         assert board.run("--erase", erase, image=image) == 0, capsys.readouterr().err
         assert board.holds(other, image)
     # The second of four sectors is the same in both.
-    assert f"{3 if erase == 'sector' else 0} sectors erased" in capsys.readouterr().out.splitlines()[-2]
+    assert f"sectors erased: {3 if erase == 'sector' else 0}," in capsys.readouterr().out.splitlines()[-2]
 
 
 # A Pico, whose boot ROM programs it, an nRF52840, whose flash is programmed by words, and an STM32H743, whose sectors
@@ -254,7 +254,7 @@ def test_other_chips_are_programmed_by_pyocds_algorithms(board, sectors, erased,
         image = board.small(tmp_path, seed, sectors)
         assert board.run(image=image) == 0, capsys.readouterr().err
         assert board.holds(machine, image)
-    assert f"{erased} sectors erased" in capsys.readouterr().out.splitlines()[-2]
+    assert f"sectors erased: {erased}," in capsys.readouterr().out.splitlines()[-2]
 
 
 @pytest.mark.parametrize(

@@ -59,7 +59,7 @@ def compare_samples(outputs: Sequence[np.ndarray], golden: Golden) -> Item:
         all(a[sample].tobytes() == e[sample].tobytes() for a, e in zip(outputs, expected, strict=True))
         for sample in range(golden.samples)
     )
-    found = f"{equal} of {golden.samples} samples equal PyTorch to the bit"
+    found = f"{equal} of {golden.samples} equal PyTorch to the bit"
     if equal < golden.samples:
         largest = max(differences(a, e).max(initial=0.0) for a, e in zip(outputs, expected, strict=True))
         found += f", the largest difference is {largest:.3g}"
@@ -198,7 +198,7 @@ def _prove_layers(arguments: argparse.Namespace, board: Board) -> tuple[list[Ite
         profile = parse(ran.start, manifest, board.name)
         problems = [f"{item.name}: {item.found}" for item in ran.items if not item.passed]
         (found,) = [item.found for item in ran.items if item.name == "golden inputs"]
-        text = f"{found}; {profile.total:,} {profile.unit} in {len(profile.rows)} operator calls"
+        text = f"golden inputs: {found}; {profile.total:,} {profile.unit} in {len(profile.rows)} operator calls"
         items.append(Item(f"layers of {profile.name}", not problems, "; ".join([text, *problems])))
         layers += [Layer(row.operator, f"{profile.name}: {row.origin}", row.macs, row.count) for row in profile.rows]
     return items, layers
