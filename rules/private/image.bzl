@@ -60,6 +60,10 @@ def write_model_headers(ctx, kinds, models, chosen, directory, profiling = False
             },
         )
         headers.append(header)
+        for name in names if kind.startswith("loaded_") else []:
+            no_class = ctx.actions.declare_file("%s/%s.hpp" % (directory, name))
+            ctx.actions.expand_template(template = templates["loaded_class"], output = no_class, substitutions = {"{name}": name})
+            headers.append(no_class)
     return headers
 
 def npu_device(ctx, name):
