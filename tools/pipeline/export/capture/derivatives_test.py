@@ -31,3 +31,18 @@ def test_derivatives_are_those_of_pytorch(forward: str, tmp_path: Path) -> None:
     # The export compares the program with the module.
     export_source(tmp_path, source)
     assert export_source(tmp_path, source, options=Options("cortex-m4", "cortex_m")).decibels() > 30
+
+
+_SALIENCY = """\
+with torch.enable_grad():
+    x = x.detach().requires_grad_(True)
+    y = self.net(x)
+    (slope,) = torch.autograd.grad(y.max(), x)
+return y.detach(), slope"""
+
+
+def test_derivatives_of_convolutions_and_activations(tmp_path: Path) -> None:
+    """PyTorch decomposes neither of them. The last window reaches no end of the image."""
+    layers = "nn.Conv2d(2, 4, 3, padding=1), nn.SiLU(), nn.MaxPool2d(2), nn.Conv2d(4, 8, 2, 2, groups=2), nn.Mish()"
+    init = f"self.net = nn.Sequential({layers}, nn.ConvTranspose2d(8, 2, 3, 2), nn.Flatten(), nn.Linear(50, 3))"
+    export_source(tmp_path, model_source(_SALIENCY, "(torch.randn(1, 2, 10, 10),)", init))
