@@ -329,7 +329,8 @@ def check_integers(program: ExportedProgram, path: Path) -> None:
             continue
         namespace, name = node.target._schema.name.split("::")
         values = [operand.meta.get("val") for operand in node.all_input_nodes]
-        if namespace == "aten" and name in _ARITHMETIC and any(_is_int8(value) for value in values):
+        # Operands that the model itself has in int8 are numbers, and have no scales.
+        if namespace == "aten" and name in _ARITHMETIC and node.meta.get("input_qparams"):
             places[origin(node, path)] = f"is quantized, but aten::{name} has no int8 form there"
         elif namespace == "cortex_m" and name != "quantize_per_tensor" and any(map(_is_float, values)):
             # The operators that wrote integers into a floating-point tensor stay in floating point with it.

@@ -679,6 +679,15 @@ def test_activations_behind_layers_and_of_integers(tmp_path: Path) -> None:
         assert numpy.array_equal(result.golden[f"output_{index}"], result.golden[f"eager_{index}"])
 
 
+def test_integers_of_eight_bits_are_no_quantized_numbers(tmp_path: Path) -> None:
+    """Sensors give such."""
+    forward = "d = x - x[:, :, :1] // 2\nreturn self.conv(d.float() / 64), d * x"
+    inputs = "(torch.arange(-32, 32, dtype=torch.int8).reshape(1, 1, 8, 8),)"
+    result = exported(tmp_path, forward, inputs, "self.conv = nn.Conv2d(1, 4, 3)")
+    assert 30 < result.decibels() < numpy.inf
+    assert numpy.array_equal(result.golden["output_1"], result.golden["eager_1"])
+
+
 def test_the_larger_of_two_images_lies_as_they_do(tmp_path: Path) -> None:
     init = "self.conv = nn.Conv2d(3, 3, 3, padding=1)"
     result = exported(tmp_path, "return torch.maximum(self.conv(x), x)", "(torch.randn(1, 3, 5, 4),)", init, io="int8")
