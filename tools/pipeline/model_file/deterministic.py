@@ -42,7 +42,7 @@ _APPROXIMATED: dict[str, Callable[..., Any]] = {
 
 # Operators that PyTorch considers nondeterministic, because threads may write to the same address: one thread writes in
 # order.
-_DETERMINISTIC = ("max_unpool2d", "max_unpool3d")
+_DETERMINISTIC = ("max_unpool2d", "max_unpool3d", "put_")
 
 
 def make_deterministic() -> None:

@@ -125,6 +125,7 @@ def test_what_is_written_to_one_place_twice_is_the_last() -> None:
     at = torch.tensor([[[2, 2], [0, 2]]])
     result = torch.nn.functional.max_unpool2d(torch.tensor([[[1.0, 2.0], [3.0, 4.0]]]), at, 1, 1, output_size=(2, 2))
     assert result.tolist() == [[[3.0, 0.0], [4.0, 0.0]]]
+    assert torch.zeros(2).put_(torch.tensor([1, 1]), torch.tensor([1.0, 2.0])).tolist() == [0.0, 2.0]
     assert torch.are_deterministic_algorithms_enabled()
 
 

@@ -246,6 +246,16 @@ def _median_of_all(x: Tensor) -> Tensor:
     return _median(x.reshape(-1), 0)[0]
 
 
+def _mode(x: Tensor, dim: int = -1, keepdim: bool = False) -> tuple[Tensor, ...]:
+    if x.dim() == 0 or x.dtype == torch.bool:
+        return NotImplemented
+    values, places = _sort(x.movedim(dim, -1))
+    most, first = (values.unsqueeze(-1) == values.unsqueeze(-2)).sum(-1).max(-1, True)
+    # The least of the values that occur most, and where it is last.
+    found = (part.gather(-1, first + most - 1).movedim(-1, dim) for part in (values, places))
+    return tuple(part if keepdim else part.squeeze(dim) for part in found)
+
+
 def _nanmedian(x: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tensor]:
     if x.dim() == 0:
         return NotImplemented
@@ -641,6 +651,10 @@ def _one_hot(indices: Tensor, classes: int) -> Tensor:
     return (indices.unsqueeze(-1) == torch.arange(classes)).to(torch.int64)
 
 
+def _put(x: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
+    return x.reshape(-1).index_put((index.reshape(-1),), source.reshape(-1), accumulate).reshape(x.shape)
+
+
 def _pow(x: Tensor, exponent: float) -> Tensor:
     """Replaces powers by the operations that PyTorch computes them with, so that a program needs no pow() for them."""
     if x.dtype == torch.bool or (isinstance(exponent, float) and not x.is_floating_point()):
@@ -730,6 +744,7 @@ _OF_STATIC_SHAPES: dict[torch._ops.OpOverload, Callable[..., Any]] = {
     _aten.max_unpool3d.default: _max_unpool,
     _aten.median.default: _median_of_all,
     _aten.median.dim: _median,
+    _aten.mode.default: _mode,
     _aten.nanmedian.default: _nanmedian_of_all,
     _aten.nanmedian.dim: _nanmedian,
     _aten.scatter_reduce.two: _scatter_reduce,
@@ -762,6 +777,7 @@ DECOMPOSITIONS: dict[torch._ops.OpOverload, Callable[..., Any]] = {
     _aten.logaddexp2.default: _logaddexp2,
     _aten.one_hot.default: _one_hot,
     _aten.pow.Tensor_Scalar: _pow,
+    _aten.put.default: _put,
     _aten.rrelu.default: _rrelu,
     _aten.searchsorted.Tensor: _searchsorted,
     _aten.signbit.default: _is_negative,

@@ -118,6 +118,8 @@ _CALLS: dict[str, dict[str, tuple[Callable[..., object], Tensor]]] = {
         ),
         "median of integers": (lambda x: torch.median(x, 1).values, torch.tensor([[4, 1, 3, 2], [7, 7, 0, 9]])),
         "nanmedian": (torch.nanmedian, torch.tensor([[1.0, _NAN, 0.0], [3.0, _NAN, 2.0]])),
+        "mode": (lambda x: torch.mode(x).values, _PLACES),
+        "mode of a dim": (lambda x: x.gather(0, torch.mode(x, 0, True).indices), _PLACES.float()),
         "nanmedian of a dim": (
             lambda x: torch.nanmedian(x, 1).values,
             torch.tensor([[1.0, _NAN, 0.0], [_NAN, _NAN, _NAN], [3.0, 1.0, 2.0]]),
@@ -218,6 +220,8 @@ _CALLS: dict[str, dict[str, tuple[Callable[..., object], Tensor]]] = {
     },
     "in place": {
         "scatter_reduce_": (lambda x: (x * 2).scatter_reduce_(1, _PLACES, x, "amax"), _volume(3, 6)),
+        "put_": (lambda x: (x * 2).put_(torch.tensor([[3, -1], [0, 7]]), x[:, :2] - 1), _volume(2, 4)),
+        "put_ of sums": (lambda x: torch.zeros(5).put_(torch.tensor([3, 1, 3]), x, accumulate=True), _volume(3)),
         "exp2_": (lambda x: (x * 2).exp2_(), _volume(3)),
     },
     "frequencies": {
