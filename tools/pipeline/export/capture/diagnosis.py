@@ -34,7 +34,10 @@ _OBSERVED = (
     "the trained weights, or train an exported one (docs/quantize.md)."
 )
 _aten = torch.ops.aten
-_ON_DATA = "use torch.where or torch.cond, which are part of the model, instead of Python"
+_ON_DATA = (
+    "use torch.where or torch.cond, and |, & and ~ of tensors, which are part of the model, instead of Python's if, "
+    "or, and and not"
+)
 
 
 def explain_capture(file: ModelFile, error: Exception) -> UserError:
