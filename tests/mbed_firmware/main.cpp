@@ -1,5 +1,6 @@
-// Runs the model's self-test, with features that applications for Mbed OS take for granted: C++'s
-// library, and plain char without a sign.
+// Runs the model's self-test in a thread, with features that applications for Mbed OS take for
+// granted: C++'s library, and plain char without a sign.
+#include <cstring>
 #include <memory>
 
 #include <application_models_package.h>
@@ -11,7 +12,32 @@ static_assert(static_cast<char>(-1) > 0, "compiled without the flags of mbed-cor
 
 static_assert(SINE_STACK_SIZE > 0, "an emulated core measured it");
 
-int main() {
+// What the self-test and the heap need above the model.
+alignas(8) static unsigned char stack[SINE_STACK_SIZE + 512];
+
+static int run() {
   const std::unique_ptr<sine_model_t> model(new sine_model_t);
-  return STAND_IN_CONFIGURED && sine_selftest(model.get()) == 0 ? 0 : 1;
+  return sine_selftest(model.get());
+}
+
+// Calls a function as an RTOS does a thread's: on the process stack. Returns what it returns.
+__attribute__((naked)) static int run_thread(int (*)(), void*) {
+  asm("push {r4, lr}\n"
+      "mrs r4, control\n"
+      "msr psp, r1\n"
+      "orr r3, r4, #2\n"
+      "msr control, r3\n"
+      "isb\n"
+      "blx r0\n"
+      "msr control, r4\n"
+      "isb\n"
+      "pop {r4, pc}");
+}
+
+int main() {
+  constexpr unsigned char kUnused = 0xA5;
+  std::memset(stack, kUnused, sizeof(stack));
+  const int failures = run_thread(run, stack + sizeof(stack));
+  // The deepest byte is untouched.
+  return STAND_IN_CONFIGURED && failures == 0 && stack[0] == kUnused ? 0 : 1;
 }
