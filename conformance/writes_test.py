@@ -11,6 +11,9 @@ import tools.pipeline.export.backends.cortex_m.transposed  # noqa: F401
 from conformance.operators import find_overload
 from tools.pipeline.registry.catalog import read_catalog
 
+# Operators that ExecuTorch 1.4 doesn't have, and 1.5 does.
+_LATER = ("_nhwc.out", "quantized_div.out")
+
 
 def _written(function: torch._ops.OpOverload) -> list[int]:
     arguments = function._schema.arguments
@@ -20,7 +23,8 @@ def _written(function: torch._ops.OpOverload) -> list[int]:
 def test_written_arguments_are_the_schemas() -> None:
     kernels = [kernel for kernel in read_catalog().values() if not kernel.is_boxed]
     found = {kernel.operator: find_overload(kernel.operator) for kernel in kernels}
-    assert [name for name, overload in found.items() if overload is None] == []
+    unknown = [name for name, overload in found.items() if overload is None]
+    assert [name for name in unknown if not name.endswith(_LATER)] == []
     wrong = {
         kernel.operator: (kernel.writes, _written(overload))
         for kernel in kernels

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "kernels/cortex_m/quantize.h"
 #include "kernels/cortex_m/requantize.h"
 #include "kernels/cortex_m/runs.h"
 
@@ -48,6 +49,15 @@ void subtract(
 /// Products.
 void mul(
     const MulParameters& parameters,
+    const Rows& rows,
+    const int8_t* a,
+    const int8_t* b,
+    int8_t* out);
+
+/// Quotients in floating point, less the zero points of both inputs; those by zero are 0.
+void divide(
+    const Quantization& quantization,
+    const int32_t (&zero_points)[3],
     const Rows& rows,
     const int8_t* a,
     const int8_t* b,

@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "kernels/cortex_m/convolution.h"
+#include "kernels/cortex_m/nhwc.h"
 #include "kernels/util/shape.h"
 
 namespace torch::executor::native::cortex_m {
@@ -213,5 +214,12 @@ Tensor& quantized_transpose_conv2d_out(
       run_transpose,
       out);
 }
+
+template <class S>
+constexpr auto& quantized_conv2d_nhwc_out = nhwc<&quantized_conv2d_out<S>>;
+template <class S>
+constexpr auto& quantized_depthwise_conv2d_nhwc_out = nhwc<&quantized_depthwise_conv2d_out<S>>;
+template <class S>
+constexpr auto& quantized_transpose_conv2d_nhwc_out = nhwc<&quantized_transpose_conv2d_out<S>>;
 
 } // namespace torch::executor::native::cortex_m

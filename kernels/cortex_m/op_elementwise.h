@@ -2,6 +2,7 @@
 
 #include "kernels/cortex_m/elementwise.h"
 #include "kernels/cortex_m/runs.h"
+#include "kernels/soft_double.h"
 #include "kernels/util/dtypes.h"
 
 namespace torch::executor::native::cortex_m {
@@ -82,6 +83,34 @@ Tensor& quantized_mul_out(
       check_offset(ctx, output_zero_point, parameters.zero_points[2]) &&
       check_factor(ctx, output_multiplier, output_shift, parameters.factor)) {
     each_binary_rows<S>(ctx, self, other, out, [&](auto... rows) { mul(parameters, rows...); });
+  }
+  return out;
+}
+
+/// cortex_m::quantized_div.out of ExecuTorch 1.5, any dim order; a division by zero gives the zero
+/// point of the output.
+template <class S>
+Tensor& quantized_div_out(
+    KernelRuntimeContext& ctx,
+    const Tensor& self,
+    int64_t self_zero_point,
+    const Tensor& other,
+    int64_t other_zero_point,
+    int64_t output_zero_point,
+    double output_scale,
+    Tensor& out) {
+  int32_t zero_points[3];
+  KERNEL_CHECK(
+      ctx, is_finite(output_scale), InvalidArgument, out, "The scale of a division is not finite");
+  if (check_int8(ctx, self, other, out) && check_offset(ctx, self_zero_point, zero_points[0]) &&
+      check_offset(ctx, other_zero_point, zero_points[1]) &&
+      check_offset(ctx, output_zero_point, zero_points[2])) {
+    const Quantization quantization = {
+        float_of(output_scale), static_cast<float>(zero_points[2]), -128, 127};
+    each_binary_rows<S>(
+        ctx, self, other, out, [&](const Rows& rows, const int8_t* a, const int8_t* b, int8_t* to) {
+          divide(quantization, zero_points, rows, a, b, to);
+        });
   }
   return out;
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "kernels/boxed.h"
+#include "kernels/cortex_m/nhwc.h"
 #include "kernels/cortex_m/pool.h"
 #include "kernels/util/shape.h"
 
@@ -135,5 +136,10 @@ Tensor& quantized_max_pool2d_out(
   }
   return out;
 }
+
+template <class S>
+constexpr auto& quantized_avg_pool2d_nhwc_out = nhwc<&quantized_avg_pool2d<S>>;
+template <class S>
+constexpr auto& quantized_max_pool2d_nhwc_out = nhwc<&quantized_max_pool2d_out<S>>;
 
 } // namespace torch::executor::native::cortex_m

@@ -132,6 +132,7 @@ def elementwise_cases(count: int) -> Iterator[Case]:
         yield case("quantized_mul", a, zero_point(), b, random.choice([zero_point(), wide]), zero_point(), *factor())
         x = random.choice([integers(_shape()), image(2, 5, 3, 4)])
         yield case("quantized_activation", x, integers((256,)))
+        yield _division(x, torch.empty_like(x).copy_(integers(tuple(x.shape))))
     for _ in range(count // 2):
         dtype = random.choice([torch.int8, torch.int32])
         shape = _shape(3)
@@ -139,6 +140,18 @@ def elementwise_cases(count: int) -> Iterator[Case]:
         for name in ("minimum", "maximum"):
             a = torch.randint(-128, 128, shape, dtype=dtype)
             yield case(name, a, torch.randint(-128, 128, other, dtype=dtype))
+
+
+def _division(a: Tensor, b: Tensor) -> Case:
+    """Returns a division of ExecuTorch 1.5; earlier dialects have none."""
+    scale = random.choice([1.0, 0.25, random.random()])
+    a_point, b_point, point = zero_point(), zero_point(), zero_point()
+    if hasattr(_operators, "quantized_div"):
+        return case("quantized_div", a, a_point, b, b_point, point, scale)
+    quotient = torch.where(b == b_point, 0.0, (a.float() - a_point) / (b.float() - b_point))
+    expected = ((quotient * scale).round() + point).clamp(-128, 127).to(torch.int8)
+    out = Out(torch.int8, tuple(a.shape), dim_order(a))
+    return Case("cortex_m::quantized_div.out", [a, a_point, b, b_point, point, scale, out], [expected])
 
 
 def _window(size: int) -> tuple[int, int, int, int]:
@@ -501,7 +514,23 @@ def cortex_m_cases(count: int, seed: int, arrangements: tuple[int, ...] = _ARRAN
         *(long_sum_cases(arrangement) for arrangement in arrangements),
         *(int4_cases(2 * count, arrangement) for arrangement in arrangements),
     ]
-    return list(itertools.chain.from_iterable(groups))
+    cases = list(itertools.chain.from_iterable(groups))
+    return cases + [_nhwc(each) for each in cases if _has_nhwc(each)]
+
+
+def _has_nhwc(given: Case) -> bool:
+    """Returns whether ExecuTorch 1.5 has the operator for images in NHWC, too: of average pooling its own list."""
+    name = given.operator.removesuffix(".out")
+    return name.endswith(("conv2d", "max_pool2d")) or (name.endswith("avg_pool2d") and len(given.arguments) == 10)
+
+
+def _nhwc(given: Case) -> Case:
+    """Returns a call with its images in NHWC."""
+    x, *rest, out = given.arguments
+    (expected,) = (each if each is None else each.permute(0, 2, 3, 1).contiguous() for each in given.expected)
+    size = Out(out.dtype, tuple(out.sizes[dim] for dim in (0, 2, 3, 1)))
+    operator = given.operator.removesuffix(".out") + "_nhwc.out"
+    return Case(operator, [x.permute(0, 2, 3, 1).contiguous(), *rest, size], [expected])
 
 
 def cortex_m_refused_cases(arrangement: int = pack.DSP) -> Iterator[Case]:
@@ -554,6 +583,15 @@ def cortex_m_refused_cases(arrangement: int = pack.DSP) -> Iterator[Case]:
     )
     average = [x, (3, 3), (1, 1), (0, 0), 0, 0, 0, _SCRATCH, small]
     yield Case("cortex_m::quantized_avg_pool2d.out", average, error="InvalidArgument")
+    # Images in channels_last are none in NHWC, nor are those of three dims.
+    wrong = [{0: integers((4, 5, 5))}]
+    yield from refused("cortex_m::quantized_conv2d_nhwc.out", convolution, NotSupported=[{}], InvalidArgument=wrong)
+    yield from refused(
+        "cortex_m::quantized_div.out",
+        [x, 0, x, 0, 0, 1.0, out],
+        InvalidType=[{2: x.int()}],
+        InvalidArgument=[{2: image(1, 3, 5, 5)}, {1: 1000}, {5: float("inf")}, {5: float("nan")}, {6: small}],
+    )
     yield Case("cortex_m::quantized_activation.out", [x, integers((255,)), out], error="InvalidArgument")
     yield Case("cortex_m::softmax.out", [x, 4, 0, -128, *one, -1, out], error="InvalidArgument")
     yield Case("cortex_m::softmax.out", [x, 1, 0, 0, *one, -1, out], error="InvalidArgument")
