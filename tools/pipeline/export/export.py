@@ -9,7 +9,7 @@ from tools.artifacts.quantization_report.quantization_report import quantization
 from tools.pipeline.export.backends.request import LoweredModel, LoweringRequest
 from tools.pipeline.export.capture import golden
 from tools.pipeline.export.capture.diagnosis import check_examples
-from tools.pipeline.export.capture.eager import keep_weights, load_weights, run_eager
+from tools.pipeline.export.capture.eager import keep_weights, load_weights, run_eager, without_autocast
 from tools.pipeline.export.capture.reference import SAMPLES
 from tools.pipeline.export.capture.words import WordedConsole, in_words
 from tools.pipeline.export.methods import ONE_METHOD, ExportedMethod, add_method, dim_orders_of, plan_method
@@ -53,7 +53,8 @@ def export(path: Path, name: str, options: Options, weights: Path | None, consol
     Raises UserError for errors that the user can correct.
     """
     try:
-        return _export(path, name, options, weights, WordedConsole(console))
+        with without_autocast(path, worded := WordedConsole(console)):
+            return _export(path, name, options, weights, worded)
     except UserError as error:
         error.args = (in_words(str(error)),)
         raise

@@ -1,18 +1,22 @@
 """Runs the user's module in eager mode."""
 
+import contextlib
 import io
 import itertools
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch.nn.utils import parametrize
 
 from tools.pipeline.export.capture import golden
+from tools.pipeline.export.upstream.replaced import replaced
 from tools.pipeline.model_file.call import CALLED, called, check_names
 from tools.pipeline.model_file.explain_forward import explain_forward
 from tools.pipeline.model_file.model_file import ModelFile
-from tools.quiet.console import UserError
+from tools.quiet.console import Console, UserError
 
 
 @dataclass(frozen=True)
@@ -39,6 +43,24 @@ class Eager:
     def written(self) -> torch.nn.Module:
         """Returns the module as the user wrote it."""
         return getattr(self.module, CALLED, self.module)
+
+
+@contextlib.contextmanager
+def without_autocast(path: Path, console: Console) -> Iterator[None]:
+    """Makes torch.autocast() for this machine's processor change no dtypes. It is there for the instructions of large
+    processors, and most cores have none for its dtypes.
+    """
+    enter = torch.autocast.__enter__
+
+    def enter_disabled(self: torch.autocast) -> Any:
+        if self.device == "cpu" and self._enabled:
+            self._enabled = False
+            text = "torch.autocast() is left out: the program computes in the model's own dtypes"
+            console.say(f"export: note: {path}: {text}.")
+        return enter(self)
+
+    with replaced(torch.autocast, "__enter__", enter_disabled):
+        yield
 
 
 def load_weights(model: torch.nn.Module, weights: Path, path: Path) -> None:

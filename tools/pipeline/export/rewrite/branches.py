@@ -180,8 +180,7 @@ def operators_of(place: _Inside, node: Node) -> float:
     bound a loop's steps.
     """
     if node.target in _REGIONS:
-        # Within autocast of the CPU, operators have other dtypes than they are written with.
-        return math.inf if node.args[0] == "cpu" and node.args[2] else 0
+        return 0
     steps: float
     if node.target is _WHILE:
         conditions = _conditions(place, node)

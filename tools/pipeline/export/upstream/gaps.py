@@ -138,6 +138,7 @@ GAPS = (
         "executorch.exir.passes.constant_prop_pass:_PRIMITIVE_TYPES",
         "a memory format counts as an argument that depends on an input",
     ),
+    Gap("torch.amp.autocast_mode:autocast.__enter__", "a device would compute in bfloat16 what float32 was", "2.13"),
     Gap(
         "torch.nn.modules.transformer:_detect_is_causal_mask",
         "the mask's values are read, which export has not",

@@ -57,12 +57,14 @@ def test_a_program_in_floating_point_is_held_to_the_module(tmp_path: Path, monke
         _export(tmp_path, "return self.first(x)", io="float32")
 
 
-def test_a_region_without_autocast_is_delegated_with_what_is_around_it(tmp_path: Path) -> None:
-    """Transformers compute positions in one."""
+@pytest.mark.parametrize("enabled", [False, True])
+def test_a_region_of_autocast_is_delegated_with_what_is_around_it(tmp_path: Path, enabled: bool) -> None:
+    """Transformers compute positions in one that isn't enabled; one that is would compute in bfloat16."""
     result = _export(
-        tmp_path, "with torch.autocast('cpu', enabled=False):\n    x = self.first(x)\nreturn self.second(x)"
+        tmp_path, f"with torch.autocast('cpu', enabled={enabled}):\n    x = self.first(x)\nreturn self.second(x)"
     )
     assert _delegates(result) == 1
+    assert any("autocast() is left out" in text for text in result.said) == enabled
     _check_outputs(result)
 
 
