@@ -67,7 +67,7 @@ def model_file_text(path: Path, module: str | None, shapes: Sequence[str]) -> st
         raise UserError(f"{path}: there is no such file: check the path")
     if module and "." not in module:
         raise UserError(f"--module {module}: put the name of its file or package before it, such as net.{module}")
-    if _is_script(path):
+    if kind.startswith("a TorchScript"):
         saved = f"torch.save(torch.jit.load({path.name!r}).state_dict(), {path.stem + '_weights.pt'!r})"
         raise UserError(f"{wanted}: save its weights where you trust it, {saved}, and give those: docs/models.md")
     body, needs_module = _body(path, module)
@@ -118,7 +118,7 @@ def _kind(path: Path) -> str:
         return f"a model of {_OTHERS[path.suffix]}"
     if _is_exported(path):
         return "a program that torch.export.save() wrote"
-    if _is_script(path):
+    if any(name.endswith("constants.pkl") for name in _members(path)):
         return "a TorchScript module, and loading it runs any code that is in it"
     foreign = _foreign(path)
     if foreign is None:
@@ -215,10 +215,6 @@ def _opened(path: Path) -> Iterator[zipfile.ZipFile]:
 
 def _is_exported(path: Path) -> bool:
     return any(name.endswith(("serialized_exported_program.json", "models/model.json")) for name in _members(path))
-
-
-def _is_script(path: Path) -> bool:
-    return any(name.endswith("constants.pkl") for name in _members(path))
 
 
 def _foreign(path: Path) -> str | None:
