@@ -408,35 +408,15 @@ __attribute__((naked)) void multiply_lanes(
   "smlad " other ", r3, lr, " other "\n"
 #define LANES LANE("r4", "r8") LANE("r5", "r9") LANE("r6", "r10") LANE("r7", "r11")
   __asm__ volatile(
-      "push {r3-r11, lr}\n"
-      "add r4, r0, #576\n"
-      "ldr r5, [r4], #4\n"
-      "push {r4, r5}\n"
-      "ldmia r3, {r4-r11}\n"
+      "push {r3-r11, lr}; add r4, r0, #576; ldr r5, [r4], #4; push {r4, r5}; ldmia r3, {r4-r11}\n"
       "1:\n"
-      "ldr r12, [r1]\n"
-      "ldr lr, [r2]\n"
-      "sxtb16 r12, r12\n"
+      "ldr r12, [r1]; ldr lr, [r2]; sxtb16 r12, r12\n"
       "sxtb16 lr, lr\n" LANES
-      "ldr r12, [r1], #4\n"
-      "ldr lr, [r2], #4\n"
-      "sxtb16 r12, r12, ror #8\n"
+      "ldr r12, [r1], #4; ldr lr, [r2], #4; sxtb16 r12, r12, ror #8\n"
       "sxtb16 lr, lr, ror #8\n" LANES
-      "ldr r3, [sp, #4]\n"
-      "cmp r3, r0\n"
-      "bne 1b\n"
-      "ldr r3, [sp]\n"
-      "ldr r12, [r3], #4\n"
-      "ldr lr, [r3], #4\n"
-      "str r3, [sp]\n"
-      "str lr, [sp, #4]\n"
-      "add r1, r12\n"
-      "add r2, r12\n"
-      "cmp lr, r0\n"
-      "bne 1b\n"
-      "ldr r3, [sp, #8]\n"
-      "stmia r3, {r4-r11}\n"
-      "add sp, #8\n"
+      "ldr r3, [sp, #4]; cmp r3, r0; bne 1b; ldr r3, [sp]; ldr r12, [r3], #4; ldr lr, [r3], #4\n"
+      "str r3, [sp]; str lr, [sp, #4]; add r1, r12; add r2, r12; cmp lr, r0; bne 1b\n"
+      "ldr r3, [sp, #8]; stmia r3, {r4-r11}; add sp, #8\n"
       "pop {r3-r11, pc}\n" ::
           : "memory");
 #undef LANES

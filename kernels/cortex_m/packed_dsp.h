@@ -37,22 +37,10 @@ __attribute__((noinline)) uint32_t* expand_rows(
     __asm__ volatile(
         ".p2align 2\n"
         "1:\n"
-        "ldr r6, [%[p0]], #4\n"
-        "ldr r8, [%[p1]], #4\n"
-        "ldr r9, [%[p2]], #4\n"
-        "ldr r10, [%[p3]], #4\n"
-        "sxtb16 r4, r6\n"
-        "sxtb16 r5, r8\n"
-        "sxtb16 r11, r9\n"
-        "stmia %[to]!, {r4, r5, r11}\n"
-        "sxtb16 r4, r10\n"
-        "sxtb16 r6, r6, ror #8\n"
-        "sxtb16 r8, r8, ror #8\n"
-        "sxtb16 r9, r9, ror #8\n"
-        "sxtb16 r10, r10, ror #8\n"
-        "subs %[count], #1\n"
-        "stmia %[to]!, {r4, r6, r8, r9, r10}\n"
-        "bgt 1b\n"
+        "ldr r6, [%[p0]], #4; ldr r8, [%[p1]], #4; ldr r9, [%[p2]], #4; ldr r10, [%[p3]], #4\n"
+        "sxtb16 r4, r6; sxtb16 r5, r8; sxtb16 r11, r9; stmia %[to]!, {r4, r5, r11}\n"
+        "sxtb16 r4, r10; sxtb16 r6, r6, ror #8; sxtb16 r8, r8, ror #8; sxtb16 r9, r9, ror #8\n"
+        "sxtb16 r10, r10, ror #8; subs %[count], #1; stmia %[to]!, {r4, r6, r8, r9, r10}; bgt 1b\n"
         : [p0] "+r"(p0),
           [p1] "+r"(p1),
           [p2] "+r"(p2),
@@ -193,9 +181,7 @@ dot_lanes(const uint32_t* lanes, const int8_t* weights, int32_t count, int32_t (
 ET_INLINE void
 store_lanes(int32_t s0, int32_t s1, int32_t s2, int32_t s3, Scale scale, int8_t* out) {
   __asm__ volatile(FOUR(DOUBLED, "s0", "s1", "s2", "s3") SCALED("s0", "s1", "s2", "s3")
-                   "strb %[s0], [%[out]]\n"
-                   "strb %[s1], [%[out], #1]\n"
-                   "strb %[s2], [%[out], #2]\n"
+                   "strb %[s0], [%[out]]; strb %[s1], [%[out], #1]; strb %[s2], [%[out], #2]\n"
                    "strb %[s3], [%[out], #3]\n"
                    : FOUR_SUMS
                    : [w] "r"(scale.multiplier),
@@ -445,19 +431,15 @@ ET_INLINE void dot_vector(
     uint32_t d;
     auto c = static_cast<uint32_t>(count);
     __asm__ volatile(
-        "lsls %[c], #28\n"
-        "bmi 2f\n"
+        "lsls %[c], #28; bmi 2f\n"
         ".p2align 2\n"
         "1:\n" FOUR_OF_MANY FOUR_OF_MANY "2:\n" FOUR_OF_MANY FOUR_OF_MANY
-        "cmp %[x], %[end]\n"
-        "bne 1b\n"
+        "cmp %[x], %[end]; bne 1b\n"
         : OPERANDS, [c] "+r"(c), [d] "=&r"(d)
         : [end] "r"(end)
         : "memory", "cc");
   } else if (x != end) {
-    __asm__ volatile("1:\n" FOUR_INPUTS FOUR_INPUTS
-                     "cmp %[x], %[end]\n"
-                     "bne 1b\n"
+    __asm__ volatile("1:\n" FOUR_INPUTS FOUR_INPUTS "cmp %[x], %[end]; bne 1b\n"
                      : OPERANDS
                      : [end] "r"(end)
                      : "memory", "cc");
@@ -473,8 +455,7 @@ ET_INLINE void dot_vector(
 ET_INLINE void take_four(const int32_t*& bias, int32_t& s0, int32_t& s1, int32_t& s2, int32_t& s3) {
   // Compiled, it loads a pointer that is on the stack four times.
   __asm__ volatile(
-      "ldrd %[s0], %[s1], [%[bias]], #8\n"
-      "ldrd %[s2], %[s3], [%[bias]], #8\n"
+      "ldrd %[s0], %[s1], [%[bias]], #8; ldrd %[s2], %[s3], [%[bias]], #8\n"
       : [s0] "=&r"(s0), [s1] "=&r"(s1), [s2] "=&r"(s2), [s3] "=&r"(s3), [bias] "+r"(bias)
       :
       : "memory");

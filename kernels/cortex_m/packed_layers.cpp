@@ -46,9 +46,7 @@ ET_INLINE int8_t* copy_bytes(const int8_t* from, int32_t count, int8_t* to) {
   __asm__ volatile(
       "wlstp.8 lr, %[count], 2f\n"
       "1:\n"
-      "vldrb.8 q0, [%[from]], #16\n"
-      "vstrb.8 q0, [%[to]], #16\n"
-      "letp lr, 1b\n"
+      "vldrb.8 q0, [%[from]], #16; vstrb.8 q0, [%[to]], #16; letp lr, 1b\n"
       "2:\n"
       : [from] "+r"(from), [to] "+r"(to)
       : [count] "r"(count)
@@ -78,8 +76,7 @@ ET_INLINE int8_t* fill_bytes(int32_t value, int32_t count, int8_t* to) {
   __asm__ volatile(
       "wlstp.8 lr, %[count], 2f\n"
       "1:\n"
-      "vstrb.8 %q[values], [%[to]], #16\n"
-      "letp lr, 1b\n"
+      "vstrb.8 %q[values], [%[to]], #16; letp lr, 1b\n"
       "2:\n"
       : [to] "+r"(to)
       : [count] "r"(count), [values] "w"(vdupq_n_s8(static_cast<int8_t>(value)))
@@ -124,15 +121,10 @@ ET_INLINE void copy_rows(
   if (bytes <= 16) {
     __asm__ volatile(
         SAVE_P0
-        "vctp.8 %[bytes]\n"
-        "wls lr, %[rows], 2f\n"
+        "vctp.8 %[bytes]; wls lr, %[rows], 2f\n"
         "1:\n"
-        "vpstt\n"
-        "vldrbt.8 q0, [%[from]]\n"
-        "vstrbt.8 q0, [%[to]]\n"
-        "add %[from], %[from_step]\n"
-        "add %[to], %[to_step]\n"
-        "le lr, 1b\n"
+        "vpstt; vldrbt.8 q0, [%[from]]; vstrbt.8 q0, [%[to]]; add %[from], %[from_step]\n"
+        "add %[to], %[to_step]; le lr, 1b\n"
         "2:\n" RESTORE_P0
         : [from] "+r"(from), [to] "+r"(to)
         : [from_step] "r"(from_step), [to_step] "r"(to_step), [rows] "r"(rows), [bytes] "r"(bytes)
@@ -341,16 +333,9 @@ class PaddedRows final {
         "1:\n"
         "mov %[count], %[copied]\n"
         "2:\n"
-        "ldr %[first], [%[from]], #4\n"
-        "ldr %[second], [%[from]], #4\n"
-        "str %[first], [%[to]], #4\n"
-        "str %[second], [%[to]], #4\n"
-        "subs %[count], #8\n"
-        "bgt 2b\n"
-        "add %[from], %[from_step]\n"
-        "add %[to], %[to_step]\n"
-        "subs %[rows], #1\n"
-        "bgt 1b\n"
+        "ldr %[first], [%[from]], #4; ldr %[second], [%[from]], #4; str %[first], [%[to]], #4\n"
+        "str %[second], [%[to]], #4; subs %[count], #8; bgt 2b; add %[from], %[from_step]\n"
+        "add %[to], %[to_step]; subs %[rows], #1; bgt 1b\n"
         : [from] "+r"(from),
           [to] "+r"(to),
           [rows] "+r"(rows),
@@ -408,8 +393,7 @@ __attribute__((noinline)) uint32_t* expand_three_columns(
     __asm__ volatile(
         ".p2align 2\n"
         "1:\n"
-        "ldr %[a], [%[q], %[channels], lsl #1]\n"
-        "ldr %[b], [%[p], %[channels], lsl #2]\n"
+        "ldr %[a], [%[q], %[channels], lsl #1]; ldr %[b], [%[p], %[channels], lsl #2]\n"
         "ldr %[c], [%[q], %[channels], lsl #2]\n" EXPANDED(
             "a",
             STORED("x", ", #12") STORED("y", ", #8") STORED("z", ", #4"),
@@ -419,8 +403,7 @@ __attribute__((noinline)) uint32_t* expand_three_columns(
                 STORED("y", ", #12") STORED("z", ", #8"),
                 STORED("y", ", #28") STORED("z", ", #24"))
                 EXPANDED("c", STORED("z", ", #12"), STORED("z", ", #28"))
-        "ldr %[c], [%[p], %[channels], lsl #1]\n"
-        "ldr %[b], [%[q]], #4\n"
+        "ldr %[c], [%[p], %[channels], lsl #1]; ldr %[b], [%[q]], #4\n"
         "ldr %[a], [%[p]], #4\n" EXPANDED(
             "c",
             STORED("x", ", #8") STORED("y", ", #4") "str %[e], [%[z]], #32\n",
@@ -430,8 +413,7 @@ __attribute__((noinline)) uint32_t* expand_three_columns(
                 STORED("x", ", #4") "str %[e], [%[y]], #32\n",
                 STORED("x", ", #20") STORED("y", ", #-16"))
                 EXPANDED("a", "str %[e], [%[x]], #32\n", STORED("x", ", #-16"))
-        "subs %[count], #4\n"
-        "bgt 1b\n"
+        "subs %[count], #4; bgt 1b\n"
         : [p] "+&r"(p),
           [q] "+&r"(q),
           [x] "+&r"(to),
