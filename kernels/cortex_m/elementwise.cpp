@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "kernels/cortex_m/all_registers.h"
 #include "kernels/cortex_m/packed_scale.h"
 
 #ifdef __ARM_FEATURE_MVE
@@ -29,6 +30,11 @@ bool is_narrow(Factor factor) {
 bool is_narrow(const AddParameters& parameters) {
   const Factor* const factors = parameters.factors;
   return is_narrow(factors[0]) && is_narrow(factors[1]) && FoldedScale::takes(factors[2]);
+}
+
+/// Returns whether a factor is a half, as that of the input with the larger scale is.
+bool is_half(Factor factor) {
+  return factor.multiplier == (1 << 30) && factor.shift == 0;
 }
 
 /// Returns element `i` of an input, whose stride is 1 unless it may be repeated.
@@ -63,7 +69,56 @@ struct VectorFactor {
   }
 };
 
-/// Adds four elements at a time, and returns the number of processed elements.
+/**
+ * Adds eight elements at a time, where the factor of `a`, input `index`, is a half, and that of `b`
+ * shifts to the right. On Cortex-M55 neighbours that need the same unit take a cycle more, and
+ * results take a cycle or two: both halves take turns, and some sums are multiplications by one.
+ */
+__attribute__((noinline WITH_GCC(, optimize("O2")))) void add_eights(
+    const AddParameters& parameters,
+    size_t index,
+    const int8_t* a,
+    const int8_t* b,
+    int8_t* out,
+    size_t eights) {
+  const Factor factor = parameters.factors[1 - index];
+  constexpr int32_t kHalf = 1 << (kAddShift - 1);
+  __asm__ volatile(
+      "wls lr, %[eights], 2f\n"
+      "1:\n"
+      "vldrb.s32 q1, [%[b]], #4; vmlas.s32 q1, %q[bits], %[zero]; vqrdmulh.s32 q1, q1, "
+      "%[multiplier]\n"
+      "vldrb.s32 q2, [%[b]], #4; vmlas.s32 q2, %q[bits], %[zero]; vshr.s32 q3, q1, #31\n"
+      "vmla.s32 q1, q3, %[one]; vqrdmulh.s32 q2, q2, %[multiplier]; vrshl.s32 q1, %[shift]\n"
+      "vldrb.s32 q3, [%[a]], #4; vmla.s32 q1, q3, %[half]; vshr.s32 q5, q2, #31\n"
+      "vmla.s32 q2, q5, %[one]; vadd.i32 q1, q1, %[a_zero]; vqrdmulh.s32 q1, q1, %[scale]\n"
+      "vrshl.s32 q2, %[shift]; vldrb.s32 q5, [%[a]], #4; vmla.s32 q2, q5, %[half]\n"
+      "vshr.s32 q3, q1, #31; vmla.s32 q1, q3, %[one]; vadd.i32 q2, q2, %[a_zero]\n"
+      "vqrdmulh.s32 q2, q2, %[scale]; vrshl.s32 q1, q1, %q[shifts]; vshr.s32 q5, q2, #31\n"
+      "vmla.s32 q2, q5, %[one]; vqmovnb.s32 q1, q1; vrshl.s32 q2, q2, %q[shifts]\n"
+      "vqmovnt.s32 q1, q2; vqadd.s16 q1, q1, %[offset]; vmax.s16 q1, q1, %q[min]\n"
+      "vmin.s16 q1, q1, %q[max]; vstrb.32 q1, [%[out]], #4; vshr.u32 q1, q1, #16\n"
+      "vstrb.32 q1, [%[out]], #4\n"
+      "le lr, 1b\n"
+      "2:\n"
+      : [a] "+l"(a), [b] "+l"(b), [out] "+l"(out)
+      : [eights] "r"(eights),
+        [zero] "r"(-parameters.zero_points[1 - index] * (1 << kAddShift)),
+        [multiplier] "r"(factor.multiplier),
+        [shift] "r"(factor.shift),
+        [half] "r"(kHalf),
+        [a_zero] "r"(-parameters.zero_points[index] * kHalf),
+        [scale] "r"(parameters.factors[2].multiplier),
+        [offset] "r"(parameters.zero_points[2]),
+        [one] "r"(1),
+        [bits] "w"(vdupq_n_s32(1 << kAddShift)),
+        [shifts] "w"(vdupq_n_s32(parameters.factors[2].shift)),
+        [min] "w"(vdupq_n_s16(static_cast<int16_t>(parameters.range.min))),
+        [max] "w"(vdupq_n_s16(static_cast<int16_t>(parameters.range.max)))
+      : "memory", "lr", "q1", "q2", "q3", "q5");
+}
+
+/// Adds four or eight elements at a time, and returns the number of processed elements.
 template <bool kRepeats>
 size_t add_side_by_side(
     const AddParameters& parameters,
@@ -72,13 +127,24 @@ size_t add_side_by_side(
     const int8_t* b,
     int8_t* out,
     size_t count) {
+  size_t eights = 0;
+  if constexpr (!kRepeats) {
+    const size_t index = is_half(parameters.factors[0]) ? 0 : 1;
+    if (is_half(parameters.factors[index]) && parameters.factors[1 - index].shift < 0) {
+      eights = count & ~size_t{7};
+      add_eights(parameters, index, index == 0 ? a : b, index == 0 ? b : a, out, eights / 8);
+      a += eights;
+      b += eights;
+      out += eights;
+    }
+  }
   const VectorFactor first(parameters.zero_points[0], parameters.factors[0]);
   const VectorFactor second(parameters.zero_points[1], parameters.factors[1]);
   const Factor factor = parameters.factors[2];
   const int32_t zero_point = parameters.zero_points[2];
   const int32x4_t min = vdupq_n_s32(parameters.range.min);
   const int32x4_t max = vdupq_n_s32(parameters.range.max);
-  for (size_t fours = count / 4; fours > 0; --fours) {
+  for (size_t fours = (count - eights) / 4; fours > 0; --fours) {
     int32x4_t value =
         vaddq_s32(first.apply<kRepeats>(a, steps[0]), second.apply<kRepeats>(b, steps[1]));
     value = vqrdmulhq_n_s32(value, factor.multiplier);
@@ -93,11 +159,6 @@ size_t add_side_by_side(
 }
 
 #else
-
-/// Returns whether a factor is a half, as that of the input with the larger scale is.
-bool is_half(Factor factor) {
-  return factor.multiplier == (1 << 30) && factor.shift == 0;
-}
 
 /**
  * Adds in 32 bits, where the factor of `a`, input `index`, is a half. That of `b`, shifted to the
