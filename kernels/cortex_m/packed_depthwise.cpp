@@ -1096,13 +1096,14 @@ __attribute__((noinline)) void depthwise_last_group(
 #if !defined(__ARM_FEATURE_DSP) || defined(__ARM_FEATURE_MVE)
 
 /// Computes a depthwise convolution that is not for DSP, pixel by pixel.
-void depthwise_rows(
+ET_NOINLINE void depthwise_rows(
     const PackedParts& parts,
     const PackedImages& images,
     const int8_t* in,
     int8_t* scratch,
     int8_t* out) {
   const PackedLayer& layer = *parts.layer;
+  [[maybe_unused]] int8_t* const first_out = out;
   const int32_t kernel = layer.kernel[0];
   const int32_t padding = images.height.padding;
   const int32_t channels = layer.in_channels;
@@ -1151,7 +1152,25 @@ void depthwise_rows(
     }
     in += images.height.in * in_row;
   }
+#ifdef __ARM_FEATURE_MVE
+  clamp_outputs(layer, first_out, static_cast<int32_t>(out - first_out));
+#endif
 }
+
+#ifdef __ARM_FEATURE_MVE
+
+/// Does the same for a layer that is_repeated(). Other layers need no stack for its tables.
+__attribute__((noinline)) void depthwise_repeated(
+    const PackedParts& parts,
+    const PackedImages& images,
+    const int8_t* in,
+    int8_t* scratch,
+    int8_t* out) {
+  const RepeatedTables tables(parts);
+  depthwise_rows(tables.parts(parts), images, in, scratch, out);
+}
+
+#endif
 
 #endif
 
@@ -1183,7 +1202,7 @@ ET_NOINLINE void packed_depthwise(
     int8_t* out,
     [[maybe_unused]] uint32_t needs) {
   const PackedLayer& layer = *parts.layer;
-  const int32_t pixels = images.batch * images.height.out * images.width.out;
+  [[maybe_unused]] const int32_t pixels = images.batch * images.height.out * images.width.out;
 #ifndef __ARM_FEATURE_MVE
   if ((needs & kNeedsChannelwise) != 0 && is_channelwise(layer)) {
     channelwise(parts, pixels, in, out);
@@ -1200,12 +1219,21 @@ ET_NOINLINE void packed_depthwise(
     }
   }
 #endif
-#if !defined(__ARM_FEATURE_DSP) || defined(__ARM_FEATURE_MVE)
+#ifdef __ARM_FEATURE_MVE
+  // Neither needs this function's stack.
+  if (is_repeated(layer)) {
+    depthwise_repeated(parts, images, in, scratch, out);
+  } else {
+    depthwise_rows(parts, images, in, scratch, out);
+  }
+#else
+#ifndef __ARM_FEATURE_DSP
   if (layer.arrangement != Arrangement::Dsp) {
     depthwise_rows(parts, images, in, scratch, out);
   }
 #endif
   clamp_outputs(layer, out, pixels * layer.channels);
+#endif
 }
 
 void packed_depthwise(

@@ -38,6 +38,10 @@ int32_t round_up_4(int32_t value) {
   return (value + 3) & ~3;
 }
 
+ET_INLINE void clamp_images(const PackedLayer& layer, const PackedImages& images, int8_t* out) {
+  clamp_outputs(layer, out, images.batch * images.height.out * images.width.out * layer.channels);
+}
+
 /// Copies a few bytes: without a call, as rows of an image with few channels are short. In a
 /// corrupted program both may overlap.
 ET_INLINE int8_t* copy_bytes(const int8_t* from, int32_t count, int8_t* to) {
@@ -1049,7 +1053,71 @@ class ThreeWindows final {
 
 #endif
 
-void convolution_mve(
+/// The windows of images, in their order.
+struct Windows {
+  const PackedLayer& layer;
+  const PackedImages& images;
+  const int8_t* in;
+  int8_t* scratch;
+  Inside inside;
+  int32_t y;
+  int32_t x;
+};
+
+/// Copies the elements under the next of Windows, and returns the copy.
+ET_NOINLINE const int8_t* next_window(void* windows) {
+  Windows& next = *static_cast<Windows*>(windows);
+  const PackedLayer& layer = next.layer;
+  const PackedImages& images = next.images;
+  const int32_t channels = layer.in_channels;
+  const int32_t in_row = images.width.in * channels;
+  if (next.x == images.width.out) {
+    next.x = 0;
+    ++next.y;
+    if (next.y == images.height.out) {
+      next.y = 0;
+      next.in += images.height.in * in_row;
+    }
+    next.inside = undivided_windows(images, next.y);
+  }
+  const int32_t y = next.y;
+  const int32_t x = next.x++;
+  if (x >= next.inside.begin && x < next.inside.end) {
+    const int32_t row_bytes = images.width.kernel * channels;
+    const int8_t* const window = next.in +
+        (y * images.height.stride - images.height.padding) * in_row +
+        (x * images.width.stride - images.width.padding) * channels;
+    copy_rows(window, in_row, images.height.kernel, row_bytes, next.scratch, row_bytes);
+  } else {
+    gather(layer, images, next.in, y, x, next.scratch);
+  }
+  return next.scratch;
+}
+
+#ifdef __ARM_FEATURE_MVE
+
+/// Computes a layer that are_short_pixels().
+__attribute__((noinline)) void convolution_short(
+    const PackedParts& parts,
+    const PackedImages& images,
+    const int8_t* in,
+    int8_t* scratch,
+    int8_t* out) {
+  const PackedLayer& layer = *parts.layer;
+  Windows windows = {layer, images, in, scratch, undivided_windows(images, 0), 0, 0};
+  short_rows_of(parts.inner)(
+      parts,
+      in,
+      images.batch * images.height.out * images.width.out,
+      out,
+      is_pointwise(layer) ? nullptr : next_window,
+      &windows);
+  clamp_images(layer, images, out);
+}
+
+#endif
+
+__attribute__((noinline)) void convolution_mve(
     const PackedParts& parts,
     const PackedImages& images,
     const int8_t* in,
@@ -1057,47 +1125,40 @@ void convolution_mve(
     int8_t* out) {
   const PackedLayer& layer = *parts.layer;
   const bool pointwise = is_pointwise(layer);
+  int8_t* const first_out = out;
 #ifdef __ARM_FEATURE_MVE
-  if (pointwise && are_short_pixels(parts)) {
-    short_rows_of(parts.inner)(parts, in, images.batch * images.height.out * images.width.out, out);
-    return;
-  }
   const ThreeWindows three(parts, images, in, scratch, out);
 #endif
   const int32_t channels = layer.in_channels;
   const int32_t in_row = images.width.in * channels;
-  const int32_t row_bytes = images.width.kernel * channels;
+  Windows windows = {layer, images, in, scratch, {0, 0}, 0, 0};
   for (int32_t n = 0; n < images.batch; ++n) {
     for (int32_t y = 0; y < images.height.out; ++y) {
       const Inside inside = undivided_windows(images, y);
+      windows.inside = inside;
+      windows.y = y;
       const int8_t* const origin = in +
           (y * images.height.stride - images.height.padding) * in_row -
           images.width.padding * channels;
       for (int32_t x = 0; x < images.width.out; ++x) {
         const int8_t* const window = origin + x * images.width.stride * channels;
-        const bool is_inside = x >= inside.begin && x < inside.end;
 #ifdef __ARM_FEATURE_MVE
-        if (is_inside && three.is_used() && x + kWindows <= inside.end) {
+        if (three.is_used() && x >= inside.begin && x + kWindows <= inside.end) {
           three.compute(window, out);
           x += kWindows - 1;
           out += three.outputs();
           continue;
         }
 #endif
-        const int8_t* from = scratch;
-        if (pointwise) {
-          from = window;
-        } else if (is_inside) {
-          copy_rows(window, in_row, images.height.kernel, row_bytes, scratch, row_bytes);
-        } else {
-          gather(layer, images, in, y, x, scratch);
-        }
-        rows_to_outputs(parts, from, out);
+        windows.x = x;
+        rows_to_outputs(parts, pointwise ? window : next_window(&windows), out);
         out += layer.channels;
       }
     }
     in += images.height.in * in_row;
+    windows.in = in;
   }
+  clamp_images(layer, images, first_out);
 }
 
 #endif // !__ARM_FEATURE_DSP || __ARM_FEATURE_MVE
@@ -1123,20 +1184,22 @@ ET_NOINLINE void packed_convolution(
     int8_t* out,
     [[maybe_unused]] uint32_t needs) {
 #if defined(__ARM_FEATURE_MVE)
-  convolution_mve(parts, images, in, scratch, out);
-#elif defined(__ARM_FEATURE_DSP)
-  convolution_dsp(parts, images, in, scratch, out, needs);
+  // Neither needs this function's stack.
+  if (are_short_pixels(parts)) {
+    convolution_short(parts, images, in, scratch, out);
+  } else {
+    convolution_mve(parts, images, in, scratch, out);
+  }
 #else
+#if !defined(__ARM_FEATURE_DSP)
   if (parts.layer->arrangement == Arrangement::Mve) {
     convolution_mve(parts, images, in, scratch, out);
-  } else {
-    convolution_dsp(parts, images, in, scratch, out, needs);
+    return;
   }
 #endif
-  clamp_outputs(
-      *parts.layer,
-      out,
-      images.batch * images.height.out * images.width.out * parts.layer->channels);
+  convolution_dsp(parts, images, in, scratch, out, needs);
+  clamp_images(*parts.layer, images, out);
+#endif
 }
 
 bool takes_grouped([[maybe_unused]] const PackedLayer& layer) {
@@ -1165,10 +1228,7 @@ ET_NOINLINE void packed_grouped_convolution(
     [[maybe_unused]] int8_t* out) {
 #if !defined(__ARM_FEATURE_MVE)
   grouped_convolution_dsp(parts, images, in, scratch, out);
-  clamp_outputs(
-      *parts.layer,
-      out,
-      images.batch * images.height.out * images.width.out * parts.layer->channels);
+  clamp_images(*parts.layer, images, out);
 #endif
 }
 

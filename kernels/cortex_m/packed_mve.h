@@ -48,34 +48,19 @@ struct VectorScale {
     int32x4_t a, b, c, sign;
     int8_t* second;
     __asm__ volatile(
-        "vldrw.32 %q[a], [%[sums]]\n"
-        "vqrdmulh.s32 %q[a], %q[a], %q[factors]\n"
-        "vldrw.32 %q[b], [%[sums], #16]\n"
-        "vqrdmulh.s32 %q[b], %q[b], %q[factors]\n"
-        "vshr.s32 %q[sign], %q[a], #31\n"
-        "vldrw.32 %q[c], [%[sums], #32]\n"
-        "vmla.s32 %q[a], %q[sign], %[one]\n"
-        "vshr.s32 %q[sign], %q[b], #31\n"
-        "vqrdmulh.s32 %q[c], %q[c], %q[factors]\n"
-        "vrshl.s32 %q[a], %q[a], %q[shifts]\n"
-        "vmla.s32 %q[b], %q[sign], %[one]\n"
-        "vshr.s32 %q[sign], %q[c], #31\n"
-        "add %[second], %[out], %[channels]\n"
-        "vrshl.s32 %q[b], %q[b], %q[shifts]\n"
-        "vmla.s32 %q[c], %q[sign], %[one]\n"
-        "vqmovnb.s32 %q[a], %q[a]\n"
-        "vrshl.s32 %q[c], %q[c], %q[shifts]\n"
-        "vqmovnt.s32 %q[a], %q[b]\n"
-        "vqmovnb.s32 %q[c], %q[c]\n"
-        "vqadd.s16 %q[a], %q[a], %[offset]\n"
-        "vqadd.s16 %q[c], %q[c], %[offset]\n"
-        "vqmovnb.s16 %q[a], %q[a]\n"
-        "vqmovnb.s16 %q[c], %q[c]\n"
-        "vstrb.32 %q[a], [%[out]]\n"
-        "vshr.u32 %q[a], %q[a], #16\n"
-        "vstrb.32 %q[a], [%[second]]\n"
-        "add %[second], %[second], %[channels]\n"
-        "vstrb.32 %q[c], [%[second]]\n"
+        "vldrw.32 %q[a], [%[sums]]; vqrdmulh.s32 %q[a], %q[a], %q[factors]\n"
+        "vldrw.32 %q[b], [%[sums], #16]; vqrdmulh.s32 %q[b], %q[b], %q[factors]\n"
+        "vshr.s32 %q[sign], %q[a], #31; vldrw.32 %q[c], [%[sums], #32]\n"
+        "vmla.s32 %q[a], %q[sign], %[one]; vshr.s32 %q[sign], %q[b], #31\n"
+        "vqrdmulh.s32 %q[c], %q[c], %q[factors]; vrshl.s32 %q[a], %q[a], %q[shifts]\n"
+        "vmla.s32 %q[b], %q[sign], %[one]; vshr.s32 %q[sign], %q[c], #31\n"
+        "add %[second], %[out], %[channels]; vrshl.s32 %q[b], %q[b], %q[shifts]\n"
+        "vmla.s32 %q[c], %q[sign], %[one]; vqmovnb.s32 %q[a], %q[a]\n"
+        "vrshl.s32 %q[c], %q[c], %q[shifts]; vqmovnt.s32 %q[a], %q[b]; vqmovnb.s32 %q[c], %q[c]\n"
+        "vqadd.s16 %q[a], %q[a], %[offset]; vqadd.s16 %q[c], %q[c], %[offset]\n"
+        "vqmovnb.s16 %q[a], %q[a]; vqmovnb.s16 %q[c], %q[c]; vstrb.32 %q[a], [%[out]]\n"
+        "vshr.u32 %q[a], %q[a], #16; vstrb.32 %q[a], [%[second]]\n"
+        "add %[second], %[second], %[channels]; vstrb.32 %q[c], [%[second]]\n"
         : [a] "=&w"(a), [b] "=&w"(b), [c] "=&w"(c), [sign] "=&w"(sign), [second] "=&l"(second)
         : [sums] "l"(sums),
           [factors] "w"(vldrwq_s32(multipliers)),
@@ -114,56 +99,53 @@ struct VectorScale {
 /// of each goes to the lower lane, which is named second.
 ET_INLINE int32x4_t four(int32_t s0, int32_t s1, int32_t s2, int32_t s3) {
   int32x4_t result;
-  __asm__(
-      "vmov %q0[2], %q0[0], %1, %3\n"
-      "vmov %q0[3], %q0[1], %2, %4\n"
-      : "=&w"(result)
-      : "r"(s0), "r"(s1), "r"(s2), "r"(s3));
+  __asm__("vmov %q0[2], %q0[0], %1, %3; vmov %q0[3], %q0[1], %2, %4\n"
+          : "=&w"(result)
+          : "r"(s0), "r"(s1), "r"(s2), "r"(s3));
   return result;
 }
 
-/**
- * Returns the sum of the products of `kVectors` vectors with a row of weights, whose successor
- * follows `rest` bytes after the last full vector. A vector's unused lanes are zero, so that the
- * weights multiplied with them don't matter. The compiler would compute addresses instead of
- * incrementing the present one.
- */
-template <int32_t kVectors, bool kWhole>
-ET_INLINE int32_t multiply_row(
-    const int8x16_t (&x)[static_cast<size_t>(kVectors)],
-    int32_t rest,
-    const int8_t*& weights) {
-  int32_t sum = 0;
-  int8x16_t w;
-  for (int32_t i = 0; i + 1 < kVectors; ++i) {
-    __asm__ volatile("vldrb.8 %q0, [%1], #16" : "=w"(w), "+r"(weights) : : "memory");
-    sum = i == 0 ? vmladavq_s8(x[i], w) : vmladavaq_s8(sum, x[i], w);
-  }
-  if constexpr (kWhole) {
-    __asm__ volatile("vldrb.8 %q0, [%1], #16" : "=w"(w), "+r"(weights) : : "memory");
-  } else {
-    w = vldrbq_s8(weights);
-    weights += rest;
-  }
-  return kVectors == 1 ? vmladavq_s8(x[0], w) : vmladavaq_s8(sum, x[kVectors - 1], w);
-}
+// The compiler would copy adjacent words by vectors, of which each takes stack.
+#define WITHOUT_VECTORS __attribute__((noinline WITH_GCC(, optimize("no-tree-slp-vectorize"))))
+
+/// Copies the next of the windows that a layer reads one after another, and returns the copy.
+using NextWindow = const int8_t*(void* windows);
 
 /**
- * All full groups of four outputs of `pixels` vectors, each of which `kVectors` registers hold, the
- * last one to its end if `kWhole`. Inputs of a vector are read before its outputs are written.
- * While the sums of a group are computed, the last group's become outputs: on Cortex-M55 neighbours
- * that need the same unit take a cycle more, so loads, multiplications and the rest take turns.
+ * All full groups of four outputs of `pixels` vectors, from `in` or `next`, each of which
+ * `kVectors` registers hold, the last one to its end if `kWhole`. Inputs of a vector are read
+ * before its outputs are written. While the sums of a group are computed, the last group's become
+ * outputs, also that of the vector before: on Cortex-M55 neighbours that need the same unit take a
+ * cycle more, so loads, multiplications and the rest take turns.
  */
 template <int32_t kFactorStep, int32_t kVectors, bool kWhole>
-__attribute__((noinline)) void
-short_rows(const PackedParts& parts, const int8_t* in, int32_t pixels, int8_t* out) {
+WITHOUT_VECTORS void short_rows(
+    const PackedParts& parts,
+    const int8_t* in,
+    int32_t pixels,
+    int8_t* out,
+    NextWindow* next,
+    void* windows) {
   const int32_t channels = parts.layer->channels;
   const int32_t inner = parts.inner;
   const int32_t rest = inner - 16 * (kVectors - 1);
-  if (channels < 4) {
+  if (pixels <= 0) {
     return;
   }
+  VectorScale scale(parts, 0, kFactorStep);
+  struct {
+    const int32_t* bias;
+    const int32_t* multipliers;
+    const int8_t* shifts;
+    int8_t* out;
+  } first = {scale.bias, scale.multipliers, scale.shifts, out};
+  int8_t* to = out;
+  // The first outputs are written twice, since no group is before theirs.
+  int32x4_t sums = vdupq_n_s32(0);
   for (; pixels > 0; --pixels) {
+    if (next != nullptr) {
+      in = next(windows);
+    }
     int8x16_t x[static_cast<size_t>(kVectors)];
     for (int32_t i = 0; i + 1 < kVectors; ++i) {
       x[i] = vldrbq_s8(in + 16 * i);
@@ -172,137 +154,72 @@ short_rows(const PackedParts& parts, const int8_t* in, int32_t pixels, int8_t* o
     x[kVectors - 1] =
         kWhole ? vldrbq_s8(last) : vldrbq_z_s8(last, vctp8q(static_cast<uint32_t>(rest)));
     const int8_t* weights = parts.weights;
-    int32_t s0 = multiply_row<kVectors, kWhole>(x, rest, weights);
-    int32_t s1 = multiply_row<kVectors, kWhole>(x, rest, weights);
-    int32_t s2 = multiply_row<kVectors, kWhole>(x, rest, weights);
-    int32_t s3 = multiply_row<kVectors, kWhole>(x, rest, weights);
-    int32x4_t sums = four(s0, s1, s2, s3);
-    VectorScale scale(parts, 0, kFactorStep);
-    int8_t* to = out;
+    int32_t others = channels / 4 - 1;
+    int32_t s0, s1, s2;
     int8x16_t w;
     int32x4_t factors;
 // A row of weights times the vector, and other instructions in between.
-#define ROW_PRODUCT(name, sum, i) \
-  "vldrb.8 %q[w], [%[weights]], #16\n" name ".s8 %[" #sum "], %q[x" #i "], %q[w]\n"
-#define ROW_PRODUCTS(sum, first, second, third) \
-  ROW_PRODUCT("vmladav", sum, 0)                \
-  first ".if %c[vectors] > 1\n" ROW_PRODUCT("vmladava", sum, 1) ".endif\n"           \
-  second ".if %c[vectors] > 2\n" ROW_PRODUCT("vmladava", sum, 2) ".endif\n"          \
-  third ".if %c[vectors] > 3\n" ROW_PRODUCT("vmladava", sum, 3) ".endif\n"           \
-  ".if !%c[whole]\nadd %[weights], %[weights], %[back]\n.endif\n"
+#define ROW_LOAD "vldrb.8 %q[w], [%[weights]], #16\n"
+#define ROW_PRODUCT(name, sum, i) name ".s8 %[" #sum "], %q[x" #i "], %q[w]\n"
+#define ROW_PRODUCTS(sum, loaded, first, loaded_second, second, end) \
+  ROW_LOAD loaded ROW_PRODUCT("vmladav", sum, 0)                                               \
+  first ".if %c[vectors] > 1\n" ROW_LOAD ".endif\n"                                            \
+  loaded_second ".if %c[vectors] > 1\n" ROW_PRODUCT("vmladava", sum, 1) ".endif\n"             \
+  second ".if %c[vectors] > 2\n" ROW_LOAD ROW_PRODUCT("vmladava", sum, 2) ".endif\n"           \
+  ".if %c[vectors] > 3\n" ROW_LOAD ROW_PRODUCT("vmladava", sum, 3) ".endif\n"                  \
+  ".if !%c[whole]\nadd %[weights], %[weights], %[back]\n.endif\n" end
 // Loads factors of the next group, which linear layers have once.
 #define NEXT_FACTORS(load, from, bytes)                          \
   ".if %c[step]\n" load " %q[factors], [%[" #from "]], #" #bytes \
   "\n"                                                           \
   ".else\n" load " %q[factors], [%[" #from "]]\n.endif\n"
-    for (int32_t groups = channels / 4; groups > 1; --groups) {
-      __asm__ volatile(
-          ROW_PRODUCTS(
-              s0,
-              "vldrw.32 %q[factors], [%[bias]], #16\nvadd.i32 %q[sums], %q[sums], %q[factors]\n",
-              NEXT_FACTORS("vldrw.32", multipliers, 16)
-                  "vqrdmulh.s32 %q[sums], %q[sums], %q[factors]\n",
-              "vshr.s32 %q[factors], %q[sums], #31\n")
-          ROW_PRODUCTS(
-              s1,
-              "vadd.i32 %q[sums], %q[sums], %q[factors]\n",
-              NEXT_FACTORS("vldrb.s32", shifts, 4)
-                  "vrshl.s32 %q[sums], %q[sums], %q[factors]\n",
-              "vadd.i32 %q[sums], %q[sums], %[offset]\n")
-          ROW_PRODUCTS(
-              s2,
-              "vqmovnb.s32 %q[sums], %q[sums]\n",
-              "",
-              "vqmovnb.s16 %q[sums], %q[sums]\n")
-          "vstrb.32 %q[sums], [%[to]], #4\n"
-          "vmov %q[sums][2], %q[sums][0], %[s0], %[s2]\n"
-          ROW_PRODUCTS(s0, "", "", "")
-          "vmov %q[sums][3], %q[sums][1], %[s1], %[s0]\n"
-          : [s0] "=&Te"(s0),
-            [s1] "=&Te"(s1),
-            [s2] "=&Te"(s2),
-            [weights] "+r"(weights),
-            [bias] "+r"(scale.bias),
-            [multipliers] "+r"(scale.multipliers),
-            [shifts] "+l"(scale.shifts),
-            [to] "+l"(to),
-            [sums] "+w"(sums),
-            [w] "=&w"(w),
-            [factors] "=&w"(factors)
-          : [x0] "w"(x[0]),
-            [x1] "w"(x[kVectors > 1 ? 1 : 0]),
-            [x2] "w"(x[kVectors > 2 ? 2 : 0]),
-            [x3] "w"(x[kVectors > 3 ? 3 : 0]),
-            [back] "r"(rest - 16),
-            [offset] "r"(scale.offset),
-            [vectors] "i"(kVectors),
-            [whole] "i"(kWhole),
-            [step] "i"(kFactorStep)
-          : "memory");
-    }
+    // clang-format off
+    // One group, with the vector's before, and then the others.
+    __asm__ volatile(
+        "mov lr, #1\n1:\n"
+        ROW_PRODUCTS(s0, "", "vldrw.32 %q[factors], [%[bias]], #16; vadd.i32 %q[sums], %q[sums], %q[factors]\n", "",
+            NEXT_FACTORS("vldrw.32", multipliers, 16) "vqrdmulh.s32 %q[sums], %q[sums], %q[factors]\n",
+            "vshr.s32 %q[factors], %q[sums], #31\n")
+        ROW_PRODUCTS(s1, "", "vadd.i32 %q[sums], %q[sums], %q[factors]\n", "",
+            NEXT_FACTORS("vldrb.s32", shifts, 4) "vrshl.s32 %q[sums], %q[sums], %q[factors]\n",
+            "vadd.i32 %q[sums], %q[sums], %[offset]\n")
+        ROW_PRODUCTS(s2, "vqmovnb.s32 %q[sums], %q[sums]\n", "", "vqmovnb.s16 %q[sums], %q[sums]\n", "",
+            "vstrb.32 %q[sums], [%[to]], #4\n")
+        "vmov %q[sums][2], %q[sums][0], %[s0], %[s2]\n"
+        ROW_PRODUCTS(s0, "", "", "", "", "")
+        "vmov %q[sums][3], %q[sums][1], %[s1], %[s0]; le lr, 1b; cmp %[others], #0; blt 2f\n"
+        "ldrd %[bias], %[multipliers], [%[first]]; ldrd %[shifts], %[to], [%[first], #8]\n"
+        "wls lr, %[others], 2f; mvn %[others], #0; b 1b\n"
+        "2:\n"
+        : [s0] "=&Te"(s0), [s1] "=&Te"(s1), [s2] "=&Te"(s2), [weights] "+r"(weights), [bias] "+r"(scale.bias),
+          [multipliers] "+r"(scale.multipliers), [shifts] "+l"(scale.shifts), [to] "+l"(to), [others] "+r"(others),
+          [sums] "+w"(sums), [w] "=&w"(w), [factors] "=&w"(factors)
+        : [x0] "w"(x[0]), [x1] "w"(x[kVectors > 1 ? 1 : 0]), [x2] "w"(x[kVectors > 2 ? 2 : 0]),
+          [x3] "w"(x[kVectors > 3 ? 3 : 0]), [first] "r"(&first), [back] "r"(rest - 16), [offset] "r"(scale.offset),
+          [vectors] "i"(kVectors), [whole] "i"(kWhole), [step] "i"(kFactorStep)
+        : "memory", "cc", "lr");
+    // clang-format on
+#undef ROW_LOAD
 #undef ROW_PRODUCT
 #undef ROW_PRODUCTS
 #undef NEXT_FACTORS
-    scale.store(vaddq_s32(sums, vldrwq_s32(scale.bias)), to);
     in += inner;
-    out += channels;
+    first.out += channels;
   }
+  scale.store(vaddq_s32(sums, vldrwq_s32(scale.bias)), to);
 }
 
-/// Adds the products of `sixteens` vectors with four rows of weights; all move on. Ten instructions
-/// for 64 products; the compiler would compute addresses, too.
-ET_INLINE void multiply_sixteens(
-    int32_t sixteens,
-    const int8_t*& x,
-    const int8_t*& w0,
-    const int8_t*& w1,
-    const int8_t*& w2,
-    const int8_t*& w3,
-    int32_t& s0,
-    int32_t& s1,
-    int32_t& s2,
-    int32_t& s3) {
-#define ROW_PRODUCTS(sum, row) \
-  "vldrb.8 q1, [" row          \
-  "], #16\n"                   \
-  "vmladava.s8 " sum ", q0, q1\n"
-  __asm__ volatile("wls lr, %[sixteens], 2f\n"
-                   "1:\n"
-                   "vldrb.8 q0, [%[x]], #16\n" ROW_PRODUCTS("%[s0]", "%[w0]") ROW_PRODUCTS("%[s1]", "%[w1]")
-                       ROW_PRODUCTS("%[s2]", "%[w2]") ROW_PRODUCTS("%[s3]", "%[w3]")
-                   "le lr, 1b\n"
-                   "2:\n"
-                   : [s0] "+Te"(s0),
-                     [s1] "+Te"(s1),
-                     [s2] "+Te"(s2),
-                     [s3] "+Te"(s3),
-                     [x] "+r"(x),
-                     [w0] "+r"(w0),
-                     [w1] "+r"(w1),
-                     [w2] "+r"(w2),
-                     [w3] "+r"(w3)
-                   : [sixteens] "r"(sixteens)
-                   : "memory", "lr", "q0", "q1");
-#undef ROW_PRODUCTS
-}
+// What assembly changes that takes all registers but r7: memory, and registers but r3 and q2 to q7.
+#define OTHER_REGISTERS                                                                            \
+  "memory", "cc", "r0", "r1", "r2", "r4", "r5", "r6", "r8", "r9", "r10", "r11", "r12", "lr", "q0", \
+      "q1"
 
-/// Does the same as multiply_sixteens(), with one vector whose unused lanes are zero, so that the
-/// weights multiplied with them don't matter.
-ET_INLINE void multiply_rest(
-    int8x16_t value,
-    const int8_t* w0,
-    const int8_t* w1,
-    const int8_t* w2,
-    const int8_t* w3,
-    int32_t& s0,
-    int32_t& s1,
-    int32_t& s2,
-    int32_t& s3) {
-  s0 = vmladavaq_s8(s0, value, vldrbq_s8(w0));
-  s1 = vmladavaq_s8(s1, value, vldrbq_s8(w1));
-  s2 = vmladavaq_s8(s2, value, vldrbq_s8(w2));
-  s3 = vmladavaq_s8(s3, value, vldrbq_s8(w3));
-}
+// A vector times four rows of weights, of which the first instruction masks the inputs behind the
+// last. Ten instructions for 64 products; the compiler would compute addresses, too.
+#define FOUR_ROWS(sum, row) "vldrb.8 q1, [" row "], #16\nvmladava.s8 " sum ", q0, q1\n"
+#define MULTIPLY_ROWS(count, x, s0, w0, s1, w1, s2, w2, s3, w3)                                   \
+  "wlstp.8 lr, " count ", 3f\n2:\nvldrb.8 q0, [" x "], #16\n" FOUR_ROWS(s0, w0) FOUR_ROWS(s1, w1) \
+      FOUR_ROWS(s2, w2) FOUR_ROWS(s3, w3) "letp lr, 2b\n3:\n"
 
 /// The sums of the products of a vector with `rows` (at most four) rows of weights.
 ET_INLINE int32x4_t
@@ -313,45 +230,88 @@ multiply_rows(const int8_t* x, const int8_t*& weights, int32_t count, int32_t ro
   const int8_t* w3 = rows > 3 ? w2 + count : w0;
   weights += rows * count;
   int32_t s0 = 0, s1 = 0, s2 = 0, s3 = 0;
-  multiply_sixteens(count / 16, x, w0, w1, w2, w3, s0, s1, s2, s3);
-  if (count % 16 != 0) {
-    const mve_pred16_t active = vctp8q(static_cast<uint32_t>(count % 16));
-    multiply_rest(vldrbq_z_s8(x, active), w0, w1, w2, w3, s0, s1, s2, s3);
-  }
+  // clang-format off
+  __asm__ volatile(
+      MULTIPLY_ROWS("%[count]", "%[x]", "%[s0]", "%[w0]", "%[s1]", "%[w1]", "%[s2]", "%[w2]", "%[s3]", "%[w3]")
+      : [s0] "+Te"(s0), [s1] "+Te"(s1), [s2] "+Te"(s2), [s3] "+Te"(s3), [x] "+r"(x),
+        [w0] "+r"(w0), [w1] "+r"(w1), [w2] "+r"(w2), [w3] "+r"(w3)
+      : [count] "r"(count)
+      : "memory", "lr", "q0", "q1");
+  // clang-format on
   return four(s0, s1, s2, s3);
 }
 
-/// Full groups of four outputs of one vector, of a layer that is not wide. A function of its own:
-/// within a larger one the compiler would keep most of it on the stack.
-template <int32_t kFactorStep>
-__attribute__((noinline)) void rows_by_fours(
-    const PackedParts& parts,
-    const int8_t* in,
-    int32_t channel,
-    int32_t end,
-    int8_t* out) {
-  const int32_t count = parts.inner;
-  const int32_t sixteens = count / 16;
-  const int32_t rest = count % 16;
-  const int8_t* weights = parts.weights + channel * count;
-  VectorScale scale(parts, channel, kFactorStep);
-  out += channel;
-  for (int8_t* const last = out + (end - channel); out != last; out += 4) {
-    const int8_t* x = in;
-    const int8_t* w0 = weights;
-    const int8_t* w1 = w0 + count;
-    const int8_t* w2 = w1 + count;
-    const int8_t* w3 = w2 + count;
-    int32_t s0 = 0, s1 = 0, s2 = 0, s3 = 0;
-    multiply_sixteens(sixteens, x, w0, w1, w2, w3, s0, s1, s2, s3);
-    if (rest != 0) {
-      const mve_pred16_t active = vctp8q(static_cast<uint32_t>(rest));
-      multiply_rest(vldrbq_z_s8(x, active), w0, w1, w2, w3, s0, s1, s2, s3);
-    }
-    weights = w3 + rest;
-    scale.store(vaddq_s32(four(s0, s1, s2, s3), vldrwq_s32(scale.bias)), out);
+/// What the loop of rows_by_fours() reads, in the order in which one instruction loads the first
+/// four.
+struct RowProducts {
+  int8_t* out;
+  const int8_t* weights;
+  const int8_t* shifts;
+  const int32_t* bias;
+  const int32_t* multipliers;
+  /// The distance from a group's multipliers to the next one's.
+  int32_t step;
+  const int8_t* x;
+  int32_t inner;
+  /// Inputs behind the first sixteen.
+  int32_t others;
+  /// The distance from behind the last vector of a row to the next row.
+  int32_t back;
+  int32_t offset;
+  int8_t* last;
+};
+
+/**
+ * All full groups of four outputs of one vector of at least sixteen inputs, of a layer that is not
+ * wide. A function of its own: within a larger one the compiler would keep most of it on the stack.
+ * The last group's sums become outputs in between the first products of a group.
+ */
+inline WITHOUT_VECTORS void rows_by_fours(const PackedParts& parts, const int8_t* in, int8_t* out) {
+  const int32_t inner = parts.inner;
+  const int32_t last = (parts.layer->channels & ~3) - 4;
+  const int8_t* weights = parts.weights;
+  int32x4_t sums = multiply_rows(in, weights, inner, 4);
+  if (last > 0) {
+    RowProducts products;
+    products.out = out;
+    products.weights = weights;
+    products.shifts = parts.shifts;
+    products.bias = parts.bias;
+    products.multipliers = parts.multipliers;
+    products.step = 16 * parts.factor_step;
+    products.x = in;
+    products.inner = inner;
+    products.others = inner - 16;
+    products.back = -(-inner & 15);
+    products.offset = parts.layer->output_offset;
+    products.last = out + last;
+    register RowProducts* from __asm__("r7") = &products;
+    __asm__ volatile(
+        "ldm %[from], {r0, r1, r2, r4}\n"
+        "1:\n"
+        "ldrd r11, lr, [%[from], #24]; vldrb.8 q0, [r11], #16; add r3, r1, lr; add r5, r3, lr\n"
+        "vldrb.8 q1, [r1], #16; vmladav.s8 r6, q0, q1; vldrb.8 q1, [r3], #16; add r9, r5, lr\n"
+        "vmladav.s8 r8, q0, q1; ldrd r10, r12, [%[from], #16]; vldrw.32 q3, [r4], #16\n"
+        "vadd.i32 %q[sums], %q[sums], q3; vldrw.32 q3, [r10]; add r10, r12\n"
+        "vqrdmulh.s32 %q[sums], %q[sums], q3; str r10, [%[from], #16]; vshr.s32 q3, %q[sums], #31\n"
+        "vldrb.8 q1, [r5], #16; vadd.i32 %q[sums], %q[sums], q3; vldrb.s32 q3, [r2]\n"
+        "vrshl.s32 %q[sums], %q[sums], q3; vmladav.s8 r10, q0, q1; ldr lr, [%[from], #40]\n"
+        "vadd.i32 %q[sums], %q[sums], lr; vldrb.8 q1, [r9], #16; vqmovnb.s32 %q[sums], %q[sums]\n"
+        "add r2, r2, r12, lsr #2; vmladav.s8 r12, q0, q1; vqmovnb.s16 %q[sums], %q[sums]\n"
+        "ldr lr, [%[from], #32]; vstrb.32 %q[sums], [r0], #4\n"
+        MULTIPLY_ROWS("lr", "r11", "r6", "r1", "r8", "r3", "r10", "r5", "r12", "r9")
+        "ldr lr, [%[from], #36]; vmov %q[sums][2], %q[sums][0], r6, r10; add r1, r9, lr\n"
+        "ldr lr, [%[from], #44]; vmov %q[sums][3], %q[sums][1], r8, r12; cmp r0, lr; bne 1b\n"
+        : [sums] "+w"(sums)
+        : [from] "r"(from)
+        : OTHER_REGISTERS, "r3", "q3");
   }
+  VectorScale scale(parts, last, parts.factor_step);
+  scale.store(vaddq_s32(sums, vldrwq_s32(scale.bias)), out + last);
 }
+
+#undef MULTIPLY_ROWS
+#undef FOUR_ROWS
 
 /// Stores up to four outputs of a layer that is wide.
 inline void store_wide(const PackedParts& parts, int32x4_t value, int32_t channel, int8_t* out) {
@@ -401,25 +361,22 @@ inline void rows_to_outputs(const PackedParts& parts, const int8_t* in, int8_t* 
   const bool is_wide = parts.layer->is_wide != 0;
   const bool is_linear = parts.factor_step == 0;
   int32_t channel = 0;
-  // Linear layers have few rows; code for each length would take more flash than it is worth.
-  if (!is_wide && inner <= (is_linear ? 16 : 64)) {
-    (is_linear ? short_rows<0, 1, false> : short_rows_of(inner))(parts, in, 1, out);
-    channel = channels & ~3;
-  }
-  if (const int32_t end = channels & ~3; !is_wide && channel < end) {
-    if (is_linear) {
-      rows_by_fours<0>(parts, in, channel, end, out);
+  if (!is_wide && channels >= 4) {
+    // Linear layers have few rows; code for each length would take more flash than it is worth.
+    if (inner <= (is_linear ? 16 : 64)) {
+      (is_linear ? short_rows<0, 1, false> : short_rows_of(inner))(
+          parts, in, 1, out, nullptr, nullptr);
     } else {
-      rows_by_fours<1>(parts, in, channel, end, out);
+      rows_by_fours(parts, in, out);
     }
-    channel = end;
+    channel = channels & ~3;
   }
   if (channel < channels) {
     last_rows(parts, in, channel, out);
   }
 }
 
-/// Returns whether short_rows() computes all outputs of a pointwise layer.
+/// Returns whether short_rows() computes all outputs of a layer.
 inline bool are_short_pixels(const PackedParts& parts) {
   return parts.layer->is_wide == 0 && parts.inner <= 64 && parts.layer->channels % 4 == 0;
 }
@@ -472,84 +429,44 @@ ET_INLINE void multiply_windows(WindowProducts& products) {
   register WindowProducts* from __asm__("r7") = &products;
   __asm__ volatile(
       "1:\n"
-      "ldm %[from], {r1, r3, r5, r9, r12}\n"
-      "ldr lr, [%[from], #20]\n"
-      "ldrd r0, r6, [lr], #8\n"
-      "str lr, [%[from], #20]\n"
-      "ldr lr, [%[from], #32]\n"
-      "add r11, r9, lr\n"
-      "mov r2, r0\n"
-      "mov r4, r0\n"
-      "mov r8, r6\n"
-      "mov r10, r6\n"
-      "vldrb.8 q1, [r9], #16\n"
+      "ldm %[from], {r1, r3, r5, r9, r12}; ldr lr, [%[from], #20]; ldrd r0, r6, [lr], #8\n"
+      "str lr, [%[from], #20]; ldr lr, [%[from], #32]; add r11, r9, lr; mov r2, r0; mov r4, r0\n"
+      "mov r8, r6; mov r10, r6; vldrb.8 q1, [r9], #16\n"
       "2:\n"
       ".if %c[once]\n"
-      "dls lr, r12\n"
-      "ldr r12, [%[from], #28]\n"
+      "dls lr, r12; ldr r12, [%[from], #28]\n"
       ".else\n"
-      "ldr lr, [%[from], #24]\n"
-      "dls lr, lr\n"
+      "ldr lr, [%[from], #24]; dls lr, lr\n"
       ".endif\n"
       "3:\n"
+      ".set .Lleft, %c[unrolled]\n"
       ".rept %c[unrolled]\n"
-      "vldrb.8 q0, [r1], #16\n"
-      "vmladava.s8 r0, q0, q1\n"
-      "vldrb.8 q2, [r11], #16\n"
+      ".set .Lleft, .Lleft - 1\n"
+      "vldrb.8 q0, [r1], #16; vmladava.s8 r0, q0, q1; vldrb.8 q2, [r11], #16\n"
       "vmladava.s8 r6, q0, q2\n"
-      "vldrb.8 q0, [r3], #16\n"
-      "vmladava.s8 r2, q0, q1\n"
-      "vldrb.8 q3, [r5], #16\n"
+      ".if %c[once] && .Lleft == 0\n"
+      "add r1, r12\n"
+      ".endif\n"
+      "vldrb.8 q0, [r3], #16; vmladava.s8 r2, q0, q1; vldrb.8 q3, [r5], #16\n"
       "vmladava.s8 r8, q0, q2\n"
-      "vmladava.s8 r4, q3, q1\n"
-      "vldrb.8 q1, [r9], #16\n"
-      "vmladava.s8 r10, q3, q2\n"
+      ".if %c[once] && .Lleft == 0\n"
+      "add r3, r12\n"
+      ".endif\n"
+      "vmladava.s8 r4, q3, q1; vldrb.8 q1, [r9], #16; vmladava.s8 r10, q3, q2\n"
       ".endr\n"
       ".if %c[once]\n"
-      "add r1, r12\n"
-      "add r3, r12\n"
-      "add r5, r12\n"
-      "le lr, 3b\n"
+      "add r5, r12; le lr, 3b\n"
       ".else\n"
-      "le lr, 3b\n"
-      "ldr lr, [%[from], #28]\n"
-      "add r1, lr\n"
-      "add r3, lr\n"
-      "add r5, lr\n"
-      "subs r12, #1\n"
+      "le lr, 3b; ldr lr, [%[from], #28]; add r1, lr; add r3, lr; add r5, lr; subs r12, #1\n"
       "bne 2b\n"
       ".endif\n"
       // The second row ends where the next channel's begins.
-      "str r11, [%[from], #12]\n"
-      "ldr r12, [%[from], #36]\n"
-      "strd r0, r6, [r12]\n"
-      "strd r2, r8, [r12, #16]\n"
-      "strd r4, r10, [r12, #32]\n"
-      "eor r12, #8\n"
-      "str r12, [%[from], #36]\n"
-      "lsls lr, r12, #28\n"
-      "bmi 1b\n"
+      "str r11, [%[from], #12]; ldr r12, [%[from], #36]; strd r0, r6, [r12]\n"
+      "strd r2, r8, [r12, #16]; strd r4, r10, [r12, #32]; eor r12, #8; str r12, [%[from], #36]\n"
+      "lsls lr, r12, #28; bmi 1b\n"
       :
       : [from] "r"(from), [unrolled] "i"(kUnrolled), [once] "i"(kOnce)
-      : "memory",
-        "cc",
-        "r0",
-        "r1",
-        "r2",
-        "r3",
-        "r4",
-        "r5",
-        "r6",
-        "r8",
-        "r9",
-        "r10",
-        "r11",
-        "r12",
-        "lr",
-        "q0",
-        "q1",
-        "q2",
-        "q3");
+      : OTHER_REGISTERS, "r3", "q2", "q3");
 }
 
 /// Computes all outputs of three windows, for a layer that is not wide and whose channels are a
@@ -671,33 +588,34 @@ struct SixteenSums {
   "add %[x], %[row1], %[step]; vmullb.s8 q4, q4, q3; vldrw.32 q3, [%[bias]], #16\n" \
   "vmla.s32 q0, q1, %[one]; vldrw.32 q1, [%[bias]], #16; vmla.s32 q3, q6, %[one]\n" \
   "vldrb.8 q6, [%[weights]], #16; vmovlt.s16 q2, q2; vmla.s32 q1, q2, %[one]\n" \
-  load " q2, [%[row1]]; vmullb.s8 q2, q2, q6; vmla.s16 q4, q2, %[one]\n" \
-  load " q2, [%[row1]], #16; vmullt.s8 q2, q2, q6; vmovlb.s16 q6, q4; vmla.s16 q7, q2, %[one]\n" \
-  load " q2, [%[x]]; add %[x], %[x], %[step]; vmovlt.s16 q4, q4; vmla.s32 q3, q4, %[one]\n" \
-  "vmovlt.s16 q4, q7; vmla.s32 q1, q4, %[one]; vmovlb.s16 q7, q7; vldrb.8 q4, [%[weights]], #16\n" \
-  "vadd.i32 q5, q5, q7; vmullt.s8 q7, q2, q4; vadd.i32 q0, q0, q6; vldrb.8 q6, [%[weights]], #16\n" \
-  "vmullb.s8 q2, q2, q4; " load " q4, [%[x]]; vmullb.s8 q4, q4, q6; vmla.s16 q2, q4, %[one]\n" \
-  load " q4, [%[x]]; vmullt.s8 q4, q4, q6; vmovlt.s16 q6, q2; vmla.s16 q7, q4, %[one]\n" \
-  "add %[x], %[row2], %[step]; vmovlb.s16 q2, q2; vldrb.8 q4, [%[weights]], #16\n" \
-  "vmla.s32 q0, q2, %[one]; vmovlb.s16 q2, q7; vmla.s32 q5, q2, %[one]; vadd.i32 q3, q3, q6\n" \
-  load " q2, [%[row2]], #16; vmullb.s8 q6, q2, q4; vmovlt.s16 q7, q7; vmullt.s8 q2, q2, q4\n" \
-  load " q4, [%[x]]; vmla.s32 q1, q7, %[one]; vldrb.8 q7, [%[weights]], #16\n" \
-  "vmullb.s8 q4, q4, q7; vadd.i16 q6, q6, q4; " load " q4, [%[x]]; add %[x], %[x], %[step]\n" \
-  "vmullt.s8 q4, q4, q7; vmovlb.s16 q7, q6; vmla.s16 q2, q4, %[one]; vmovlt.s16 q6, q6\n" \
-  "vmla.s32 q0, q7, %[one]; vmovlt.s16 q4, q2; " load " q7, [%[x]]; vadd.i32 q3, q3, q6\n" \
-  "vldrb.8 q6, [%[weights]], #16; vadd.i32 q1, q1, q4; vmullb.s8 q4, q7, q6; vmovlb.s16 q2, q2\n" \
-  "vmla.s32 q5, q2, %[one]; vmovlb.s16 q2, q4; vmullt.s8 q7, q7, q6\n" \
-  "vldrw.32 q6, [%[multipliers]], #16; vmovlt.s16 q4, q4; vmla.s32 q3, q4, %[one]\n" \
-  "vldrw.32 q4, [%[multipliers]], #16; vadd.i32 q0, q0, q2; vldrw.32 q2, [%[multipliers]], #16\n" \
-  "vqrdmulh.s32 q3, q3, q2; vmovlt.s16 q2, q7; vqrdmulh.s32 q0, q0, q6; vmovlb.s16 q7, q7\n" \
-  "vmla.s32 q5, q7, %[one]; vshr.s32 q6, q0, #31; vldrb.s32 q7, [%[shifts]], #4\n" \
-  "vmla.s32 q0, q6, %[one]; vshr.s32 q6, q3, #31; vmla.s32 q3, q6, %[one]; vrshl.s32 q0, q0, q7\n" \
-  "vldrb.s32 q6, [%[shifts]], #4; vqrdmulh.s32 q5, q5, q4; vqmovnb.s32 q0, q0\n" \
-  "vldrb.s32 q4, [%[shifts]], #4; vrshl.s32 q3, q3, q4; vmla.s32 q1, q2, %[one]\n" \
-  "vqmovnt.s32 q0, q3; vldrw.32 q2, [%[multipliers]], #16; vshr.s32 q3, q5, #31\n" \
-  "vqrdmulh.s32 q1, q1, q2; vqadd.s16 q0, q0, %[offset]; vmla.s32 q5, q3, %[one]\n" \
-  "vshr.s32 q2, q1, #31; vmla.s32 q1, q2, %[one]; vrshl.s32 q5, q5, q6; vqmovnb.s32 q5, q5\n" \
-  "vldrb.s32 q2, [%[shifts]], #4; vrshl.s32 q1, q1, q2; vqmovnt.s32 q5, q1; vqmovnb.s16 q0, q0\n" \
+  load " q2, [%[row1]]; vmullb.s8 q2, q2, q6; vmla.s16 q4, q2, %[one]; " load " q2, [%[row1]], #16\n" \
+  "vmullt.s8 q2, q2, q6; vmovlb.s16 q6, q4; vmla.s16 q7, q2, %[one]; " load " q2, [%[x]]\n" \
+  "add %[x], %[x], %[step]; vmovlt.s16 q4, q4; vmla.s32 q3, q4, %[one]; vmovlt.s16 q4, q7\n" \
+  "vmla.s32 q1, q4, %[one]; vmovlb.s16 q7, q7; vldrb.8 q4, [%[weights]], #16\n" \
+  "vadd.i32 q5, q5, q7; vmullt.s8 q7, q2, q4; vadd.i32 q0, q0, q6\n" \
+  "vldrb.8 q6, [%[weights]], #16; vmullb.s8 q2, q2, q4; " load " q4, [%[x]]; vmullb.s8 q4, q4, q6\n" \
+  "vmla.s16 q2, q4, %[one]; " load " q4, [%[x]]; vmullt.s8 q4, q4, q6; vmovlt.s16 q6, q2\n" \
+  "vmla.s16 q7, q4, %[one]; add %[x], %[row2], %[step]; vmovlb.s16 q2, q2\n" \
+  "vldrb.8 q4, [%[weights]], #16; vmla.s32 q0, q2, %[one]; vmovlb.s16 q2, q7\n" \
+  "vmla.s32 q5, q2, %[one]; vadd.i32 q3, q3, q6; " load " q2, [%[row2]], #16; vmullb.s8 q6, q2, q4\n" \
+  "vmovlt.s16 q7, q7; vmullt.s8 q2, q2, q4; " load " q4, [%[x]]; vmla.s32 q1, q7, %[one]\n" \
+  "vldrb.8 q7, [%[weights]], #16; vmullb.s8 q4, q4, q7; vadd.i16 q6, q6, q4; " load " q4, [%[x]]\n" \
+  "add %[x], %[x], %[step]; vmullt.s8 q4, q4, q7; vmovlb.s16 q7, q6; vmla.s16 q2, q4, %[one]\n" \
+  "vmovlt.s16 q6, q6; vmla.s32 q0, q7, %[one]; vmovlt.s16 q4, q2; " load " q7, [%[x]]\n" \
+  "vadd.i32 q3, q3, q6; vldrb.8 q6, [%[weights]], #16; vadd.i32 q1, q1, q4\n" \
+  "vmullb.s8 q4, q7, q6; vmovlb.s16 q2, q2; vmla.s32 q5, q2, %[one]; vmovlb.s16 q2, q4\n" \
+  "vmullt.s8 q7, q7, q6; vldrw.32 q6, [%[multipliers]], #16; vmovlt.s16 q4, q4\n" \
+  "vmla.s32 q3, q4, %[one]; vldrw.32 q4, [%[multipliers]], #16; vadd.i32 q0, q0, q2\n" \
+  "vldrw.32 q2, [%[multipliers]], #16; vqrdmulh.s32 q3, q3, q2; vmovlt.s16 q2, q7\n" \
+  "vqrdmulh.s32 q0, q0, q6; vmovlb.s16 q7, q7; vmla.s32 q5, q7, %[one]; vshr.s32 q6, q0, #31\n" \
+  "vldrb.s32 q7, [%[shifts]], #4; vmla.s32 q0, q6, %[one]; vshr.s32 q6, q3, #31\n" \
+  "vmla.s32 q3, q6, %[one]; vrshl.s32 q0, q0, q7; vldrb.s32 q6, [%[shifts]], #4\n" \
+  "vqrdmulh.s32 q5, q5, q4; vldrb.s32 q4, [%[shifts]], #4; vqmovnb.s32 q0, q0\n" \
+  "vrshl.s32 q3, q3, q4; vqmovnt.s32 q0, q3; vmla.s32 q1, q2, %[one]\n" \
+  "vldrw.32 q2, [%[multipliers]], #16; vshr.s32 q3, q5, #31; vqrdmulh.s32 q1, q1, q2\n" \
+  "vqadd.s16 q0, q0, %[offset]; vmla.s32 q5, q3, %[one]; vshr.s32 q2, q1, #31\n" \
+  "vmla.s32 q1, q2, %[one]; vrshl.s32 q5, q5, q6; vldrb.s32 q2, [%[shifts]], #4\n" \
+  "vqmovnb.s32 q5, q5; vrshl.s32 q1, q1, q2; vqmovnt.s32 q5, q1; vqmovnb.s16 q0, q0\n" \
   "vqadd.s16 q5, q5, %[offset]; vqmovnt.s16 q0, q5; " store " q0, [%[out]], #16\n"
 // clang-format on
 template <bool kWhole>
@@ -712,7 +630,7 @@ ET_INLINE void outputs_3x3(
     const int8_t*& shifts,
     int32_t offset,
     int8_t*& out,
-    int32_t x) {
+    int32_t& x) {
 #define NINE_ASM(text, ...)                                               \
   __asm__ volatile(text                                                   \
                    : [row0] "+r"(row0),                                   \
@@ -737,32 +655,39 @@ ET_INLINE void outputs_3x3(
 }
 #undef NINE_PRODUCTS
 
-/// Does the same as depthwise_row(), for a kernel of three by three and a layer that is not wide.
-/// With -Os, as packages may have it, GCC would find no registers for the assembly within its
-/// loops.
-inline __attribute__((noinline WITH_GCC(, optimize("O2")))) void
-depthwise_row_3x3(const PackedParts& parts, const int8_t* const* rows, int32_t width, int8_t* out) {
+/// Does the same as depthwise_row(), for a kernel of three by three and a layer that is not wide,
+/// at `width` positions of `lanes` outputs each, from element `first` of the rows on. With -Os, as
+/// packages may have it, GCC would find no registers for the assembly within its loops.
+inline __attribute__((noinline WITH_GCC(, optimize("O2")))) void depthwise_row_3x3(
+    const PackedParts& parts,
+    const int8_t* const* rows,
+    int32_t first,
+    int32_t width,
+    int32_t lanes,
+    int8_t* out) {
   const int32_t offset = parts.layer->output_offset;
   const int32_t step = parts.layer->channels;
-  const int32_t rest = step % 16;
-  // From behind the last sixteen of a position's channels to the next position.
+  const int32_t rest = lanes % 16;
+  // From behind the last sixteen of a position's outputs to the next position.
   const int32_t out_move = rest == 0 ? 0 : rest - 16;
   const int32_t move = (parts.layer->stride[1] - 1) * step + out_move;
-  const int8_t* row0 = rows[0];
-  const int8_t* row1 = rows[1];
-  const int8_t* row2 = rows[2];
+  const int8_t* row0 = rows[0] + first;
+  const int8_t* row1 = rows[1] + first;
+  const int8_t* row2 = rows[2] + first;
+  out += first;
+  int32_t x = 0;
   for (; width > 0; --width) {
     const int32_t* bias = parts.bias;
     const int32_t* multipliers = parts.multipliers;
     const int8_t* shifts = parts.shifts;
     const int8_t* weights = parts.weights;
-    for (int32_t groups = step / 16; groups > 0; --groups) {
-      outputs_3x3<true>(
-          row0, row1, row2, step, weights, bias, multipliers, shifts, offset, out, 16);
+    for (int32_t groups = lanes / 16; groups > 0; --groups) {
+      outputs_3x3<true>(row0, row1, row2, step, weights, bias, multipliers, shifts, offset, out, x);
     }
     if (rest != 0) {
+      x = rest;
       outputs_3x3<false>(
-          row0, row1, row2, step, weights, bias, multipliers, shifts, offset, out, rest);
+          row0, row1, row2, step, weights, bias, multipliers, shifts, offset, out, x);
     }
     row0 += move;
     row1 += move;
@@ -770,6 +695,47 @@ depthwise_row_3x3(const PackedParts& parts, const int8_t* const* rows, int32_t w
     out += out_move;
   }
 }
+
+/// Returns whether a vector has the outputs of adjacent positions: their inputs are adjacent, too.
+inline bool is_repeated(const PackedLayer& layer) {
+  return layer.kernel[0] == 3 && layer.kernel[1] == 3 && layer.is_wide == 0 &&
+      layer.stride[1] == 1 && layer.channels < 16 && (layer.channels & (layer.channels - 1)) == 0;
+}
+
+/// The tables of a layer that is_repeated(), with its channels for all sixteen.
+struct RepeatedTables {
+  int32_t bias[16];
+  int32_t multipliers[16];
+  int8_t shifts[16];
+  int8_t weights[9 * 16];
+
+  explicit RepeatedTables(const PackedParts& parts) {
+    const PackedLayer& layer = *parts.layer;
+    for (int32_t i = 0; i < 16; ++i) {
+      const int32_t channel = i & (layer.channels - 1);
+      const int32_t to = depthwise_place(layer, i);
+      const int32_t from = depthwise_place(layer, channel);
+      bias[to] = parts.bias[from];
+      multipliers[to] = parts.multipliers[from];
+      shifts[to] = parts.shifts[from];
+      for (int32_t tap = 0; tap < 9 * 16; tap += 16) {
+        weights[tap + i] = parts.weights[tap + channel];
+      }
+    }
+  }
+
+  PackedParts parts(const PackedParts& given) const {
+    return {
+        given.layer,
+        bias,
+        multipliers,
+        shifts,
+        weights,
+        given.factor_step,
+        given.inner,
+        given.padded_inner};
+  }
+};
 
 /// Computes all channels of a depthwise convolution at one position, for any kernel.
 inline __attribute__((noinline)) void depthwise_pixel_any(
@@ -805,7 +771,14 @@ ET_INLINE void
 depthwise_row(const PackedParts& parts, const int8_t* const* rows, int32_t width, int8_t* out) {
   const PackedLayer& layer = *parts.layer;
   if (layer.kernel[0] == 3 && layer.kernel[1] == 3 && layer.is_wide == 0) {
-    depthwise_row_3x3(parts, rows, width, out);
+    if (is_repeated(layer)) {
+      const int32_t rest = width * layer.channels % 16;
+      const int32_t whole = width * layer.channels - rest;
+      depthwise_row_3x3(parts, rows, 0, whole / 16, 16, out);
+      depthwise_row_3x3(parts, rows, whole, 1, rest, out);
+    } else {
+      depthwise_row_3x3(parts, rows, 0, width, layer.channels, out);
+    }
     return;
   }
   for (int32_t x = 0; x < width; ++x) {
