@@ -45,6 +45,7 @@ _write_layers = (
     Pass("rewrite.pool_padding:take_ignored_padding"),
     Pass("backends.arm.forms:write_strides"),
     Pass("backends.arm.forms:round_down"),
+    Pass("backends.arm.forms:convert_integers"),
 )
 
 # Precedes ExecuTorch's quantizers for Arm.

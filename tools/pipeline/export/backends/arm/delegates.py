@@ -88,7 +88,7 @@ _REASONS = {
     r"(?:Input|Tensor x) dtype torch\.(\w+) .*is not supported in .*": r"{target} takes no \1 there",
     r"(?:Had|Output dtype) torch\.(\w+) (?:output that )?is not supported (?:by|in) .*": r"{target} gives no \1 there",
     r"Had torch\.(\w+) input \S+ that is not supported by .*": r"{target} takes no \1 there",
-    r"(?:Unsupported|\S+:)(?: \w+)* dtype torch\.(\w+)\W.*": r"{target} takes no \1 there",
+    r"(?:Unsupported|\S+:)(?: \w+)* dtype torch\.(\w+)(?:\W.*)?": r"{target} takes no \1 there",
     r"Casting (from|to) torch\.(\w+) is not supported .*": r"{target} casts nothing \1 \2",
     r".* which is unsupported\. ?Max supported rank is (\d+)\.": r"a tensor has more than \1 dimensions",
     r"Mixed floating-point input dtypes .*": "its operands differ in their floating-point dtypes",

@@ -608,6 +608,29 @@ def round_down(node: Node) -> Node | None:
     return rounded if rounded.meta["val"].shape == node.meta["val"].shape else None
 
 
+# The index of the operand that has the dtype of the first one, by operator.
+_OF_ONE_DTYPE = {
+    _aten.index_add.default: 3,
+    _aten.index_copy.default: 3,
+    _aten.index_put.default: 2,
+    _aten.scatter.src: 3,
+    _aten.scatter_add.default: 3,
+}
+
+
+@rewrites(*_OF_ONE_DTYPE)
+def convert_integers(node: Node) -> Node | None:
+    """Makes 64-bit integers 32-bit ones where an operator takes operands of one dtype, in place: ExecuTorch's passes do
+    so with some operands, such as constants.
+    """
+    if node.meta["val"].dtype != torch.int64:
+        return None
+    args = list(node.args)
+    for index in (0, _OF_ONE_DTYPE[node.target]):
+        args[index] = emit(node, _aten._to_copy.default, args[index], dtype=torch.int32)
+    return emit(node, _aten._to_copy.default, emit(node, node.target, *args, **node.kwargs), dtype=torch.int64)
+
+
 @rewrites(_aten.conv_transpose2d.input)
 def fill_groups(node: Node) -> Node | None:
     """Merges the groups of transposed convolutions into one, filled up with zeros, in place.

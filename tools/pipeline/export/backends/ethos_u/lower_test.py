@@ -1102,6 +1102,7 @@ def test_what_masks_exclude_from_maxima_and_minima_has_no_share_in_ranges() -> N
         ("Had torch.int16 output that is not supported by TOSA-1.0+INT.", "X gives no int16 there"),
         ("Output dtype torch.int16 is not supported in a.", "X gives no int16 there"),
         ("Unsupported input dtype torch.int32 (Supports i8, i16).", "X takes no int32 there"),
+        ("Unsupported input dtype torch.float32", "X takes no float32 there"),
         ("aten.slice_copy.Tensor: unsupported values dtype torch.int64; expected bool.", "X takes no int64 there"),
         ("aten.slice_copy.Tensor: dtype torch.float32 requires FP profile or INT.", "X takes no float32 there"),
         ("Casting from torch.int32 is not supported on U55.", "X casts nothing from int32"),

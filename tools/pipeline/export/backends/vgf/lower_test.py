@@ -57,6 +57,22 @@ def test_a_program_in_floating_point_is_held_to_the_module(tmp_path: Path, monke
         _export(tmp_path, "return self.first(x)", io="float32")
 
 
+@pytest.mark.parametrize("io", ["int8", "float32"])
+def test_operators_of_one_dtype_take_integers_of_64_bits(tmp_path: Path, io: str) -> None:
+    """ExecuTorch makes some of their operands 32-bit integers."""
+    forward = """
+at, none = self.first(x).mean((2, 3)).argmax(1), torch.zeros(4, dtype=torch.int64)
+put = none.clone()
+put[at] = at + 1
+ones = torch.ones_like(at)
+return none.scatter(0, at, at), none.scatter_add(0, at, ones), none.index_add(0, at, (at > 1).long()), put
+"""
+    result = _export(tmp_path, forward, io=io)
+    for index in range(4):
+        assert numpy.array_equal(result.golden[f"output_{index}"], result.golden[f"eager_{index}"])
+        assert result.golden[f"output_{index}"].dtype == numpy.int64
+
+
 @pytest.mark.parametrize("enabled", [False, True])
 def test_a_region_of_autocast_is_delegated_with_what_is_around_it(tmp_path: Path, enabled: bool) -> None:
     """Transformers compute positions in one that isn't enabled; one that is would compute in bfloat16."""
