@@ -40,6 +40,9 @@ from tools.pipeline.model_file.exported import loading_data_only
 from tools.quiet.console import UserError
 from tools.quiet.troubleshooting import more_about
 
+# PyTorch's optimizers import its compiler, whose folder for caches tools/pipeline/export/__init__.py is about.
+os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", "/proc")
+
 # An action only sees its declared inputs in the workspace.
 _IN_DATA = "Is {file!r} in `data` of the target?"
 

@@ -379,9 +379,10 @@ def test_operators_that_write_to_their_arguments_are_decomposed() -> None:
     assert not any(isinstance(target, HigherOrderOperator) for target in targets)
 
 
-def test_the_compiler_needs_no_folder_of_its_name(tmp_path: Path) -> None:
+@pytest.mark.parametrize("module", ["tools.pipeline.export", "tools.pipeline.model_file.model_file"])
+def test_the_compiler_needs_no_folder_of_its_name(tmp_path: Path, module: str) -> None:
     # Another user may have made it in a TMPDIR of all.
     environment = {name: value for name, value in os.environ.items() if name != "TORCHINDUCTOR_CACHE_DIR"}
     environment |= {"TMPDIR": str(tmp_path), "USER": "me", "LOGNAME": "me"}
     (tmp_path / "torchinductor_me").touch()
-    subprocess.run([sys.executable, "-c", "import tools.pipeline.export, torch._dynamo"], env=environment, check=True)
+    subprocess.run([sys.executable, "-c", f"import {module}, torch._dynamo"], env=environment, check=True)
