@@ -49,7 +49,7 @@ class Checkout:
     def __init__(self, root: Path, output_base: Path | None = None, flags: list[str] | None = None) -> None:
         self.root = root
         self._startup = [f"--output_base={output_base}"] if output_base else []
-        self._flags = flags or []
+        self.flags = flags or []
 
     def build(self, command: str, targets: list[str], flags: list[str]) -> Build:
         """Runs `bazel build` or `bazel test`."""
@@ -57,7 +57,7 @@ class Checkout:
             file = Path(folder, "events.json")
             start = time.monotonic()
             options = ["--noshow_progress", f"--build_event_json_file={file}"]
-            arguments = [command, *options, *self._flags, *flags]
+            arguments = [command, *options, *self.flags, *flags]
             self._bazel([*arguments, "--", *targets], "build of " + " ".join(targets[:3]))
             seconds = time.monotonic() - start
             events = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
@@ -66,7 +66,7 @@ class Checkout:
     def files(self, targets: list[str]) -> dict[str, Path]:
         """Returns the outputs of the targets that are built, by their paths from the output directory."""
         expression = " + ".join(targets)
-        files = self._bazel(["cquery", "--noshow_progress", "--output=files", *self._flags, "--", expression], "cquery")
+        files = self._bazel(["cquery", "--noshow_progress", "--output=files", *self.flags, "--", expression], "cquery")
         root = self._bazel(["info", "--noshow_progress", "execution_root"], "info").strip()
         found = {name: Path(root, name) for name in files.splitlines() if name.startswith("bazel-out/")}
         return {name: path for name, path in found.items() if path.is_file()}
@@ -78,9 +78,7 @@ class Checkout:
     def repositories(self, targets: list[str]) -> set[str]:
         """Returns the directories' names of the repositories that targets need, their tools included."""
         expression = f"deps({' + '.join(targets)})"
-        labels = self._bazel(
-            ["cquery", "--noshow_progress", "--output=label", *self._flags, "--", expression], "cquery"
-        )
+        labels = self._bazel(["cquery", "--noshow_progress", "--output=label", *self.flags, "--", expression], "cquery")
         mapping = self._bazel(["mod", "dump_repo_mapping", ""], "mod")
         names = json.loads(mapping.splitlines()[-1])
         found = {label.removeprefix("@").removeprefix("@").partition("//")[0] for label in labels.splitlines()}
@@ -96,7 +94,7 @@ class Checkout:
 
     def start(self, command: str, targets: list[str], log: TextIO) -> subprocess.Popen[str]:
         """Starts a command of Bazel that writes into a file."""
-        arguments = [command, "--noshow_progress", *self._flags, "--", *targets]
+        arguments = [command, "--noshow_progress", *self.flags, "--", *targets]
         return subprocess.Popen(
             self._command(arguments), cwd=self.root, env=environment(), stdout=log, stderr=log, text=True
         )

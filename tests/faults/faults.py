@@ -1,6 +1,7 @@
 """Kills builds and fills their disk at random moments of a fetch, an export, a link and a package; then frees the disk
-and runs the same command again. It must succeed and build the bytes that an undisturbed build has. So must a build in a
-read-only checkout, and one without a network after that.
+and runs the same command again. It must succeed and build the bytes that an undisturbed build has. So must the second
+build with a damaged cache of actions, two builds at once, a build in a read-only checkout, and one without a network
+after that.
 
     ./bazelw run //tests/faults                                        # 12 kills and 8 full disks
     ./bazelw run //tests/faults -- --kills 100 --full 0 --seed 2 --phase fetch
@@ -25,6 +26,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
@@ -99,8 +101,8 @@ class Machine:
         base, flags = self._bases.get(phase, self._bases[""])
         return Checkout(self.disk / "checkout", base, flags)
 
-    def forget(self, phase: str) -> None:
-        """Removes what a phase makes."""
+    def forget(self, phase: str, actions: bool = True) -> None:
+        """Removes what a phase makes, and what the cache of actions knows of it, if asked to."""
         if phase == "fetch":
             self.checkout(phase).shutdown()
             remove(self.base(phase))
@@ -108,7 +110,8 @@ class Machine:
         else:
             for folder in self.base(phase).glob(f"execroot/_main/bazel-out/*/bin/{PHASES[phase].folder}"):
                 remove(folder)
-        remove(self.cache / "actions/ac")
+        if actions:
+            remove(self.cache / "actions/ac")
 
     def fill(self) -> None:
         """Leaves no space on the disk beyond what is used."""
@@ -239,6 +242,36 @@ def try_phase(machine: Machine, phase: str, faults: Sequence[bool], seed: int, f
     return failed
 
 
+def damage(folder: Path, chance: random.Random) -> None:
+    """Changes a bit in about every second file of a folder."""
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and chance.random() < 0.5 and (content := bytearray(path.read_bytes())):
+            content[chance.randrange(len(content))] ^= 1 << chance.randrange(8)
+            path.write_bytes(content)
+
+
+def _damage_cache(machine: Machine, checkout: Checkout, targets: list[str], seed: int) -> None:
+    checkout.build("build", targets, [])
+    checkout.shutdown()
+    damage(machine.cache / "actions", random.Random(seed))
+    machine.forget("link", actions=False)
+    with contextlib.suppress(CheckoutError):
+        checkout.build("build", targets, [])
+
+
+def _build_both(checkout: Checkout, targets: list[str], other: Path) -> None:
+    copy_checkout(checkout.root, other)
+    second = Checkout(other, other.with_suffix(".out"), checkout.flags)
+    with ThreadPoolExecutor() as pool:
+        builds = [pool.submit(each.build, "build", targets, []) for each in (checkout, second)]
+    for build in builds:
+        build.result()
+    outputs = second.outputs(targets)
+    second.shutdown()
+    if outputs != checkout.outputs(targets):
+        raise CheckoutError("the two builds have different outputs")
+
+
 def _make_read_only(checkout: Path) -> None:
     for option in ("bind", "remount,bind,ro"):
         subprocess.run(["mount", "-o", option, str(checkout), str(checkout)], check=True)
@@ -253,10 +286,12 @@ def _leave_network() -> None:
         fcntl.ioctl(any_socket, set_flags, struct.pack("16sh14x", b"lo", up))
 
 
-def try_conditions(machine: Machine) -> int:
-    """Builds the targets of a link in a read-only checkout, then without a network, too; returns the failures."""
+def try_conditions(machine: Machine, seed: int) -> int:
+    """Builds the targets of a link under conditions, of which the last two stay; returns the failures."""
     checkout, targets = machine.checkout("link"), PHASES["link"].targets
     conditions: dict[str, Callable[[], None]] = {
+        "damaged cache of actions": lambda: _damage_cache(machine, checkout, targets, seed),
+        "two builds at once": lambda: _build_both(checkout, targets, machine.disk / "other"),
         "read-only checkout": lambda: _make_read_only(checkout.root),
         "no network": _leave_network,
     }
@@ -266,8 +301,8 @@ def try_conditions(machine: Machine) -> int:
         expected = checkout.outputs(targets)
         checkout.shutdown()
         machine.forget("link")
-        begin()
         try:
+            begin()
             checkout.build("build", targets, [])
             result = "succeeds" if checkout.outputs(targets) == expected else "HAS OTHER OUTPUTS"
         except CheckoutError as error:
@@ -296,8 +331,8 @@ def _run(options: argparse.Namespace, workspace: Checkout) -> int:
         failed += try_phase(machine, phase, faults, options.seed, folder)
     total = options.kills + options.full
     if "link" in phases:
-        total += 2
-        failed += try_conditions(machine)
+        total += 4
+        failed += try_conditions(machine, options.seed)
     print(f"{total - failed} of {total} succeeded")
     if failed:
         print(f"The builds' output is in {folder}.")
