@@ -1,7 +1,7 @@
-"""A pytest plugin for ExecuTorch's backend test suite: its portable flow, with our runtime in place of ExecuTorch's.
+"""A pytest plugin for ExecuTorch's backend test suite: one of its flows, with our runtime in place of ExecuTorch's.
 
-The environment says what it does: SUITE_EVERY=n runs every n-th test, and SUITE_RUNNER is the runner of this machine
-(//firmware:runner_host).
+The environment says what it does: SUITE_EVERY=n runs every n-th test, SUITE_FLOW is portable or cortex_m, which the
+suite has since ExecuTorch 1.5, and SUITE_RUNNER is the runner of this machine (//firmware:runner_host).
 """
 
 import importlib
@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 import torch
 from executorch.backends.test.harness.stages import Serialize
+from executorch.backends.test.suite import flow as suite_flow
 from executorch.backends.test.suite import runner as suite_runner
 from executorch.exir.scalar_type import ScalarType
 from torch.utils._pytree import tree_flatten
@@ -26,6 +27,7 @@ from conformance.operators import listed_operators
 from tools.verify.run_pte.cases import Case, Runner, run_cases
 from tools.verify.run_pte.values import encode
 
+_FLOW = os.environ["SUITE_FLOW"]
 _RUNNER = Runner(Path(os.environ["SUITE_RUNNER"]).absolute(), None, Path("qemu-system-arm"))
 
 # ExecuTorch's portable library has these; the suite exports other operators, too, which its own runtime does not run.
@@ -74,6 +76,13 @@ def pytest_configure(config: pytest.Config) -> None:
     """Puts our runtime in place of ExecuTorch's."""
     _skip_inspector()
     Serialize.run_artifact = run_artifact
+    if _FLOW == "cortex_m":
+        # Its tester imports pandas, which nothing here calls, and it is there only beside Arm's simulator.
+        sys.modules.setdefault("pandas", ModuleType("pandas")).__dict__.setdefault("DataFrame", object)
+        importlib.import_module("tools.pipeline.export.backends.cortex_m")
+        importlib.import_module("executorch.backends.cortex_m.test.tester").CortexMSerialize.run_artifact = run_artifact
+        flows = importlib.import_module("executorch.backends.test.suite.flows.cortex_m")
+        suite_flow._load_cortex_m = lambda: [flows.CORTEX_M_TEST_FLOW]
     suite_runner.UNSUPPORTED_PORTABLE_OPS -= _SUPPORTED
     config.addinivalue_line("markers", "timeout: of pytest-timeout, which is not needed here")
     # The suite adds its run's seed to that of each test.
@@ -82,9 +91,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keeps the portable flow's tests, and of these the part that is asked for."""
-    portable = [item for item in items if "[portable" in item.name or "-portable" in item.name]
-    items[:] = portable[:: int(os.environ["SUITE_EVERY"])]
+    """Keeps the flow's tests, and of these the part that is asked for."""
+    of_flow = [item for item in items if f"[{_FLOW}" in item.name or f"-{_FLOW}" in item.name]
+    items[:] = of_flow[:: int(os.environ["SUITE_EVERY"])]
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
