@@ -30,6 +30,7 @@ _BOARDS = {
     "corstone320_u85": ["asked"],
     "numaker_m55m1": ["asked"],
     "qemu_microbit": ["core", "scalar"],
+    "qemu_m0plus": [],
     "mps2_an385": ["core"],
     "mps2_an500": ["core"],
 }
