@@ -6,8 +6,7 @@ defines it also defines a symbol with the same name in all packages: the linker 
 the archives. Nothing of it remains in an image linked with --gc-sections.
 
 In the same way, code that includes a model's header refers to a symbol that is named after that model's code and
-weights: otherwise the linker would use one of two models with the same name for both. Its init() has a symbol that says
-by which float ABI it is compiled: of another one the linker says which objects have it, and not what to change.
+weights: otherwise the linker would use one of two models with the same name for both.
 """
 
 import hashlib
@@ -86,12 +85,6 @@ def with_identity(name: str, model: str, header: str, source: str) -> tuple[str,
  * "multiple definition" when it is linked. The linker drops this with --gc-sections. */
 extern const unsigned char {symbol};
 __attribute__((used)) static const unsigned char* const {name}_model_identity = &{symbol};
-/* An application of another float ABI misses the one that it needs. */
-#ifdef __ARM_PCS_VFP
-extern __typeof__({name}_init) {name}_init __asm__("{name}_init_of_a_package_by_mfloat_abi_hard");
-#elif defined(__arm__)
-extern __typeof__({name}_init) {name}_init __asm__("{name}_init_of_a_package_without_mfloat_abi_hard");
-#endif
 """
     definition = f"""
 // The linker would take one model for both of one name in an application: give one another program_name.
