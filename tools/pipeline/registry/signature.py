@@ -26,7 +26,8 @@ def _names(header: Path, function: str) -> tuple[str, ...]:
     text = header.read_text(encoding="utf-8")
     if alias := re.search(rf"\bconstexpr auto& {re.escape(function)} =\s*(?:\w+::)*(\w+)<([^;]*)>;", text):
         # Functions of the same arguments are instances of one template, which may have the name of one of them.
-        function = alias[1]
+        # One that adapts another kernel has the arguments of that.
+        function = alias[2].removeprefix("&").partition("<")[0] if alias[2].startswith("&") else alias[1]
     if macro := re.search(rf"^(\w+)\({re.escape(function)},", text, re.MULTILINE):
         # It defines the function that its first parameter names.
         function, text = "name", text.partition(f"#define {macro[1]}(")[2]
