@@ -42,6 +42,8 @@ from tools.pipeline.export.rewrite.numbers import is_of_numbers
 from tools.pipeline.export.upstream.retracing import known_results_of
 
 _NAMESPACE = "quantized_decomposed"
+# The names of operators that compute with scales begin with these.
+_QUANTIZED = ("cortex_m::", f"{_NAMESPACE}::", "torch_fusion::quantized_")
 
 _NO_STATE = State({})
 _INT8_WEIGHTS = WeightDtypes()
@@ -303,7 +305,7 @@ def unquantized(program: ExportedProgram, path: Path) -> list[tuple[str, str]]:
         if node.op != "call_function" or not hasattr(node.target, "_schema"):
             continue
         name = node.target._schema.name
-        if name.split("::")[0] in ("cortex_m", _NAMESPACE) or name.startswith("torch_fusion::quantized_"):
+        if name.startswith(_QUANTIZED):
             continue
         values = itertools.chain([node], node.all_input_nodes)
         if any(_is_float(value.meta.get("val")) for value in values):
@@ -324,13 +326,16 @@ def check_integers(program: ExportedProgram, path: Path) -> None:
     Also checks for values that a device refuses: zero points beyond the integers, and multipliers too far from 1.
     """
     places = {}
+    # Tensors that the model itself has in int8 are numbers, and none of them.
+    quantized: set[Node] = set()
     for node in program.graph.nodes:
+        if _is_int8(node.meta.get("val")) and (_has_scales(node) or not quantized.isdisjoint(node.all_input_nodes)):
+            quantized.add(node)
         if node.op != "call_function" or not hasattr(node.target, "_schema"):
             continue
         namespace, name = node.target._schema.name.split("::")
         values = [operand.meta.get("val") for operand in node.all_input_nodes]
-        # Operands that the model itself has in int8 are numbers, and have no scales.
-        if namespace == "aten" and name in _ARITHMETIC and node.meta.get("input_qparams"):
+        if namespace == "aten" and name in _ARITHMETIC and not quantized.isdisjoint(node.all_input_nodes):
             places[origin(node, path)] = f"is quantized, but aten::{name} has no int8 form there"
         elif namespace == "cortex_m" and name != "quantize_per_tensor" and any(map(_is_float, values)):
             # The operators that wrote integers into a floating-point tensor stay in floating point with it.
@@ -362,6 +367,12 @@ def _shifts(node: Node) -> list[int]:
         for shift in (value if isinstance(value, (list, tuple)) else [value])
         if isinstance(shift, int)
     ]
+
+
+def _has_scales(node: Node) -> bool:
+    """Whether a quantizer gave an operator scales, or a pass made one with scales of it."""
+    is_quantized = hasattr(node.target, "_schema") and node.target._schema.name.startswith(_QUANTIZED)
+    return is_quantized or bool(node.meta.get("input_qparams") or node.meta.get("output_qparams"))
 
 
 def _is_int8(value: Any) -> bool:

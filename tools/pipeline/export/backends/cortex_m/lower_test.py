@@ -9,6 +9,7 @@ import pytest
 import torch
 from executorch.backends.cortex_m.quantizer.quantizer import CortexMQuantizer
 from executorch.backends.cortex_m.target_config import CortexMTargetConfig
+from executorch.exir.dialects._ops import ops as exir_ops
 from executorch.exir.scalar_type import ScalarType
 from executorch.exir.schema import IntList
 from torch.export import ExportedProgram
@@ -1341,12 +1342,34 @@ def test_the_place_that_passes_fail_at_stays_in_floating_point_alone(tmp_path, m
     assert {"aten::_softmax", "torch_fusion::quantized_layer_norm"} <= set(result.operators)
 
 
+def test_arithmetic_of_quantized_integers_stays_in_floating_point(tmp_path: Path, monkeypatch) -> None:
+    """It would take them for numbers."""
+    to_cortex_m = lower.to_cortex_m
+    lowered = []
+
+    def without_a_scale(program: ExportedProgram, target: CortexMTargetConfig) -> ExportedProgram:
+        edge = to_cortex_m(program, target)
+        linear = exir_ops.edge.cortex_m.quantized_linear.default
+        for node in [] if lowered else edge.graph.find_nodes(op="call_function", target=linear):
+            with edge.graph.inserting_after(node):
+                negative = edge.graph.call_function(exir_ops.edge.aten.neg.default, (node,))
+            negative.meta = {key: value for key, value in node.meta.items() if not key.endswith("_qparams")}
+            node.replace_all_uses_with(negative, lambda user, made=negative: user is not made)
+        lowered.append(edge)
+        return edge
+
+    monkeypatch.setattr(lower, "to_cortex_m", without_a_scale)
+    result = exported(tmp_path, "return self.a(x)", "(torch.randn(2, 8),)", "self.a = nn.Linear(8, 4)")
+    assert len(lowered) == 2
+    assert "cortex_m::quantized_linear" not in result.operators
+
+
 def test_an_operator_without_a_kernel_is_refused_by_its_line(tmp_path: Path) -> None:
     # ExecuTorch has a variant of it for programs, but no kernel.
     with pytest.raises(
-        UserError, match=r"no kernel for .* does here:\n  torch.mode from my_model.py:\d+ \(`return torch.mode"
+        UserError, match=r"no kernel for .* does here:\n  torch.histc from my_model.py:\d+ \(`return torch.histc"
     ):
-        exported(tmp_path, "return torch.mode(self.a(x), 1)[0]", "(torch.randn(2, 8),)", "self.a = nn.Linear(8, 4)")
+        exported(tmp_path, "return torch.histc(self.a(x), 4)", "(torch.randn(2, 8),)", "self.a = nn.Linear(8, 4)")
 
 
 def test_layers_that_are_packed_wrong_are_no_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
