@@ -6,6 +6,7 @@ import torch
 import tools.pipeline.export.backends.cortex_m.int4  # noqa: F401
 import tools.pipeline.export.backends.cortex_m.norms  # noqa: F401
 import tools.pipeline.export.backends.cortex_m.pack  # noqa: F401
+import tools.pipeline.export.backends.cortex_m.prelu  # noqa: F401
 import tools.pipeline.export.backends.cortex_m.recurrent  # noqa: F401
 import tools.pipeline.export.backends.cortex_m.transposed  # noqa: F401
 from conformance.operators import find_overload
