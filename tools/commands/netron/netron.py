@@ -55,7 +55,8 @@ def server(file: Path, port: int = 0) -> LocalServer:
     try:
         model = file.read_bytes()
     except OSError as error:
-        raise UserError(system_error(error, file)) from error
+        advice = "build its target first, or pass a file that is there"
+        raise UserError(system_error(error, file, advice)) from error
     # The page takes the format from the name's end; of this version it doesn't tell anybody that it is used.
     tags = {"type": "Python", "file": f"data/{quote(file.name)}", "identifier": file.name, "version": "0.0.0"}
     text = "\n".join(f'<meta name="{name}" content="{html.escape(value)}">' for name, value in tags.items())

@@ -10,6 +10,7 @@ import pytest
 
 from tools.artifacts.program.program import operator_name, read
 from tools.commands.netron.netron import server
+from tools.quiet.console import UserError
 
 (_PROGRAM,) = (Path(name) for name in os.environ["PROGRAM"].split() if name.endswith(".pte"))
 
@@ -35,3 +36,8 @@ def test_a_program_is_served_with_netrons_page(tmp_path: Path) -> None:
             names = {entry["name"].partition("(")[0] for entry in json.load(answer)}
         called = {operator_name(each.name, each.overload) for each in read(_PROGRAM).execution_plan[0].operators}
         assert called <= names and any(name.startswith("torch_fusion::") for name in called)
+
+
+def test_a_file_that_is_not_there_is_said_with_what_makes_it(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"none.pte: No such file or directory; build its target first"):
+        server(tmp_path / "none.pte")
