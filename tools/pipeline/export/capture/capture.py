@@ -2,16 +2,14 @@
 
 import contextlib
 import dataclasses
-import functools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch._decomp import decomposition_table
 from torch._functorch import predispatch
 from torch.export import ExportedProgram, _trace
-from torch.fx import Graph, GraphModule, Node
+from torch.fx import Graph, GraphModule
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from torch.utils import _pytree as pytree
 
@@ -35,6 +33,7 @@ from tools.pipeline.export.ir import rewriting
 from tools.pipeline.export.ir.operators import EMPTY
 from tools.pipeline.export.pipelines import CAPTURE, STRAIGHT
 from tools.pipeline.export.plan.manifest import origin, user_place
+from tools.pipeline.export.rewrite import derivatives
 from tools.pipeline.export.rewrite.batch_norm import fold_batch_norm
 from tools.pipeline.export.rewrite.branches import MOST_OPERATORS
 from tools.pipeline.export.rewrite.spectra.spectra import remove_complex_numbers
@@ -111,6 +110,8 @@ def capture(model: torch.nn.Module, inputs: tuple[torch.Tensor, ...], dynamic_sh
         assignments_written(model),
     ):
         captured = _export(model, inputs, dynamic_shapes)
+        if derivatives.are_in(captured):
+            captured = _write_derivatives(captured, inputs, dynamic_shapes)
     return CAPTURE.run(captured)
 
 
@@ -125,8 +126,7 @@ def _export(model: torch.nn.Module, inputs: tuple[torch.Tensor, ...], dynamic_sh
         with numbers:
             captured = export()
         if not numbers.are_read and not sizes_of_values(captured):
-            has_derivatives = any("_backward" in str(node.target) for node in captured.graph.nodes)
-            return _write_derivatives(captured, inputs, dynamic_shapes) if has_derivatives else captured
+            return captured
     except (GuardOnDataDependentSymNode, NumberConvertedError):
         pass
     except Exception as error:
@@ -169,53 +169,10 @@ def _with_derivatives(
 def _write_derivatives(
     program: ExportedProgram, inputs: tuple[torch.Tensor, ...], dynamic_shapes: Any
 ) -> ExportedProgram:
-    """Writes the operators of PyTorch's that compute derivatives of others as further ones."""
-    table = {**torch.export.default_decompositions(), **decomposition_table}
-    written = {op: table[op] for op in table if "_backward" in op.name()}
-    written[torch.ops.aten.convolution_backward.default] = _convolution_backward
-    program = _write_activations(rewriting.run_decompositions(program, written))
+    """Writes the operators that compute derivatives of others as further ones, and captures the result again."""
     # State is written in place, as in other captures.
-    module = program.module(check_guards=False)
+    module = derivatives.write(program).module(check_guards=False)
     return torch.export.export(module, inputs, dynamic_shapes=dynamic_shapes, strict=False)
-
-
-@rewriting.rewrites(torch.ops.aten.mish_backward.default, torch.ops.aten.silu_backward.default)
-def _write_activations(node: Node) -> Node:
-    """Writes the derivative of x f(x): PyTorch decomposes no operator that its processors have kernels of."""
-    (gradient, x), emit = node.args, functools.partial(rewriting.emit, node)
-    factor = sigmoid = emit(torch.ops.aten.sigmoid.default, x)
-    slope = emit(torch.ops.aten.rsub.Scalar, sigmoid, 1)
-    if node.target == torch.ops.aten.mish_backward.default:
-        factor = emit(torch.ops.aten.tanh.default, emit(torch.ops.aten.softplus.default, x))
-        slope = emit(torch.ops.aten.rsub.Scalar, emit(torch.ops.aten.mul.Tensor, factor, factor), 1)
-    slope = emit(torch.ops.aten.mul.Tensor, emit(torch.ops.aten.mul.Tensor, x, sigmoid), slope)
-    return emit(torch.ops.aten.mul.Tensor, gradient, emit(torch.ops.aten.add.Tensor, factor, slope))
-
-
-def _convolution_backward(
-    gradient: torch.Tensor,
-    x: torch.Tensor,
-    weight: torch.Tensor,
-    _bias_sizes: Sequence[int] | None,
-    stride: Sequence[int],
-    padding: Sequence[int],
-    dilation: Sequence[int],
-    transposed: bool,
-    _output_padding: Sequence[int],
-    groups: int,
-    output_mask: Sequence[bool],
-) -> tuple[torch.Tensor | None, ...]:
-    """Computes the derivatives with respect to the input; weights of a program are constant."""
-    if output_mask[1] or output_mask[2]:
-        return NotImplemented
-    stride, padding, dilation = (rewriting.for_each(each, x.dim() - 2) for each in (stride, padding, dilation))
-    axes = zip(x.shape[2:], weight.shape[2:], stride, padding, dilation, strict=True)
-    # The pixels behind the last window.
-    more = [(size + 2 * pad - far * (kernel - 1) - 1) % step for size, kernel, step, pad, far in axes]
-    if transposed:
-        more = [0] * len(more)
-    result = torch.ops.aten.convolution(gradient, weight, None, stride, padding, dilation, not transposed, more, groups)
-    return result, None, None
 
 
 @contextlib.contextmanager
