@@ -286,8 +286,8 @@ def _leave_network() -> None:
         fcntl.ioctl(any_socket, set_flags, struct.pack("16sh14x", b"lo", up))
 
 
-def try_conditions(machine: Machine, seed: int) -> int:
-    """Builds the targets of a link under conditions, of which the last two stay; returns the failures."""
+def try_conditions(machine: Machine, seed: int) -> tuple[int, int]:
+    """Builds the targets of a link under conditions, of which the last two stay; returns how many, and the failures."""
     checkout, targets = machine.checkout("link"), PHASES["link"].targets
     conditions: dict[str, Callable[[], None]] = {
         "damaged cache of actions": lambda: _damage_cache(machine, checkout, targets, seed),
@@ -310,7 +310,7 @@ def try_conditions(machine: Machine, seed: int) -> int:
         failed += result != "succeeds"
         print(f"| link | {what} | | | | {result} |", flush=True)
     checkout.shutdown()
-    return failed
+    return len(conditions), failed
 
 
 def _run(options: argparse.Namespace, workspace: Checkout) -> int:
@@ -331,8 +331,9 @@ def _run(options: argparse.Namespace, workspace: Checkout) -> int:
         failed += try_phase(machine, phase, faults, options.seed, folder)
     total = options.kills + options.full
     if "link" in phases:
-        total += 4
-        failed += try_conditions(machine, options.seed)
+        tried, wrong = try_conditions(machine, options.seed)
+        total += tried
+        failed += wrong
     print(f"{total - failed} of {total} succeeded")
     if failed:
         print(f"The builds' output is in {folder}.")

@@ -1,5 +1,6 @@
 """Runs an exported program once in ExecuTorch's own runtime, as a check."""
 
+import functools
 from collections.abc import Sequence
 
 import torch
@@ -38,6 +39,7 @@ def check_run(
     ):
         return
 
+    @functools.cache
     def run(factor: float) -> list[list[torch.Tensor]]:
         loaded = LoadedProgram(program)
         return [
