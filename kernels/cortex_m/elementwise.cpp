@@ -562,23 +562,15 @@ void divide(
     const int8_t* a,
     const int8_t* b,
     int8_t* out) {
-  a += rows.offsets[0];
-  b += rows.offsets[1];
-  out += rows.out_offset;
-  for (size_t row = rows.rows; row > 0; --row) {
-    for (size_t i = 0; i < rows.count; ++i) {
-      const auto index = static_cast<int32_t>(i);
-      const int32_t dividend = a[index * rows.steps[0]] - zero_points[0];
-      const int32_t divisor = b[index * rows.steps[1]] - zero_points[1];
-      // GCC writes a conversion that depends on a condition as no assembler for a Cortex-M55 reads
-      // it.
-      const int32_t quotient =
-          quantization.apply(static_cast<float>(dividend) / static_cast<float>(divisor));
-      *out++ = Range{-128, 127}.clamp(divisor == 0 ? zero_points[2] : quotient);
-    }
-    a += rows.row_steps[0];
-    b += rows.row_steps[1];
-  }
+  each_pair(rows, a, b, out, [&](int32_t x, int32_t y) {
+    const int32_t dividend = x - zero_points[0];
+    const int32_t divisor = y - zero_points[1];
+    // GCC writes a conversion that depends on a condition as no assembler for a Cortex-M55 reads
+    // it.
+    const int32_t quotient =
+        quantization.apply(static_cast<float>(dividend) / static_cast<float>(divisor));
+    return static_cast<int8_t>(Range{-128, 127}.clamp(divisor == 0 ? zero_points[2] : quotient));
+  });
 }
 
 template <bool kMax>

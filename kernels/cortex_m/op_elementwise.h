@@ -120,18 +120,7 @@ using ExtremeTypes = DtypeList<ScalarType::Char, ScalarType::Int>;
 /// Does the same as choose() for int8 numbers.
 template <bool kMax>
 void choose(const Rows& rows, const int32_t* a, const int32_t* b, int32_t* out) {
-  a += rows.offsets[0];
-  b += rows.offsets[1];
-  out += rows.out_offset;
-  for (size_t row = rows.rows; row > 0; --row) {
-    for (size_t i = 0; i < rows.count; ++i) {
-      const int32_t x = a[static_cast<int32_t>(i) * rows.steps[0]];
-      const int32_t y = b[static_cast<int32_t>(i) * rows.steps[1]];
-      *out++ = (x < y) == kMax ? y : x;
-    }
-    a += rows.row_steps[0];
-    b += rows.row_steps[1];
-  }
+  each_pair(rows, a, b, out, [](int32_t x, int32_t y) { return (x < y) == kMax ? y : x; });
 }
 
 /// cortex_m::minimum.out and maximum.out: int8 or int32, any dim order; inputs broadcast.

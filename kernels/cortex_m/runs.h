@@ -16,6 +16,22 @@ struct Rows {
   size_t rows;
 };
 
+/// Stores what `compute` returns for the elements of two inputs.
+template <class T, class Compute>
+void each_pair(const Rows& rows, const T* a, const T* b, T* out, const Compute& compute) {
+  a += rows.offsets[0];
+  b += rows.offsets[1];
+  out += rows.out_offset;
+  for (size_t row = rows.rows; row > 0; --row) {
+    for (size_t i = 0; i < rows.count; ++i) {
+      const auto index = static_cast<int32_t>(i);
+      *out++ = compute(a[index * rows.steps[0]], b[index * rows.steps[1]]);
+    }
+    a += rows.row_steps[0];
+    b += rows.row_steps[1];
+  }
+}
+
 /// Does the same as each_rows(), for tensors whose shapes or dim orders differ. It is not inlined,
 /// because a loop nest takes much stack.
 template <size_t kInputs, class Go>
