@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tools.quiet.console import UserError
 from tools.quiet.local_pages import LocalServer, serve_folder, show
-from tools.quiet.tool import run_tool
+from tools.quiet.tool import option_parser, run_tool
 
 
 def server(folder: Path, port: int = 0) -> LocalServer:
@@ -27,7 +27,7 @@ def _run(arguments: argparse.Namespace) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="serve", description=__doc__)
+    parser = option_parser("serve", __doc__)
     parser.add_argument("--port", type=int, default=0, help="the port of 127.0.0.1; any by default")
     parser.add_argument("folder", type=Path, help="the site: a folder with index.html")
     return run_tool("serve", _run, parser.parse_args(argv))

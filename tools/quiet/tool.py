@@ -4,7 +4,7 @@ import argparse
 import select
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 from .console import UserError, flush_or_drop, printable, system_error
 
@@ -12,11 +12,15 @@ from .console import UserError, flush_or_drop, printable, system_error
 _NOBODY_READS = 141
 
 
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        """Ends the tool with one line, in place of argparse's usage and a line."""
+        self.exit(2, f"{self.prog}: error: {printable(message)} (all options: -- --help)\n")
+
+
 def option_parser(tool: str, description: str | None) -> argparse.ArgumentParser:
     """Returns the parser of a tool's command line, whose help has the description as it stands in the source."""
-    return argparse.ArgumentParser(
-        prog=tool, description=description, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    return _Parser(prog=tool, description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
 
 
 def run_tool(tool: str, run: Callable[..., int | None], *arguments: Any) -> int:

@@ -8,6 +8,8 @@ from typing import IO, Any
 
 import pytest
 
+from tools.quiet.tool import option_parser
+
 _PROGRAM = """
 import sys
 from pathlib import Path
@@ -71,3 +73,9 @@ def test_a_fault_of_the_tool_keeps_its_traceback() -> None:
     result = run("1 / 0")
     assert result.returncode == 1
     assert result.stderr.endswith("ZeroDivisionError: division by zero\n")
+
+
+def test_a_wrong_option_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        option_parser("tool", None).parse_args(["--colour\x1b"])
+    assert capsys.readouterr().err == "tool: error: unrecognized arguments: --colour\\x1b (all options: -- --help)\n"

@@ -9,7 +9,7 @@ from pathlib import Path
 from tools.commands.compile_commands.compile_commands import Roots, compile_commands
 from tools.quiet.console import UserError
 from tools.quiet.files import replace_text
-from tools.quiet.tool import run_tool
+from tools.quiet.tool import option_parser, run_tool
 
 # Everything that is compiled for a board, and code for this machine where that has a compiler.
 _TARGETS = ["//firmware/...", "//kernels/...", "//runtime/..."]
@@ -17,7 +17,7 @@ _TARGETS = ["//firmware/...", "//kernels/...", "//runtime/..."]
 
 def main(arguments: list[str] | None = None) -> int:
     """Parses the command line, asks Bazel, writes the file and returns the exit status."""
-    parser = argparse.ArgumentParser(prog="compile_commands", description=__doc__)
+    parser = option_parser("compile_commands", __doc__)
     parser.add_argument("--bazel", help="the Bazel to ask (default: the workspace's bazelw, else bazel)")
     parser.add_argument("targets", nargs="*", default=_TARGETS, help=f"targets (default: {' '.join(_TARGETS)})")
     options = parser.parse_args(arguments)

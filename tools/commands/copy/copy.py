@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tools.quiet.console import user_path
 from tools.quiet.files import writing
-from tools.quiet.tool import run_tool
+from tools.quiet.tool import option_parser, run_tool
 
 
 def copy_files(files: Sequence[Path], folder: Path) -> list[Path]:
@@ -47,7 +47,10 @@ def _run(arguments: argparse.Namespace) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="copy", description=__doc__)
+    parser = option_parser("copy", __doc__)
     parser.add_argument("--file", type=Path, action="append", required=True, help="a file to copy; repeat for more")
-    parser.add_argument("folder", type=user_path, help="where the copies go; it is made if it is not there")
-    return run_tool("copy", _run, parser.parse_args(argv))
+    parser.add_argument("folder", type=user_path, nargs="?", help="where the copies go; it is made if need be")
+    arguments = parser.parse_args(argv)
+    if arguments.folder is None:
+        parser.error('name the folder for the copies behind "--", such as: bazel run TARGET -- ~/images')
+    return run_tool("copy", _run, arguments)

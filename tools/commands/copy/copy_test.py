@@ -33,6 +33,12 @@ def test_a_second_copy_takes_the_place_of_the_first(tmp_path: Path) -> None:
     assert len(list(tmp_path.iterdir())) == len(_image())
 
 
+def test_no_folder(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["--file", "image.elf"])
+    assert capsys.readouterr().err.startswith('copy: error: name the folder for the copies behind "--", such as: bazel')
+
+
 def test_a_folder_that_cannot_be(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "file").write_text("mine")
     assert main([*_arguments(), str(tmp_path / "file")]) == 1

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tools.commands.explore.progress import Progress, find_bazel
-from tools.quiet.tool import run_tool
+from tools.quiet.tool import option_parser, run_tool
 
 
 def _run(arguments: Sequence[str]) -> int:
@@ -23,6 +23,6 @@ def _run(arguments: Sequence[str]) -> int:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="build", description=__doc__)
+    parser = option_parser("build", __doc__)
     parser.add_argument("targets", nargs=argparse.REMAINDER, help="labels, such as //:net_int8, and options of Bazel's")
     return run_tool("build", _run, parser.parse_args(argv).targets)

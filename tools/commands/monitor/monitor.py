@@ -16,7 +16,7 @@ from tools.commands.console.channel import Channel, ChannelClosed
 from tools.commands.console.options import add_arguments, open_channel
 from tools.commands.monitor.decode import FaultDecoder
 from tools.quiet.console import UserError, printable
-from tools.quiet.tool import run_tool
+from tools.quiet.tool import option_parser, run_tool
 
 # Seconds between two looks for a board that is gone, and until the start of a line counts as all there is of it, as a
 # prompt is.
@@ -135,7 +135,7 @@ def _forward_input(channel: Channel) -> None:
 
 
 def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="monitor", description=__doc__)
+    parser = option_parser("monitor", __doc__)
     add_arguments(parser)
     parser.add_argument("--addr2line", type=Path, help="GNU addr2line for the board's core, given by `bazel run`")
     parser.add_argument(

@@ -13,7 +13,7 @@ from pathlib import Path
 from tools.artifacts.core.core import CORTEX_M, platform_name
 from tools.quiet.console import UserError, user_path
 from tools.quiet.files import replace_text, writing
-from tools.quiet.tool import run_tool
+from tools.quiet.tool import option_parser, run_tool
 
 _NUMBER = re.compile(r"0x[0-9a-fA-F]+|[0-9]+[KM]?")
 # Targets in the folder's BUILD file.
@@ -116,7 +116,7 @@ def _core(text: str) -> str:
 
 
 def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="new_board", description=__doc__)
+    parser = option_parser("new_board", __doc__)
     parser.add_argument("--name", required=True, help="name of the board and its folder")
     parser.add_argument("--core", required=True, type=_core, choices=sorted(CORTEX_M), help="the core")
     parser.add_argument("--clock-hz", required=True, help="core clock after start-up, in Hz")

@@ -26,6 +26,7 @@ from tools.commands.new_model.no_model_file import model_file_text
 from tools.pipeline.compile.names import name_problem
 from tools.quiet.console import Console, UserError, run_quietly, system_error, user_path
 from tools.quiet.files import reading
+from tools.quiet.tool import option_parser
 
 if TYPE_CHECKING:
     from tools.pipeline.model_file.model_file import ModelFile
@@ -90,18 +91,22 @@ def program_name(path: Path, boards: Sequence[str] = _BOARDS, entry: str = "") -
     return f"{name}_model" if name in boards or name_problem(name) else name
 
 
-def check_model(path: Path, boards: Sequence[str] = _BOARDS) -> Model:
+def check_model(path: Path, boards: Sequence[str] = _BOARDS, entry: str = "") -> Model:
     """Loads a model file and runs its model once.
 
     Args:
         path: the file.
         boards: names that the program can't have.
+        entry: the key in entries() of the model; empty: the file itself describes it.
 
     Raises:
         UserError: the file, one of its functions or the model does not work.
     """
     read = _files_read()
-    return _checked_model(_load(path), program_name(path, boards), "", read)
+    file = _load(path, entry)
+    if not entry and "" not in (models := file.models()):
+        raise UserError(f"{path} describes several models: choose one with --entry, of {', '.join(models)}")
+    return _checked_model(file, program_name(path, boards, entry), entry, read)
 
 
 def check_models(path: Path) -> list[Model]:
@@ -111,12 +116,12 @@ def check_models(path: Path) -> list[Model]:
     return [_checked_model(file, program_name(path, (), entry), entry, read) for entry, file in models.items()]
 
 
-def _load(path: Path) -> "ModelFile":
+def _load(path: Path, entry: str = "") -> "ModelFile":
     # torch costs seconds, and checking the arguments comes first.
     from tools.pipeline.model_file.model_file import ModelFile
 
     try:
-        return ModelFile(path, advice=_BESIDE)
+        return ModelFile(path, entry=entry, advice=_BESIDE)
     except UserError as error:
         if isinstance(error.__cause__, ImportError):
             raise UserError(
@@ -129,7 +134,7 @@ def _load(path: Path) -> "ModelFile":
 def _checked_model(file: "ModelFile", name: str, entry: str, read: Sequence[str]) -> Model:
     import torch
 
-    from tools.pipeline.model_file.call import called
+    from tools.pipeline.model_file.call import called, read_result
     from tools.pipeline.model_file.explain_forward import explain_forward
 
     model = file.model()
@@ -137,7 +142,9 @@ def _checked_model(file: "ModelFile", name: str, entry: str, read: Sequence[str]
     tensors_to_results = called(model, call, call.names(model.forward))
     try:
         with torch.no_grad():
-            tensors_to_results(*call.tensors)
+            read_result(tensors_to_results(*call.tensors))
+    except UserError as error:
+        raise UserError(f"{file.path}: {error}") from error
     except Exception as error:
         raise explain_forward(file, tensors_to_results, call.tensors, error) from error
     if file.has("calibration_inputs"):
@@ -206,6 +213,8 @@ def _targets(model: Model, boards: Sequence[Board], int8: bool) -> str:
     text = ""
     for name, backend, its_boards in programs:
         options = (f'    backend = "{backend}",\n' if backend else "") + data
+        if model.entry:
+            options += f"    entry = {json.dumps(model.entry, ensure_ascii=False)},\n"
         if model.trains:
             options += "    train = True,\n" if name == model.name else f'    weights = ":{model.name}",\n'
         text += _PROGRAM.format(name=name, src=f"{model.name}.py", options=options)
@@ -349,7 +358,7 @@ def _boards(text: str) -> list[str]:
 
 
 def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="new_model", description=__doc__)
+    parser = option_parser("new_model", __doc__)
     parser.add_argument(
         "model",
         type=user_path,
@@ -357,6 +366,7 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
         help="the model file: model() and example_inputs(), see docs/models.md; or a .pt2, a pickled module, or "
         "weights, around which a model file is written. A terminal is asked for it and the rest if it is left out",
     )
+    parser.add_argument("--entry", default="", help="the model's key in entries(), of a file that describes several")
     parser.add_argument("--module", metavar="PACKAGE.CLASS", help="class of the module that weights are for")
     parser.add_argument(
         "--shape",
@@ -433,7 +443,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         boards: list[Board] = arguments.boards
         names = [board.name for board in boards]
         with _model_file(arguments.model, arguments.module, arguments.shape) as path:
-            output = arguments.output or path.parent.resolve() / program_name(path, names)
+            output = arguments.output or path.parent.resolve() / program_name(path, names, arguments.entry)
             here = os.environ.get("BUILD_WORKSPACE_DIRECTORY")
             if arguments.output is None and here is not None and output.is_relative_to(here):
                 raise UserError(
@@ -445,7 +455,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                     f"{output} has characters other than ASCII, which Debian's Bazel can't handle: name another folder "
                     "with --output, or install bazelisk"
                 )
-            model = check_model(path, names)
+            model = check_model(path, names, arguments.entry)
             write_workspace(model, output, arguments.checkout, boards, arguments.int8)
         copied = "" if model.path.stem == model.name else f", in which {model.path.name} is {model.name}.py"
         lines = [] if path == arguments.model else [f"{path} is a model file for {arguments.model.name}."]

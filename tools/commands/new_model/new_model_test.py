@@ -57,6 +57,16 @@ def test_a_model_of_one_file(tmp_path: Path) -> None:
     assert 'torch_program(\n    name = "blink",\n    src = "blink.py",\n)\n' in build
 
 
+def test_a_model_of_several_in_a_file(tmp_path: Path) -> None:
+    text = (
+        "import torch\n\nclass Net:\n    def model(self):\n        return torch.nn.ReLU().eval()\n\n"
+        "    def example_inputs(self):\n        return (torch.rand(3),)\n\ndef entries(): return {'Wide 2': Net()}\n"
+    )
+    assert main([str(_write(tmp_path, text)), "--entry", "Wide 2"]) == 0
+    build = (tmp_path / "wave_wide_2/BUILD.bazel").read_text(encoding="utf-8")
+    assert 'name = "wave_wide_2",\n    src = "wave_wide_2.py",\n    entry = "Wide 2",\n' in build
+
+
 def test_boards_with_an_npu_get_a_program_for_it(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     path = _write(tmp_path, _MODEL.replace("from layers.gate import Gate", "Gate = torch.nn.ReLU"), "blink.py")
     written = {}
@@ -105,12 +115,20 @@ def test_a_model_that_trains_and_has_modules_of_its_own(tmp_path: Path, monkeypa
         (".py", "", "must be a Python file"),
         ("wave.py", "import torch\n", "there is no function model()"),
         ("wave.py", "def model(:\n", "wave.py:1: "),
+        ("wave.py", "def entries(): return {'b': 1, 'a': 2}\n", "several models: choose one with --entry, of a, b"),
+        (
+            "wave.py",
+            "import torch\n\nclass model(torch.nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+            "        self.eval()\n\n    def forward(self, x):\n        return None\n\n"
+            "def example_inputs():\n    return (torch.rand(3),)\n",
+            "wave.py: the model's output 0 must be a tensor, not None.",
+        ),
         ("wave.py", "import a_package_of_mine\n", 'add yours in its workspace: docs/models.md, "Python packages"'),
         (
             "wave.py",
             "import torch\n\ndef model():\n    return torch.nn.Linear(2, 2).eval()\n\n"
             "def example_inputs():\n    return (torch.rand(3),)\n",
-            "the model fails on its inputs ",
+            "the model fails on its example_inputs() float32[3]: ",
         ),
     ],
 )
@@ -395,7 +413,7 @@ def test_what_a_stranger_pickled_is_not_run(tmp_path: Path, capfd: pytest.Captur
     # A class whose name is code itself.
     path.write_bytes(pickle.dumps(Hostile()).replace(b"\x8c\x08builtins", b"\x8c\x06a\nb()\n"))
     assert main([str(path), "--shape", "1,4"]) == 1
-    assert "and this is something else; docs/models.md" in capfd.readouterr().err
+    assert "and this is nothing that PyTorch saved; docs/models.md" in capfd.readouterr().err
     path.write_bytes(b"PK\x05\x06" + bytes([1] * 18))
     assert main([str(path), "--shape", "1,4"]) == 1
     assert "internal error" not in capfd.readouterr().err

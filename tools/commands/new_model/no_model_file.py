@@ -114,6 +114,8 @@ def _kind(path: Path) -> str:
         if architecture := _architecture(path):
             return f"a folder of Hugging Face's transformers, of {architecture}"
         return "a folder"
+    if path.suffix == ".ipynb":
+        return "a notebook, whose cells a .py file can have"
     if path.suffix in _OTHERS:
         return f"a model of {_OTHERS[path.suffix]}"
     if _is_exported(path):
@@ -121,13 +123,11 @@ def _kind(path: Path) -> str:
     if any(name.endswith("constants.pkl") for name in _members(path)):
         return "a TorchScript module, and loading it runs any code that is in it"
     foreign = _foreign(path)
-    if foreign is None:
-        return "a state dict, the weights of a module alone" if path.suffix == ".safetensors" else "something else"
-    return (
-        f"a pickled module, of {foreign}, and loading it runs any code that is in it"
-        if foreign
-        else "a state dict, the weights of a module alone"
-    )
+    if foreign:
+        return f"a pickled module, of {foreign}, and loading it runs any code that is in it"
+    if foreign is None and path.suffix != ".safetensors":
+        return "nothing that PyTorch saved"
+    return "a state dict, the weights of a module alone"
 
 
 def _architecture(path: Path) -> str:

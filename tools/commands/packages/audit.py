@@ -18,7 +18,7 @@ from pip._internal.commands import create_command
 
 from tools.commands.packages.packages import DEBIAN, PYPI, Package, add_locks, packages
 from tools.quiet.console import printable
-from tools.quiet.tool import run_tool
+from tools.quiet.tool import option_parser, run_tool
 
 # An index without the interface refuses the first packages; it is not asked for all others.
 _ATTEMPTS = 3
@@ -136,6 +136,6 @@ def _run(arguments: argparse.Namespace) -> int:
 
 def main(argv: list[str] | None = None) -> int:
     """Runs the command line."""
-    parser = argparse.ArgumentParser(prog="audit", description=__doc__)
+    parser = option_parser("audit", __doc__)
     add_locks(parser)
     return run_tool("audit", _run, parser.parse_args(argv))

@@ -25,7 +25,7 @@ from third_party.python.update_lock import alone, previous_hashes, required
 from third_party.taken import taken_files
 from tools.pipeline.image_files.sbom import TOOLCHAIN_LICENCES, Component, spdx_json
 from tools.quiet.table import text_table
-from tools.quiet.tool import run_tool
+from tools.quiet.tool import option_parser, run_tool
 
 DEBIAN, PYPI, NPM = "Debian's archive keys", "hash in the lock", "hash in the pin"
 _UNKNOWN = "NOASSERTION"
@@ -200,7 +200,7 @@ def _run(arguments: argparse.Namespace) -> None:
 
 def main(argv: list[str] | None = None) -> int:
     """Runs the command line."""
-    parser = argparse.ArgumentParser(prog="list", description=__doc__)
+    parser = option_parser("list", __doc__)
     add_locks(parser)
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print JSON")

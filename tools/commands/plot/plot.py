@@ -31,7 +31,7 @@ from tools.commands.infer.protocol import Client, Device
 from tools.commands.plot.window import Window
 from tools.quiet.console import UserError, user_path
 from tools.quiet.files import replacing
-from tools.quiet.tool import run_tool
+from tools.quiet.tool import option_parser, run_tool
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -259,7 +259,7 @@ def run(client: Client, arguments: argparse.Namespace, where: str, window: Windo
 
 
 def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="plot", description=__doc__)
+    parser = option_parser("plot", __doc__)
     add_arguments(parser)
     parser.add_argument("--report", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--window", type=Path, action="append", help=argparse.SUPPRESS)

@@ -6,7 +6,6 @@ The release is installed into a temporary folder, in front of the packages that 
 Of a torch that is named, what importing it needs is installed, too: of the build for GPUs, 4 GB.
 """
 
-import argparse
 import itertools
 import os
 import re
@@ -19,7 +18,7 @@ from packaging.version import InvalidVersion, Version
 
 from tools.commands.try_release.checks import Finding
 from tools.quiet.console import UserError
-from tools.quiet.tool import run_tool
+from tools.quiet.tool import option_parser, run_tool
 
 
 def _package(text: str) -> str:
@@ -83,7 +82,7 @@ def lost_headers(sources: Path, headers: Path) -> list[Finding]:
 
 def main(argv: list[str] | None = None) -> int:
     """Runs the command line."""
-    parser = argparse.ArgumentParser(prog="try_release", description=__doc__)
+    parser = option_parser("try_release", __doc__)
     parser.add_argument("release", help="version of ExecuTorch, or `newest`")
     parser.add_argument("packages", nargs="*", metavar="NAME==VERSION", help="further packages, such as torchao")
     arguments = parser.parse_args(argv)

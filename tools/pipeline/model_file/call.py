@@ -76,10 +76,13 @@ def read_call(example: Any, what: str) -> Call:
 
     Raises UserError for an invalid example: it has anything but tensors, or nothing.
     """
-    if not isinstance(example, (tuple, dict)) or not example:
+    is_shape = isinstance(example, tuple) and all(isinstance(each, int) for each in example)
+    if not isinstance(example, (tuple, dict)) or not example or is_shape:
         hint = " Write `(tensor,)`, with a comma." if isinstance(example, torch.Tensor) else ""
         if isinstance(example, list) and example:
             hint = " Write a tuple; of a data loader with labels that is `[(inputs,) for inputs, _ in loader]`."
+        if is_shape and example:
+            hint = f" Write `(torch.rand{example},)` for a tensor of that shape."
         raise UserError(
             f"{what} must be a tuple of at least one tensor, or a dict of keywords, not {describe(example)}.{hint}"
         )
@@ -169,6 +172,21 @@ def plain(result: Any) -> Any:
         values = type(result)(plain(value) for value in result if value is not None)
         return result if _is_same(values, result) else values
     return result
+
+
+def read_result(returned: Any) -> tuple[Any, list[torch.Tensor]]:
+    """Returns a module's plain result, and the tensors in it.
+
+    Raises UserError if there is none, or anything but tensors.
+    """
+    result = plain(returned)
+    tensors = pytree.tree_leaves(result)
+    if not tensors:
+        raise UserError(f"the model returns no tensor: {describe(returned)}.")
+    for index, output in enumerate(tensors):
+        if not isinstance(output, torch.Tensor):
+            raise UserError(f"the model's output {index} must be a tensor, not {describe(output)}.")
+    return result, tensors
 
 
 def _is_same(one: Collection[Any], other: Collection[Any]) -> bool:

@@ -11,14 +11,25 @@ from tools.quiet.console import UserError
 
 
 def explain_forward(
-    file: ModelFile, model: torch.nn.Module, inputs: tuple[torch.Tensor, ...], error: Exception
+    file: ModelFile,
+    model: torch.nn.Module,
+    inputs: tuple[torch.Tensor, ...],
+    error: Exception,
+    origin: str = "example_inputs()",
 ) -> UserError:
-    """Explains why the model fails in eager mode: names the innermost module that fails, and its inputs."""
+    """Explains why the model fails in eager mode: names the innermost module that fails, and its inputs.
+
+    Args:
+      origin: the function of the model file that returned the inputs.
+    """
     place = file.place_of(error)
     where = _failing_module(model, inputs)
     shown = ", ".join(describe(tensor) for tensor in inputs)
     layer = f" in {where[0]}, which got {where[1]}" if where else ""
-    return UserError(f"{place}: the model fails on its inputs {shown}{layer}: {brief(error)}{hint_of(error)}")
+    hint = hint_of(error)
+    if not hint and isinstance(error, (IndexError, RuntimeError, TypeError, ValueError)):
+        hint = f". {origin} must return what the model takes: a tensor for each argument, in its shape and dtype."
+    return UserError(f"{place}: the model fails on its {origin} {shown}{layer}: {brief(error).rstrip('.')}{hint}")
 
 
 def _failing_module(model: torch.nn.Module, inputs: tuple[torch.Tensor, ...]) -> tuple[str, str] | None:

@@ -86,8 +86,16 @@ class ModelFile:
 
     def _entries(self) -> tuple[dict[str, object], str]:
         entries, place = self._call("entries")
-        if not isinstance(entries, dict) or not entries or not all(isinstance(key, str) for key in entries):
-            raise UserError(f"{place}: entries() must return a dict of names to models, not {describe(entries)}.")
+        if (
+            not isinstance(entries, dict)
+            or not entries
+            or not all(isinstance(key, str) for key in entries)
+            or any(isinstance(value, torch.nn.Module) for value in entries.values())
+        ):
+            raise UserError(
+                f"{place}: entries() must return a dict of names to models, objects that have model() and "
+                f"example_inputs(), not {describe(entries)}."
+            )
         return entries, place
 
     def _entry(self, name: str) -> object:
@@ -229,8 +237,14 @@ class ModelFile:
         # The result of torch.compile() runs its original module in eager mode.
         module = getattr(module, "_orig_mod", module)
         if not isinstance(module, torch.nn.Module):
-            hint = f" Write {module.__name__}()." if isinstance(module, type) else ""
-            if isinstance(module, dict) and any(isinstance(value, torch.Tensor) for value in tree_leaves(module)):
+            hint = " Has it a `return`?" if module is None else ""
+            if isinstance(module, type):
+                hint = f" Write {module.__name__}()."
+            elif inspect.isroutine(module):
+                hint = " Make it the forward() of a class of torch.nn.Module."
+            elif isinstance(module, (tuple, list)):
+                hint = " Return the module alone."
+            elif isinstance(module, dict) and any(isinstance(value, torch.Tensor) for value in tree_leaves(module)):
                 hint = (
                     " A state dict holds the weights of a module alone: make the module, give them to its "
                     "load_state_dict(), and return it."
@@ -260,7 +274,12 @@ class ModelFile:
     def _call(self, function: str, finish: Callable[[Any], Any] = lambda result: result) -> tuple[Any, str]:
         """Returns the function's result, processed by `finish`, and the location (`file:line`) of its definition."""
         callee: Callable[[], Any] | None = getattr(self.module, function, None)
-        if not callable(callee):
+        if callee is not None and (isinstance(callee, torch.nn.Module) or not callable(callee)):
+            raise UserError(
+                f"{self.path}: {function} must be a function, not {describe(callee)}: write `def {function}():`, which "
+                "returns it."
+            )
+        if callee is None:
             raise UserError(
                 f"{self.path}: there is no function {function}(); a model file must define it.{self._hint(function)}"
                 f"{more_about('NoFunction')}"
@@ -292,7 +311,8 @@ class ModelFile:
                     ". If the file is damaged, cut short, or of a newer PyTorch, save or download it again; this is "
                     f"PyTorch {torch.__version__.partition('+')[0]}."
                 )
-            reason = brief(error).rstrip(". ")
+            # torch.load() says of any damaged file that it likely loads with weights_only=False.
+            reason = brief(error).partition(". In PyTorch 2.6,")[0].rstrip(". ")
             raise UserError(f"{self.place_of(error)}: {function}() failed: {reason}{hint}") from error
 
 
@@ -357,6 +377,8 @@ def hint_of(error: BaseException) -> str:
     """Returns what to do about an error that models have which were trained elsewhere, or nothing."""
     if re.search("CUDA|NVIDIA", str(error)):
         return ". There is no GPU here: leave out .cuda() and device, and give torch.load() map_location='cpu'."
+    if "before Module.__init__() call" in str(error):
+        return ". Begin the __init__() of your class with super().__init__()."
     if wrapper := re.search(r'Unexpected key\(s\) in state_dict: "(module\.|_orig_mod\.)', str(error)):
         return (
             f". The weights were saved of a module in another one: load {{key.removeprefix({wrapper[1]!r}): value for "

@@ -50,7 +50,8 @@ def test_an_entry_is_a_model_of_its_own(tmp_path: Path) -> None:
     [
         (_SEVERAL, "smal", r"several.py:\d+: entries\(\) has no 'smal'; set entry to one of broken, large, small"),
         ("", "small", r"there is no function entries\(\)"),
-        ("def entries(): return ['small']", "small", r"must return a dict of names to models, not a list"),
+        ("def entries(): return ['small']", "small", r"must return a dict of names to models, .*, not a list"),
+        ("import torch\ndef entries(): return {'a': torch.nn.ReLU()}", "a", r"models, objects that have model\(\)"),
         ("def entries(): return {}", "small", r"must return a dict of names to models"),
         ("def entries(): return 1 / 0", "small", r"entries\(\) failed: ZeroDivisionError"),
     ],

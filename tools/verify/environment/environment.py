@@ -17,7 +17,7 @@ import numpy as np
 from tools.artifacts.board.board import Board, read_board
 from tools.artifacts.golden.golden import Golden, read_golden
 from tools.quiet.console import UserError, printable, user_path
-from tools.quiet.tool import run_tool
+from tools.quiet.tool import option_parser, run_tool
 from tools.verify.environment.comparison import accuracy, check_accuracy, compare, table
 
 
@@ -238,7 +238,7 @@ def verify_main(
     Returns:
         The exit status.
     """
-    parser = argparse.ArgumentParser(prog=prog, description=description)
+    parser = option_parser(prog, description)
     _add_options(parser)
     add_options(parser)
     arguments = parser.parse_args(argv)

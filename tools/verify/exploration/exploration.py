@@ -3,6 +3,7 @@
 import argparse
 import json
 import os
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -124,7 +125,8 @@ def notes(rows: Sequence[Row]) -> list[str]:
 def table(rows: Sequence[Row], budget: Mapping[str, float]) -> str:
     """Returns a line per row for a terminal."""
     lines = cells(rows, budget)
-    return "\n".join([*text_table(lines, {0, 1, len(lines[0]) - 1}), *notes(rows)])
+    wrapped = (textwrap.fill(note, 80, subsequent_indent="  ") for note in notes(rows))
+    return "\n".join([*text_table(lines, {0, 1, len(lines[0]) - 1}), *wrapped])
 
 
 def markdown(rows: Sequence[Row], budget: Mapping[str, float]) -> str:

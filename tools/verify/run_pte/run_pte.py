@@ -19,7 +19,7 @@ from tools.abi.layouts.layouts import RUNNER_MAX_DIM
 from tools.artifacts.program.program import ProgramError, Tensor, load, read, with_first_method
 from tools.quiet.console import UserError, printable, user_path
 from tools.quiet.files import reading
-from tools.quiet.tool import run_tool
+from tools.quiet.tool import option_parser, run_tool
 from tools.verify.environment.hosted import EmulationError
 from tools.verify.run_pte import vulkan
 from tools.verify.run_pte.cases import Case, CaseResult, Runner, run_cases
@@ -356,7 +356,7 @@ def _default_board(runners: Runners) -> str:
 
 
 def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="run_pte", description=__doc__)
+    parser = option_parser("run_pte", __doc__)
     parser.add_argument("program", type=user_path, metavar="FILE.pte", help="the program")
     runners = read_runners()
     boards = "host, which is this machine"

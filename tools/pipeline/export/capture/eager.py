@@ -106,7 +106,8 @@ def run_eager(file: ModelFile, model: torch.nn.Module, method: str = "") -> Eage
     except UserError as error:
         raise UserError(f"{place}: {error}") from error
     except Exception as error:
-        raise explain_forward(file, module, inputs, error) from error
+        origin = "method_inputs()" if method else "example_inputs()"
+        raise explain_forward(file, module, inputs, error, origin) from error
     golden.check_dtypes(outputs[0], f"{place}: the model's output")
     if module is model and not is_plain:
         module = called(model, call, input_names)

@@ -49,6 +49,11 @@ def message(folder: Path, source: str) -> str:
             "my_model.py:2: model() failed: RuntimeError: ",
         ),
         (_EXAMPLE + "def model(): return 3\n", "my_model.py:2: model() must return a torch.nn.Module, not int 3."),
+        (_EXAMPLE + "def model(): pass\n", "must return a torch.nn.Module, not None. Has it a `return`?"),
+        (_EXAMPLE + "def model(): return lambda x: x\n", "not a function. Make it the forward() of a class of torch"),
+        (_MODEL + "def model(): return nn.ReLU(), 3\n", "not a tuple (a ReLU, int 3). Return the module alone."),
+        (_MODEL + "model = nn.ReLU()\n", "model must be a function, not a ReLU: write `def model():`, which"),
+        (_MODEL + "class model(nn.Module):\n def __init__(self): self.l = nn.ReLU()\n", "with super().__init__()"),
         (_EXAMPLE + "def model(): return int\n", "return a torch.nn.Module, not the class int. Write int()."),
         (_EXAMPLE + "def model(width): return 3\n", "argument: 'width'. It is called without arguments: give them"),
         (_EXAMPLE + "def model(): raise AssertionError('no CUDA')\n", "CUDA. There is no GPU here: leave out .cuda()"),
@@ -71,6 +76,8 @@ def message(folder: Path, source: str) -> str:
             "not float32[2]. Write `(tensor,)`, with a comma.",
         ),
         (_MODEL + "def example_inputs(): return [torch.ones(2)]\n", "not a list (float32[2]). Write a tuple; of"),
+        (_MODEL + "example_inputs = (torch.ones(2),)\n", "must be a function, not a tuple (float32[2]): write `def ex"),
+        (_MODEL + "def example_inputs(): return 1, 4\n", "Write `(torch.rand(1, 4),)` for a tensor of that shape."),
         (_MODEL + "def example_inputs(): return ()\n", "example_inputs() must be a tuple of at least one tensor"),
         (
             _MODEL + "def example_inputs(): return torch.ones(2), 3.0\n",
@@ -122,8 +129,8 @@ def test_labels(labels: str, expected: str, tmp_path: Path) -> None:
 _LINES = {
     "wrong_shape": (
         "y = x * 2\nreturn self.net(y)",
-        "my_model.py:12: the model fails on its inputs float32[2, 4] in net.1 (Linear), which got float32[2, 4]: "
-        "RuntimeError: mat1 and mat2 shapes cannot be multiplied (2x4 and 5x2)",
+        "my_model.py:12: the model fails on its example_inputs() float32[2, 4] in net.1 (Linear), which got float32[2, "
+        "4]: RuntimeError: mat1 and mat2 shapes cannot be multiplied (2x4 and 5x2). example_inputs() must return what ",
     ),
     "branch": (
         "if x.sum() > 0:\n    return x\nreturn -x",

@@ -4,13 +4,11 @@ from collections.abc import Sequence
 
 import numpy
 import torch
-from torch.utils import _pytree as pytree
 
 from tools.artifacts.golden.golden import Golden, golden_npz
 from tools.pipeline.export.capture.attributes import check_repeatable, copy_of, hold_attributes
 from tools.pipeline.export.ir.scalar_types import is_supported, supported_names
-from tools.pipeline.model_file.call import check_names, output_names, plain
-from tools.pipeline.model_file.describe import describe
+from tools.pipeline.model_file.call import check_names, output_names, read_result
 from tools.quiet.console import UserError
 
 Sample = tuple[torch.Tensor, ...]
@@ -30,14 +28,9 @@ def run_eager(model: torch.nn.Module, samples: list[Sample]) -> tuple[list[list[
     with torch.no_grad():
         for sample in samples:
             returned = used(*(tensor.clone() for tensor in sample))
-            result = plain(returned)
+            result, flat = read_result(returned)
             is_plain = is_plain and result is returned
-            flat, names = pytree.tree_leaves(result), output_names(result)
-            if not flat:
-                raise UserError(f"the model returns no tensor: {describe(returned)}.")
-            for index, output in enumerate(flat):
-                if not isinstance(output, torch.Tensor):
-                    raise UserError(f"the model's output {index} must be a tensor, not {describe(output)}.")
+            names = output_names(result)
             # A model may return its state, which the next sample changes.
             outputs.append([output.clone() for output in flat])
     check_names(names, "the model's outputs")
