@@ -234,11 +234,15 @@ def _run(arguments: argparse.Namespace) -> int:
             raise UserError(f"{path}: {packages[package][0].path} has the same name; give one of them another")
         packages[package] = check_models(path)
     bazel = arguments.bazel or find_bazel(workspace)
-    asked = built = _images(bazel, workspace, root, packages, arguments.variants, boards)
-    timers = timing_boards([image for image in built.values() if isinstance(image, Image)], [*known.values()])
+    built = asked = _images(bazel, workspace, root, packages, arguments.variants, boards)
+    # A board whose images were not built, or not measured, is not asked again.
+    others = [board for name, board in known.items() if name not in boards]
+    timers = timing_boards([image for image in built.values() if isinstance(image, Image)], others)
     if timers:
         print(f"next: instructions and times, counted on {', '.join(timers)}", file=sys.stderr, flush=True)
-        built = _images(bazel, workspace, root, packages, arguments.variants, [*boards, *timers])
+        timed = _images(bazel, workspace, root, packages, arguments.variants, [*boards, *timers])
+        # What is built stays, also if this build ends early.
+        built = timed | {key: image for key, image in asked.items() if isinstance(image, Image)}
     images = {key: image for key, image in built.items() if isinstance(image, Image)}
     title = ", ".join(package.removeprefix("explore/") for package in packages)
     data = page_data(title, list(images.values()))

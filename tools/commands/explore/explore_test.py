@@ -1,6 +1,7 @@
 import itertools
 import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
@@ -15,6 +16,7 @@ from tools.commands.explore.progress import Progress, find_bazel
 from tools.commands.new_model.new_model import Model, check_models
 from tools.pipeline.page.page import Image
 from tools.quiet.console import UserError
+from tools.verify.exploration.exploration import Row
 
 
 def test_package(tmp_path: Path) -> None:
@@ -210,6 +212,30 @@ def test_cores_without_counts_get_an_emulated_board() -> None:
     images += [image("cortex-m33"), image("cortex-m33", is_counted=True)]
     assert timing_boards(images, boards) == ["emulated_m4", "emulated_m55"]
     assert timing_boards([image("cortex-m55", npu=object())], boards) == []
+
+
+def test_an_image_stays_that_the_build_of_counts_does_not_reach(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    key = "net_int8", "pico"
+    numbers = dict.fromkeys(("flash", "ram", "instructions", "ms", "accuracy"), 1.0)
+    built = iter(({key: Image.__new__(Image)}, {key: "it was not built"}))
+    asked: list[Sequence[object]] = []
+    replaced = {
+        "_images": lambda *_: next(built),
+        "check_models": lambda _: [],
+        "find_bazel": lambda _: "bazel",
+        "known_boards": lambda: {"pico": "pico", "qemu_m0plus": "qemu_m0plus"},
+        "page_data": lambda _, images: images,
+        "rows_of": lambda images: [Row(*key, numbers) for _ in images],
+        "timing_boards": lambda _, boards: asked.append(boards) or ["qemu_m0plus"],
+        "write_page": lambda *_: None,
+    }
+    for name, function in replaced.items():
+        monkeypatch.setattr(explore, name, function)
+    assert main(["net.py", "--boards", "pico", "--output", str(tmp_path / "net.html")]) == 0
+    assert asked == [["qemu_m0plus"]]
+    assert capsys.readouterr().out.splitlines()[1].endswith("  yes")
 
 
 def test_unknown_variant_and_board(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
