@@ -3,6 +3,7 @@
 import argparse
 import select
 import sys
+import textwrap
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -18,9 +19,16 @@ class _Parser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: error: {printable(message)} (all options: -- --help)\n")
 
 
+class _Formatter(argparse.HelpFormatter):
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        """Fits the paragraphs of a description into the terminal; examples, which are indented, stay as they are."""
+        parts = text.strip().split("\n\n")
+        return "\n\n".join(part if part.startswith(" ") else textwrap.fill(part, width) for part in parts)
+
+
 def option_parser(tool: str, description: str | None) -> argparse.ArgumentParser:
-    """Returns the parser of a tool's command line, whose help has the description as it stands in the source."""
-    return _Parser(prog=tool, description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    """Returns the parser of a tool's command line, whose help has the paragraphs of the description."""
+    return _Parser(prog=tool, description=description, formatter_class=_Formatter)
 
 
 def run_tool(tool: str, run: Callable[..., int | None], *arguments: Any) -> int:

@@ -75,6 +75,16 @@ def test_a_fault_of_the_tool_keeps_its_traceback() -> None:
     assert result.stderr.endswith("ZeroDivisionError: division by zero\n")
 
 
+def test_help_fits_the_terminal(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    example = "    bazel run //tools:tool -- --an-option of the tool, in a line"
+    with pytest.raises(SystemExit, match="0"):
+        option_parser("tool", f"{'word ' * 30}\n\n{example}\n").parse_args(["--help"])
+    lines = capsys.readouterr().out.splitlines()
+    assert example in lines
+    assert max(len(line) for line in lines if line != example) < 60
+
+
 def test_a_wrong_option_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="2"):
         option_parser("tool", None).parse_args(["--colour\x1b"])
