@@ -25,6 +25,7 @@ from tools.pipeline.export.capture.diagnosis import (
     some_of,
     takes_derivatives,
 )
+from tools.pipeline.export.capture.dynamic_shapes import checked_shapes
 from tools.pipeline.export.capture.eager import Eager
 from tools.pipeline.export.capture.known_values import known_values
 from tools.pipeline.export.capture.tensor_indices import AssignmentsKept
@@ -58,8 +59,9 @@ def capture_model(file: ModelFile, eager: Eager, note: Callable[[str], None]) ->
     Args:
       note: prints a note about the model.
     """
+    shapes = checked_shapes(file, eager)
     try:
-        captured = capture(eager.module, eager.inputs, file.dynamic_shapes())
+        captured = capture(eager.module, eager.inputs, shapes)
     except Exception as error:
         raise explain_capture(file, error) from error
     _name_lines(captured, eager.written, file.path)
@@ -116,11 +118,36 @@ def capture(model: torch.nn.Module, inputs: tuple[torch.Tensor, ...], dynamic_sh
 
 
 def _export(model: torch.nn.Module, inputs: tuple[torch.Tensor, ...], dynamic_shapes: Any) -> ExportedProgram:
-    """Runs torch.export, again with the values of constants if the model's code or sizes depend on values."""
+    """Runs torch.export; again below the level of layers, where PyTorch records derivatives, if the model takes them.
+    """
+    options = {"dynamic_shapes": dynamic_shapes, "strict": False}
+    try:
+        return _with_values(model, inputs, lambda: torch.export.export(model, inputs, **options))
+    except Exception as error:
+        if not takes_derivatives(error):
+            raise
+        first = error
 
-    def export() -> ExportedProgram:
-        return torch.export.export(model, inputs, dynamic_shapes=dynamic_shapes, strict=False)
+    def detached(_module: torch.nn.Module, _inputs: Any, results: Any) -> Any:
+        return pytree.tree_map_only(torch.Tensor, torch.Tensor.detach, results)
 
+    # PyTorch would compute derivatives of the results, too.
+    hook = model.register_forward_hook(detached)
+    try:
+        program = _with_values(
+            model, inputs, lambda: _trace._export(model, inputs, **options, pre_dispatch=False)
+        )
+    except Exception as again:
+        raise again from first
+    finally:
+        hook.remove()
+    return _write_derivatives(program, inputs, dynamic_shapes)
+
+
+def _with_values(
+    model: torch.nn.Module, inputs: tuple[torch.Tensor, ...], export: Callable[[], ExportedProgram]
+) -> ExportedProgram:
+    """Exports the model, again with the values of constants if its code or sizes depend on values."""
     numbers = NumbersKept()
     try:
         with numbers:
@@ -129,10 +156,6 @@ def _export(model: torch.nn.Module, inputs: tuple[torch.Tensor, ...], dynamic_sh
             return captured
     except (GuardOnDataDependentSymNode, NumberConvertedError):
         pass
-    except Exception as error:
-        if not takes_derivatives(error):
-            raise
-        return _with_derivatives(model, inputs, dynamic_shapes, error)
     buffers, changed = dict(model.named_buffers()), set[str]()
     while True:
         with known_values([*inputs, *(buffers[name] for name in changed)]), NumbersKept():
@@ -141,29 +164,6 @@ def _export(model: torch.nn.Module, inputs: tuple[torch.Tensor, ...], dynamic_sh
         if not more:
             return captured
         changed |= more
-
-
-def _with_derivatives(
-    model: torch.nn.Module, inputs: tuple[torch.Tensor, ...], dynamic_shapes: Any, error: Exception
-) -> ExportedProgram:
-    """Captures a model that takes derivatives of what it computes: PyTorch records these below the level of layers.
-
-    Args:
-      error: what PyTorch says of the capture at the level of layers, the cause of an error that this one raises.
-    """
-
-    def detached(_module: torch.nn.Module, _inputs: Any, results: Any) -> Any:
-        return pytree.tree_map_only(torch.Tensor, torch.Tensor.detach, results)
-
-    # PyTorch would compute derivatives of the results, too.
-    hook = model.register_forward_hook(detached)
-    try:
-        program = _trace._export(model, inputs, dynamic_shapes=dynamic_shapes, strict=False, pre_dispatch=False)
-    except Exception as again:
-        raise again from error
-    finally:
-        hook.remove()
-    return _write_derivatives(program, inputs, dynamic_shapes)
 
 
 def _write_derivatives(

@@ -9,7 +9,9 @@ from tools.pipeline.export.testing import export_source, model_source
 
 _INIT = """\
 self.net = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 1))
-self.register_buffer("seen", torch.zeros(2, 4))"""
+self.register_buffer("seen", torch.zeros(2, 4))
+self.register_buffer("steps", torch.tensor(2))
+self.register_buffer("rate", torch.tensor(0.5))"""
 
 
 @pytest.mark.parametrize(
@@ -24,6 +26,10 @@ self.seen += force
 return energy, -force, self.seen * 1""",
         "return torch.func.vmap(torch.func.grad(lambda y: self.net(y).squeeze(-1)))(x)",
         "return torch.func.jacfwd(self.net)(x)",
+        """\
+for _ in range(self.steps.item()):
+    x = x - float(self.rate) * torch.func.grad(lambda y: self.net(y).sum())(x)
+return x""",
     ],
 )
 def test_derivatives_are_those_of_pytorch(forward: str, tmp_path: Path) -> None:

@@ -102,7 +102,9 @@ def explain_capture(file: ModelFile, error: Exception) -> UserError:
 def takes_derivatives(error: Exception) -> bool:
     """Returns whether an error of a capture is one of a model that takes derivatives."""
     frames = (frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_tb(error.__traceback__))
-    if "fake tensor in the exported program constant" in str(error) or "torch._functorch.eager_transforms" in frames:
+    # What PyTorch says of a tensor of a derivative that it takes for a constant.
+    is_left = re.search("fake tensor in the exported program constant|functorch tensor", str(error)) is not None
+    if is_left or "torch._functorch.eager_transforms" in frames:
         return True
     return isinstance(error.__cause__, Exception) and takes_derivatives(error.__cause__)
 
@@ -139,6 +141,12 @@ def _draws(node: Node) -> bool:
 
 # Most cores have no instructions for these dtypes, and quantizers don't take them.
 SLOW = {torch.float16: "float16", torch.bfloat16: "bfloat16", torch.float64: "float64"}
+
+
+def is_slow(node: Node) -> bool:
+    """Whether an operator computes with floating point other than float32."""
+    values = (each.meta.get("val") for each in (node, *node.all_input_nodes))
+    return any(isinstance(value, torch.Tensor) and value.dtype in SLOW for value in values)
 
 
 def slow_dtypes(program: ExportedProgram, path: Path) -> dict[str, list[str]]:

@@ -56,3 +56,32 @@ def test_int8_programs_have_one_shape(tmp_path: Path) -> None:
 def test_sizes_that_the_model_does_not_take(forward: str, message: str, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=message):
         export_source(tmp_path, _source("16", 16, forward, "nn.LSTM(3, 5, batch_first=True)"))
+
+
+_MASKED = "return x if mask is None else x * mask"
+
+
+@pytest.mark.parametrize(
+    ("shapes", "message"),
+    [
+        ('{"x": {2: dim}, "mask": {1: dim}}', "names 'mask', but example_inputs() gives x; leave 'mask' out"),
+        ('{"x": {3: dim}}', "'x' has no dimension 3; its shape in example_inputs() is [1, 3, 16]."),
+        ('{"x": (None, dim)}', "'x' must be a dict by dimension"),
+        ('{"x": {2: "steps"}}', "'x': dimension 2 must be a torch.export.Dim or None, not a str."),
+        ('{"x": {2: 8}}', "'x': dimension 2 is 8, but 16 in example_inputs()."),
+        ("(None, None)", "or a tuple with an entry for each of x, not a tuple (None, None)."),
+        ("dim", "dynamic_shapes() must return a dict by input"),
+    ],
+)
+def test_what_names_no_size_of_the_example(shapes: str, message: str, tmp_path: Path) -> None:
+    source = model_source(_MASKED, "(torch.randn(1, 3, 16),)", arguments="x, mask=None")
+    source += 'dim = torch.export.Dim("steps", min=2, max=16)\n' + functions(dynamic_shapes=shapes)
+    with pytest.raises(UserError) as error:
+        export_source(tmp_path, source)
+    assert message in str(error.value)
+
+
+def test_an_argument_that_is_not_given_has_no_sizes(tmp_path: Path) -> None:
+    source = model_source(_MASKED, "(torch.randn(1, 16),)", arguments="x, mask=None")
+    dims = '{"x": {1: torch.export.Dim("steps", min=2, max=16)}, "mask": None}'
+    assert export_source(tmp_path, source + functions(dynamic_shapes=dims)).largest_error() == 0
