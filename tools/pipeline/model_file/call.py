@@ -29,7 +29,7 @@ class Call:
 
     Attributes:
       example: a tuple of arguments, or a dict of keywords.
-      tensors: the tensors in it.
+      tensors: the tensors in it, in the default order of dimensions, in which a program takes its inputs.
       paths: the path to each of them: indices and keys.
     """
 
@@ -97,7 +97,7 @@ def read_call(example: Any, what: str) -> Call:
             )
     if not leaves:
         raise UserError(f"{what} must hold at least one tensor.")
-    return Call(example, tuple(leaf for _, leaf in leaves), paths)
+    return Call(example, tuple(leaf.contiguous() for _, leaf in leaves), paths)
 
 
 def _leaves_with_paths(example: Any) -> list[Any]:

@@ -226,7 +226,7 @@ class ModelFile:
                     f"{what}: sample {index} is {describe(sample)}, example_inputs() is {describe(call.example)}; "
                     "every sample must have the shapes and dtypes of example_inputs()."
                 )
-            checked.append(tensors)
+            checked.append(tuple(tensor.contiguous() for tensor in tensors))
         return checked
 
     def _checked_module(self, function: str) -> torch.nn.Module:

@@ -61,6 +61,20 @@ def test_an_entry_that_is_not_there(tmp_path: Path, text: str, entry: str, messa
         model_file(tmp_path, text, entry)
 
 
+def test_tensors_are_in_the_default_order_of_dimensions(tmp_path: Path) -> None:
+    """A data set has its images in another one, which a program doesn't take."""
+    text = """
+import torch
+image = torch.rand(1, 8, 8, 3).permute(0, 3, 1, 2)
+def example_inputs(): return (image,)
+def calibration_inputs(): return [(image,)]
+def evaluation_set(): return [(image,)], torch.zeros(1, dtype=torch.int64)
+"""
+    file = model_file(tmp_path, text)
+    samples = [file.example_inputs(), *file.calibration_inputs(), *file.evaluation_set()[0]]
+    assert [tensor.is_contiguous() for sample in samples for tensor in sample] == [True] * 3
+
+
 def test_a_file_with_a_module_alone_gets_the_function_that_returns_it(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"class Net it is `def model\(\): return Net\(\).eval\(\)`"):
         model_file(tmp_path, "import torch\nfrom torch.nn import Linear\nclass Net(Linear): pass").model()

@@ -96,9 +96,7 @@ def run_eager(file: ModelFile, model: torch.nn.Module, method: str = "") -> Eage
         module = called(model, call, input_names)
     else:
         module = model
-    # A program takes its inputs in the default order of dimensions, even if the example inputs are views in another
-    # one.
-    inputs = tuple(tensor.contiguous() for tensor in call.tensors)
+    inputs = call.tensors
     golden.check_dtypes(inputs, f"{place}: example input")
     samples, labels = file.evaluation_set() if not method and file.has("evaluation_set") else ([inputs], None)
     try:
