@@ -21,7 +21,7 @@ from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e
 from tools.pipeline.export.backends.cortex_m.int4 import WeightDtypes, has_room_for_bias, quantize_weights
 from tools.pipeline.export.backends.cortex_m.recurrent import round_weights
 from tools.pipeline.export.backends.cortex_m.softmax import has_table
-from tools.pipeline.export.capture.diagnosis import SLOW
+from tools.pipeline.export.capture.diagnosis import is_slow
 from tools.pipeline.export.capture.golden import Sample
 from tools.pipeline.export.capture.state import State
 from tools.pipeline.export.ir import rewriting
@@ -228,8 +228,7 @@ def _gains_nothing(node: Node, has_float_border: bool) -> bool:
     # Quantizing a single number saves nothing.
     if has_float_border and is_of_numbers(node):
         return True
-    values = [each.meta.get("val") for each in (node, *node.all_input_nodes)]
-    return any(isinstance(value, torch.Tensor) and value.dtype in SLOW for value in values) or _promotes(node)
+    return is_slow(node) or _promotes(node)
 
 
 def _promotes(node: Node) -> bool:

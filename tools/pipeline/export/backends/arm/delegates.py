@@ -38,12 +38,12 @@ from tools.pipeline.export.backends.arm.forms import (
 )
 from tools.pipeline.export.backends.arm.layout import fewer_transpositions
 from tools.pipeline.export.backends.arm.refused import checking
-from tools.pipeline.export.capture.diagnosis import SLOW
+from tools.pipeline.export.capture.diagnosis import is_slow
 from tools.pipeline.export.capture.golden import Sample
 from tools.pipeline.export.capture.state import State
+from tools.pipeline.export.capture.words import in_words
 from tools.pipeline.export.ir.dim_orders import channels_last
 from tools.pipeline.export.ir.operators import DEQUANTIZE, QUANTIZE
-from tools.pipeline.export.ir.signature import varying
 from tools.pipeline.export.plan.emission import EmittedProgram, mark_states
 from tools.pipeline.export.plan.manifest import origin
 from tools.pipeline.export.plan.serialize import CONSTANT_ALIGNMENT
@@ -95,7 +95,7 @@ _REASONS = {
     r"TOSA spec .* does not support control flow .*": "{target} has no branches and loops",
     r"Partition contained internal uint8 tensors\. .*": "{target} takes no uint8 there",
     # ExecuTorch doesn't quantize argmax, so that the second reason applies to all of them.
-    r"TOSA ARGMAX (requires PRO-FP|produces int32) .*": "its indices are of 64 bits, {target}'s of 32",
+    r"TOSA ARGMAX (requires PRO-FP|produces int32|.* keepdim).*": "its indices are of 64 bits, {target}'s of 32",
 }
 
 # The dtypes of subgraphs' inputs.
@@ -131,19 +131,11 @@ def quantize(
       path: the model file, for messages.
       state: the state, which the program's first inputs read and its first outputs update, from one sample to the next.
 
-    Raises UserError for values that calibration can't handle, by layer, and for floating point other than float32.
+    Raises UserError for values that calibration can't handle, by layer.
     """
     samples = list(samples)
     write_activations(program)
     write_numbers(program)
-    varies = varying(program)
-    for node in program.graph.nodes:
-        value = node.meta.get("val")
-        if node in varies and isinstance(value, torch.Tensor) and value.dtype in SLOW:
-            raise UserError(
-                f"{path}: {origin(node, path)} is in {SLOW[value.dtype]}, which ExecuTorch's quantizers for Arm do not "
-                "take; convert it with .float()."
-            )
     with _integers_divided_exactly():
         prepared = prepare_pt2e(program.module(check_guards=False), quantizer)
     prepare_observers(prepared, Methods(), _LEAST_SCALE)
@@ -230,6 +222,7 @@ def _place(node: Node, path: Path) -> str:
 
 def in_words_of_models(reason: str, target: str) -> str:
     """Rewords a partitioner's reason in terms of the model, if it has another wording."""
+    reason = in_words(reason)
     for pattern, meaning in _REASONS.items():
         found = re.fullmatch(pattern, reason, re.DOTALL)
         if found:
@@ -270,7 +263,7 @@ def leave(model: GraphModule, in_float: InFloat) -> list[Node]:
     """
     stays = in_float.stays(model)
     operators = (node for node in model.graph.nodes if node.op == "call_function")
-    return leave_nodes([node for node in operators if stays(node) or has_no_elements(node)])
+    return leave_nodes([node for node in operators if stays(node) or is_slow(node) or has_no_elements(node)])
 
 
 def border_operators(bits: int) -> BorderOperators:

@@ -230,7 +230,8 @@ def _operands(step: Node) -> tuple[Node, Any] | tuple[None, None]:
     for one, other in (step.args[:2], step.args[1::-1]):
         if not isinstance(one, Node) or is_constant(one):
             continue
-        if one.meta["val"].shape != shape or not one.meta["val"].is_floating_point():
+        # A constant in double precision makes the result one.
+        if one.meta["val"].shape != shape or any(each.meta["val"].dtype != torch.float32 for each in (one, step)):
             continue
         if shape[1] < WORD and _is_product(one):
             continue

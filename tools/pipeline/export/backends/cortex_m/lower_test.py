@@ -505,6 +505,14 @@ return h
         )
         for dtype in ("float16", "float64")
     },
+    "constants of float64 by channel": _Network(
+        "return self.a(((x - self.mean) / self.deviation).float())",
+        "torch.randn(1, 4, 8, 8)",
+        f"{_THREE}\nself.mean, self.deviation = torch.randn(2, 4, 1, 1, dtype=torch.float64).abs()",
+        {"torch_fusion::convolution": 1, "aten::sub": 1},
+        25,
+        options=_PACKED,
+    ),
     "places of a pooling": _Network(
         "y, places = nn.functional.max_pool2d(self.a(x).relu(), 2, return_indices=True)\n"
         "return self.c(nn.functional.max_unpool2d(self.b(y), places, 2))",

@@ -936,11 +936,14 @@ return self.layer(x), self.last.clone()
     _check_outputs(result)
 
 
-@pytest.mark.parametrize(("dtype", "name"), [("double", "float64"), ("half", "float16")])
-def test_another_floating_point(dtype: str, name: str, tmp_path: Path) -> None:
-    source = model_source(f"return self.layer(x).{dtype}()", "(torch.rand(2, 4),)", "self.layer = nn.Linear(4, 4)")
-    with pytest.raises(UserError, match=rf"my_model.py:\d+ is in {name}.*\.float\(\)"):
-        _export(tmp_path, source)
+@pytest.mark.parametrize("dtype", ["double", "half"])
+def test_another_floating_point_stays_on_the_core(dtype: str, tmp_path: Path) -> None:
+    """A constant of it makes what reads it one."""
+    forward = f"y = self.layer(x).{dtype}()\nreturn self.layer((y - y.mean(-1, True) * self.gain).float())"
+    init = f"self.layer = nn.Linear(8, 8)\nself.register_buffer('gain', torch.full((1,), 0.5).{dtype}())"
+    result = _export(tmp_path, model_source(forward, "(torch.rand(2, 8),)", init))
+    assert _delegates(result) == 2
+    _check_outputs(result)
 
 
 def test_dynamic_shapes(tmp_path: Path) -> None:
@@ -1104,6 +1107,12 @@ def test_what_masks_exclude_from_maxima_and_minima_has_no_share_in_ranges() -> N
         ("Unsupported input dtype torch.int32 (Supports i8, i16).", "X takes no int32 there"),
         ("Unsupported input dtype torch.float32", "X takes no float32 there"),
         ("aten.slice_copy.Tensor: unsupported values dtype torch.int64; expected bool.", "X takes no int64 there"),
+        (
+            "<EdgeOpOverload: aten.slice_copy.Tensor>: schema = aten::slice_copy.Tensor(Tensor self, int dim=0) -> "
+            "Tensor: unsupported values dtype torch.int64; expected one of (torch.bool).",
+            "X takes no int64 there",
+        ),
+        ("TOSA ARGMAX does not support keepdim=True.", "its indices are of 64 bits, X's of 32"),
         ("aten.slice_copy.Tensor: dtype torch.float32 requires FP profile or INT.", "X takes no float32 there"),
         ("Casting from torch.int32 is not supported on U55.", "X casts nothing from int32"),
         ("a has shape b, rank=7 which is unsupported. Max supported rank is 6.", "a tensor has more than 6 dimensions"),
