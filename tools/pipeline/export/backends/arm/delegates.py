@@ -309,6 +309,13 @@ def inputs_of(tosa: bytes) -> list[tuple[tuple[int, ...], type[numpy.generic]]]:
     return [(tuple(each.Shape(axis) for axis in range(each.ShapeLength())), _DTYPES[each.Type()]) for each in inputs]
 
 
+def returns_input(tosa: bytes) -> bool:
+    """Whether a subgraph returns one of its inputs."""
+    block = TosaGraph.GetRootAs(tosa, 0).Regions(0).Blocks(0)
+    inputs = {block.Inputs(i) for i in range(block.InputsLength())}
+    return any(block.Outputs(i) in inputs for i in range(block.OutputsLength()))
+
+
 class UncheckedError(Exception):
     """The TOSA reference model, which provides the expected results, can't compute a subgraph."""
 

@@ -936,6 +936,14 @@ return self.layer(x), self.last.clone()
     _check_outputs(result)
 
 
+def test_a_subgraph_that_returns_its_input_is_left_to_the_core(tmp_path: Path) -> None:
+    """Channels-last, the permuted image has the same bytes."""
+    init = "self.conv = nn.Conv2d(4, 8, 3)"
+    result = _export(tmp_path, model_source("return self.conv(x), x.permute(0, 2, 3, 1)", _IMAGE, init))
+    assert any("permute in int8" in line and "returns one of its inputs" in line for line in result.said)
+    _check_outputs(result)
+
+
 @pytest.mark.parametrize("dtype", ["double", "half"])
 def test_another_floating_point_stays_on_the_core(dtype: str, tmp_path: Path) -> None:
     """A constant of it makes what reads it one."""
