@@ -7,12 +7,15 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 from packaging.requirements import Requirement
-from packaging.utils import canonicalize_name
+from packaging.tags import Tag, compatible_tags, cpython_tags
+from packaging.utils import canonicalize_name, parse_wheel_filename
 
 from tools.quiet.console import UserError
 from tools.quiet.files import replace_text
@@ -23,6 +26,13 @@ _HERE = Path("third_party/python/requirements")
 # Sets whose wheels differ by index: the build +LOCAL of the first package is what the lock has, and PUBLIC.txt what the
 # public index has instead, with what importing that needs.
 _LOCAL = {"torch": "cpu"}
+
+# Locks have the files for each of these machines and versions of Python, whichever made them.
+MACHINES = ("aarch64", "x86_64")
+PYTHONS = ("3.11", "3.12", "3.13")
+
+# The newest minor version of glibc 2 that wheels may need: Debian 12's.
+_GLIBC_MINOR = 36
 
 _HEAD = """\
 # {title}, with a hash for every file. Made by `./bazelw run //third_party/python:update_lock` from {source};
@@ -44,6 +54,12 @@ def alone(requirements: str) -> list[str]:
     return re.findall(r"^#alone (\S+==\S+)$", requirements, re.MULTILINE)
 
 
+def machine_of(requirements: str) -> dict[str, str]:
+    """Returns the machines in `#only MACHINE NAME` lines by canonical name: packages that no other machine has."""
+    found = re.findall(r"^#only (\S+) (\S+)$", requirements, re.MULTILINE)
+    return {canonicalize_name(name): machine for machine, name in found}
+
+
 def required(requirements: str) -> list[Requirement]:
     """Returns the requirements in lines of their own."""
     return [Requirement(line) for line in requirements.splitlines() if line and line[0] not in "#-"]
@@ -61,6 +77,11 @@ def needed(requirements: str, installed: dict[str, dict[str, Any]]) -> list[str]
       requirements: Text of a file of requirements; lines that include others are ignored.
       installed: From canonical name to the entry of pip's installation report.
     """
+    environments = [
+        {"platform_machine": machine, "python_version": python, "python_full_version": f"{python}.0"}
+        for machine in MACHINES
+        for python in PYTHONS
+    ]
     without = exclusions(requirements)
     pending = required(requirements)
     found: set[tuple[str, str]] = set()
@@ -70,14 +91,15 @@ def needed(requirements: str, installed: dict[str, dict[str, Any]]) -> list[str]
         if name in without:
             continue
         if name not in installed:
-            raise LockError(f"pip's resolution has no {name}; is it misspelt in the requirements?")
+            raise LockError(f"pip's resolution has no {name}; is it misspelt, or needed only on other machines?")
         for extra in ["", *sorted(requirement.extras)]:
             if (name, extra) in found:
                 continue
             found.add((name, extra))
             for text in installed[name]["metadata"].get("requires_dist", []):
                 dependency = Requirement(text)
-                if dependency.marker is None or dependency.marker.evaluate({"extra": extra}):
+                marker = dependency.marker
+                if marker is None or any(marker.evaluate(each | {"extra": extra}) for each in environments):
                     pending.append(dependency)
     return sorted({name for name, _ in found})
 
@@ -112,22 +134,76 @@ def previous_hashes(lock: str) -> dict[str, list[str]]:
     return {entry[0]: [word.removeprefix("--hash=") for word in entry[1:]] for entry in entries}
 
 
+def _pin(entry: dict[str, Any]) -> str:
+    return f"{canonicalize_name(entry['metadata']['name'])}=={entry['metadata']['version']}"
+
+
+def _digest(entry: dict[str, Any]) -> str:
+    return "sha256:" + entry["download_info"]["archive_info"]["hashes"]["sha256"]
+
+
+def _wheel_tags(entry: dict[str, Any]) -> frozenset[Tag]:
+    """Returns the tags of the wheel that pip takes; fails if that is no wheel."""
+    address = entry["download_info"]["url"]
+    if not address.endswith(".whl"):
+        raise LockError(
+            f"pip takes {entry['metadata']['name']} from {address}, which is no wheel: what a machine's compiler makes "
+            "of it differs from machine to machine. Require a version of it that has one."
+        )
+    return parse_wheel_filename(unquote(address.rpartition("/")[2]))[3]
+
+
+def _platforms(machine: str) -> list[str]:
+    """Returns the platforms of wheels for Debian 12 on a machine, the newest first."""
+    names = [f"manylinux_2_{minor}" for minor in range(_GLIBC_MINOR, 4, -1)]
+    return [f"{name}_{machine}" for name in (*names, "manylinux2014", "manylinux2010", "manylinux1", "linux")]
+
+
+def hashes_elsewhere(entries: list[dict[str, Any]], only: dict[str, str]) -> dict[str, set[str]]:
+    """Returns the hashes of other machines' and other Pythons' files by `name==version`.
+
+    Args:
+      entries: of pip's installation report, with a name each once.
+      only: From the canonical name of a package that one machine has to that machine.
+    """
+    found = defaultdict(set)
+    for machine in MACHINES:
+        for python in PYTHONS:
+            version = [int(number) for number in python.split(".")]
+            interpreter = "cp" + python.replace(".", "")
+            platforms = _platforms(machine)
+            suitable = {*cpython_tags(version, platforms=platforms), *compatible_tags(version, interpreter, platforms)}
+            # The indexes of builds with a local label are few, and pip may not know one.
+            pins = [
+                _pin(entry)
+                for entry in entries
+                if not suitable & _wheel_tags(entry)
+                and only.get(canonicalize_name(entry["metadata"]["name"]), machine) == machine
+                and "+" not in entry["metadata"]["version"]
+            ]
+            if pins:
+                kind = ["--implementation=cp", f"--python-version={python}"]
+                kind += [f"--abi={abi}" for abi in (interpreter, "abi3", "none")]
+                kind += [f"--platform={platform}" for platform in platforms]
+                for entry in resolve(["--no-deps", "--only-binary=:all:", *kind, *pins]).values():
+                    found[_pin(entry)].add(_digest(entry))
+    return found
+
+
+def _with_previous(hashes: dict[str, set[str]], lock: Path) -> dict[str, set[str]]:
+    """Returns hashes with those of the lock, if there is one already."""
+    previous = previous_hashes(lock.read_text()) if lock.exists() else {}
+    return {pin: {*hashes.get(pin, ()), *previous.get(pin, ())} for pin in hashes.keys() | previous.keys()}
+
+
 def format_lock(
-    names: list[str], installed: dict[str, dict[str, Any]], previous: dict[str, list[str]], title: str, source: str
+    names: list[str], installed: dict[str, dict[str, Any]], more: Mapping[str, Iterable[str]], title: str, source: str
 ) -> str:
-    """Returns the lock's text; hashes of `previous` are kept where the version is the same."""
+    """Returns the lock's text, with the hash that pip reports for each package and `more` by `name==version`."""
     lines = []
-    for name in names:
-        entry = installed[name]
-        address = entry["download_info"]["url"]
-        if not address.endswith(".whl"):
-            raise LockError(
-                f"pip takes {name} from {address}, which is no wheel: what a machine's compiler makes of it differs "
-                "from machine to machine. Require a version of it that has one."
-            )
-        pin = f"{name}=={entry['metadata']['version']}"
-        own = "sha256:" + entry["download_info"]["archive_info"]["hashes"]["sha256"]
-        hashes = sorted({own, *previous.get(pin, [])})
+    for entry in (installed[name] for name in names):
+        pin = _pin(entry)
+        hashes = sorted({_digest(entry), *more.get(pin, ())})
         lines.append(" ".join([pin, *(f"--hash={digest}" for digest in hashes)]))
     return _HEAD.format(title=title, source=source) + "\n" + "\n".join(lines) + "\n"
 
@@ -195,10 +271,12 @@ def update(directory: Path) -> dict[Path, int]:
             locks[f"{name}_public"] = (names, entries, f"{name}.in with the public index alone")
     counts = {}
     written = {}
+    pinned = {_pin(entries[name]): entries[name] for names, entries, _ in locks.values() for name in names}
+    elsewhere = hashes_elsewhere(list(pinned.values()), machine_of("\n".join(texts.values())))
     for name, (names, entries, source) in locks.items():
         path = directory / f"{name}.txt"
-        previous = previous_hashes(path.read_text()) if path.exists() else {}
-        written[path] = format_lock(names, entries, previous, f"The Python packages of {name}", source)
+        hashes = _with_previous(elsewhere, path)
+        written[path] = format_lock(names, entries, hashes, f"The Python packages of {name}", source)
         counts[path] = len(names)
     for path, text in written.items():
         replace_text(path, text)
@@ -222,12 +300,14 @@ def update_release(directory: Path) -> dict[Path, int]:
         files = [word for name in own for word in ("--requirement", str(directory / f"{name}.in"))]
         installed = resolve([*files, "--constraint", str(constraints)])
     by_set = sets(own | {name: path.read_text() for name, path in below.items()}, installed, own)
+    pinned = [installed[name] for each in own for name in by_set[each]]
+    elsewhere = hashes_elsewhere(pinned, machine_of("\n".join(own.values())))
     counts = {}
     for name in own:
         path = directory / f"{name}.txt"
-        previous = previous_hashes(path.read_text()) if path.exists() else {}
+        hashes = _with_previous(elsewhere, path)
         title = f"The Python packages of {name}, release {directory.name}"
-        replace_text(path, format_lock(by_set[name], installed, previous, title, f"{directory.name}/{name}.in"))
+        replace_text(path, format_lock(by_set[name], installed, hashes, title, f"{directory.name}/{name}.in"))
         counts[path] = len(by_set[name])
     return counts
 

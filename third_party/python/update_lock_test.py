@@ -1,15 +1,22 @@
 """The lock holds what the requirements need, and its making keeps what users added."""
 
+import importlib.metadata
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+from packaging.tags import parse_tag
 from packaging.utils import canonicalize_name
 
 from third_party.python.update_lock import (
+    MACHINES,
+    PYTHONS,
     LockError,
     format_lock,
+    hashes_elsewhere,
     included,
+    machine_of,
     main,
     needed,
     previous_hashes,
@@ -20,13 +27,16 @@ from third_party.python.update_lock import (
 REQUIREMENTS = Path("third_party/python/requirements")
 
 
-def entry(name: str, version: str, digest: str, *dependencies: str, kind: str = ".whl") -> dict[str, Any]:
+def entry(name: str, version: str, digest: str, *dependencies: str, kind: str = "-py3-none-any.whl") -> dict[str, Any]:
     """Returns an entry of pip's installation report."""
+    address = f"https://index/{name}-{version.replace('+', '%2B')}{kind}"
     return {
         "metadata": {"name": name, "version": version, "requires_dist": list(dependencies)},
-        "download_info": {"url": f"https://index/{name}{kind}", "archive_info": {"hashes": {"sha256": digest}}},
+        "download_info": {"url": address, "archive_info": {"hashes": {"sha256": digest}}},
     }
 
+
+ENVIRONMENTS = {f"{machine} {python}" for machine in MACHINES for python in PYTHONS}
 
 INSTALLED = {
     "torch": entry("torch", "2.0+cpu", "aa", "sympy>=1", 'triton; extra == "gpu"', 'winlib; sys_platform == "win32"'),
@@ -44,6 +54,12 @@ def test_dependencies_are_followed_and_markers_obeyed() -> None:
 
 def test_extras_bring_their_dependencies() -> None:
     assert "triton" in needed("torch[gpu]\n", INSTALLED)
+
+
+def test_what_another_machine_or_python_needs_is_needed() -> None:
+    markers = 'sympy; platform_machine == "aarch64"', 'pandas; python_version > "3.12"'
+    installed = INSTALLED | {"torch": entry("torch", "2.0", "aa", *markers)}
+    assert needed("torch", installed) == ["mpmath", "pandas", "sympy", "torch", "tzdata"]
 
 
 def test_an_exclusion_leaves_out_what_only_it_needs() -> None:
@@ -76,9 +92,51 @@ def test_the_lock_keeps_hashes_of_the_same_version() -> None:
 
 
 def test_a_package_without_a_wheel_is_refused() -> None:
-    installed = {"cobs": entry("cobs", "1.2", "aa", kind=".tar.gz")}
     with pytest.raises(LockError, match=r"cobs.*tar\.gz.*no wheel"):
-        format_lock(["cobs"], installed, {}, "Packages", "board.in")
+        hashes_elsewhere([entry("cobs", "1.2", "aa", kind=".tar.gz")], {})
+
+
+def test_files_for_other_machines_and_pythons_are_asked_for(monkeypatch) -> None:
+    glibc = "manylinux_2_17_x86_64.manylinux2014_x86_64.whl"
+    entries = [
+        entry("tqdm", "4.1", "own"),
+        entry("numpy", "2.1", "own", kind=f"-cp311-cp311-{glibc}"),
+        entry("regex", "1.0", "own", kind=f"-cp39-abi3-{glibc}"),
+        entry("atheris", "3.0", "own", kind=f"-cp311-cp311-{glibc}"),
+        entry("torch", "2.0+cpu", "own", kind=f"-cp311-cp311-{glibc}"),
+    ]
+
+    def resolve(arguments: list[str]) -> dict[str, dict[str, Any]]:
+        (python,) = (word.partition("=")[2] for word in arguments if word.startswith("--python-version="))
+        machine = "aarch64" if "--platform=manylinux_2_28_aarch64" in arguments else "x86_64"
+        pins = [word.split("==") for word in arguments if "==" in word]
+        return {name: entry(name, version, f"{machine} {python}") for name, version in pins}
+
+    monkeypatch.setattr("third_party.python.update_lock.resolve", resolve)
+    assert hashes_elsewhere(entries, machine_of("#only x86_64 atheris\n")) == {
+        "numpy==2.1": {f"sha256:{each}" for each in ENVIRONMENTS - {"x86_64 3.11"}},
+        "regex==1.0": {f"sha256:aarch64 {python}" for python in PYTHONS},
+        "atheris==3.0": {"sha256:x86_64 3.12", "sha256:x86_64 3.13"},
+    }
+
+
+def test_packages_of_machine_code_have_a_file_for_each_machine_and_python() -> None:
+    locked, only = {}, {}
+    for path in REQUIREMENTS.rglob("*.txt"):
+        locked |= previous_hashes(path.read_text())
+        only |= machine_of(path.with_name(path.stem.removesuffix("_public") + ".in").read_text())
+    few = {}
+    for each in importlib.metadata.distributions():
+        pin = f"{canonicalize_name(each.name)}=={each.version}"
+        lines = re.findall("^Tag: (.*)$", each.read_text("WHEEL") or "", re.MULTILINE)
+        tags = {tag for line in lines for tag in parse_tag(line)}
+        if pin not in locked or any(tag.platform == "any" for tag in tags):
+            continue
+        files = 1 if canonicalize_name(each.name) in only else len(MACHINES)
+        files *= 1 if any(tag.abi in ("abi3", "none") for tag in tags) else len(PYTHONS)
+        if len(locked[pin]) < files:
+            few[pin] = files
+    assert few == {}
 
 
 @pytest.mark.parametrize("requirements", sorted(REQUIREMENTS.rglob("*.in")), ids=str)
