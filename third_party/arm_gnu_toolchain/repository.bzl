@@ -2,8 +2,7 @@
 
 Two sources, one layout:
 - `debian`: Debian's packages, each pinned by version and sha256, because compiler and C library decide the bytes of an image.
-- `release`: Arm's own archive. It is used away from Debian and on machines other than x86-64. Not tested: the machines
-  this was developed on cannot fetch it. Both are GCC 12.2.1, but not the same build: their images differ by some bytes.
+- `release`: Arm's own archive. It is used away from Debian. Not tested: the machines this was developed on cannot fetch it. Both are GCC 12.2.1, but not the same build: their images differ by some bytes.
 
 The environment variable TORCH_FUSION_ARM_GNU_TOOLCHAIN=debian|release forces one
 (`--repo_env=TORCH_FUSION_ARM_GNU_TOOLCHAIN=release`). Otherwise Arm's archive also stands in for packages that neither the
@@ -16,19 +15,34 @@ load("//third_party/debian:debian.bzl", "DEBIAN_ENVIRON", "debian_available", "d
 
 _GCC_VERSION = "12.2.1"
 
-# name=version: sha256, of amd64 in Debian 12. The compiler itself is linked with the libraries.
-_DEBIAN_PACKAGES = {
-    "binutils-arm-none-eabi=2.40-2+18+b1": "c8f9da2a434366bfe5a66a8267cb3b1df028f1d95278715050c222b43e1c221c",
-    "gcc-arm-none-eabi=15:12.2.rel1-1": "2bbd4f4145e9a3669f58ddab6a3190b768949f07cc444d23e98743d905f83e16",
-    "libgmp10=2:6.2.1+dfsg1-1.1": "187aedef2ed763f425c1e523753b9719677633c7eede660401739e9c893482bd",
-    "libisl23=0.25-1.1": "ebff0b2f8b220c74224197523019366e97ee4770d464bebc48e4865114e4da0e",
-    "libmpc3=1.3.1-1": "d7f79544790e44f9b0c8cb9034a18c58d37f8702a15f32539050718679e52f80",
-    "libmpfr6=4.2.0-1": "37b7a2b4e78890b6a074777f27b96c84f58e81558ba08410c2b6c0ca4a4ad77b",
+# Debian 12's packages that every machine has, and those of each architecture, as name=version: sha256. The compiler itself is
+# linked with the libraries.
+_COMMON_PACKAGES = {
     "libnewlib-arm-none-eabi=3.3.0-1.3+deb12u1": "c80278e8332940eaf9738910258bb85b21c30aacf246a5e363fee230d3605e84",
     "libnewlib-dev=3.3.0-1.3+deb12u1": "ab5e6e80d66a6f2f8b9b22b9297154a676a5434ac82e48b88e8164548bc72115",
     "libstdc++-arm-none-eabi-dev=15:12.2.rel1-1+23": "5f643e7507bd84150e820602cc086393c441e28f158b745370b2105333d9e2ec",
-    "libzstd1=1.5.4+dfsg2-5": "6315b5ac38b724a710fb96bf1042019398cb656718b1522279a5185ed39318fa",
-    "zlib1g=1:1.2.13.dfsg-1": "d7dd1d1411fedf27f5e27650a6eff20ef294077b568f4c8c5e51466dc7c08ce4",
+}
+_DEBIAN_PACKAGES = {
+    "aarch64": _COMMON_PACKAGES | {
+        "binutils-arm-none-eabi=2.40-2+18+b1": "c3157fce6caf304b4bb32492026002334eb534d047fcadf536d84db5ff8ba568",
+        "gcc-arm-none-eabi=15:12.2.rel1-1": "14fbf38cfb8bd22c562c731b40e01a5a592b67beb678563e9696c886c5290e79",
+        "libgmp10=2:6.2.1+dfsg1-1.1": "9906387c1dd806518c915bd8616d072c741061d7fa26b222e52763456060b31a",
+        "libisl23=0.25-1.1": "e7232e299714254a9473d7eacdf6879eedf02b950c87da145f5d605800710c6c",
+        "libmpc3=1.3.1-1": "19fd1712d02a9ee3eeff5b6678a8766a12f2858c3384258c7abc15edd891739f",
+        "libmpfr6=4.2.0-1": "d818fbfb555561bff56694cc628dc9939f393a07026aefd237e9c818b9f2cb77",
+        "libzstd1=1.5.4+dfsg2-5": "95e173c9538f96ede4fc275ec7863f395a97dd0ea62454be9bc914efa1b9be93",
+        "zlib1g=1:1.2.13.dfsg-1": "52b8b8a145bbe1956bba82034f77022cbef0c3d0885c9e32d9817a7932fe1913",
+    },
+    "x86_64": _COMMON_PACKAGES | {
+        "binutils-arm-none-eabi=2.40-2+18+b1": "c8f9da2a434366bfe5a66a8267cb3b1df028f1d95278715050c222b43e1c221c",
+        "gcc-arm-none-eabi=15:12.2.rel1-1": "2bbd4f4145e9a3669f58ddab6a3190b768949f07cc444d23e98743d905f83e16",
+        "libgmp10=2:6.2.1+dfsg1-1.1": "187aedef2ed763f425c1e523753b9719677633c7eede660401739e9c893482bd",
+        "libisl23=0.25-1.1": "ebff0b2f8b220c74224197523019366e97ee4770d464bebc48e4865114e4da0e",
+        "libmpc3=1.3.1-1": "d7f79544790e44f9b0c8cb9034a18c58d37f8702a15f32539050718679e52f80",
+        "libmpfr6=4.2.0-1": "37b7a2b4e78890b6a074777f27b96c84f58e81558ba08410c2b6c0ca4a4ad77b",
+        "libzstd1=1.5.4+dfsg2-5": "6315b5ac38b724a710fb96bf1042019398cb656718b1522279a5185ed39318fa",
+        "zlib1g=1:1.2.13.dfsg-1": "d7dd1d1411fedf27f5e27650a6eff20ef294077b568f4c8c5e51466dc7c08ce4",
+    },
 }
 
 # C++'s library, three quarters of the toolchain's download: an image needs it only if its application allocates.
@@ -36,11 +50,10 @@ _LIBSTDCXX_PACKAGES = {
     "libstdc++-arm-none-eabi-newlib=15:12.2.rel1-1+23": "9d5b31c174f71733b933e3b6b152f172ae2b0dbc2cabc5ea949212568ce4dbce",
 }
 
-# Arm's archive has, by machine, a name in the URL and a sha256.
+# The sha256 of Arm's archive, by the machine in its name.
 _RELEASES = {
-    "aarch64": ("aarch64", "7ee332f7558a984e239e768a13aed86c6c3ac85c90b91d27f4ed38d7ec6b3e8c"),
-    "amd64": ("x86_64", "84be93d0f9e96a15addd490b6e237f588c641c8afdf90e7610a628007fc96867"),
-    "x86_64": ("x86_64", "84be93d0f9e96a15addd490b6e237f588c641c8afdf90e7610a628007fc96867"),
+    "aarch64": "7ee332f7558a984e239e768a13aed86c6c3ac85c90b91d27f4ed38d7ec6b3e8c",
+    "x86_64": "84be93d0f9e96a15addd490b6e237f588c641c8afdf90e7610a628007fc96867",
 }
 
 _RELEASE_URL = "https://developer.arm.com/-/media/Files/downloads/gnu/12.2.rel1/binrel/arm-gnu-toolchain-12.2.rel1-{}-arm-none-eabi.tar.xz"
@@ -50,11 +63,6 @@ _MULTILIBS = sorted({core.multilib: None for core in CORES.values()})
 
 # Firmware projects of users' own that link by `softfp`, as Mbed OS does, use these variants. No image has them.
 _SOFTFP_MULTILIBS = softfp_multilibs()
-_SOFTFP_PACKAGES = {
-    package: digest
-    for package, digest in _DEBIAN_PACKAGES.items()
-    if package.split("=")[0] in ["gcc-arm-none-eabi", "libnewlib-arm-none-eabi"]
-}
 
 # These are Bazel's names of the tools. GCC's own read the objects of link-time optimization, which hold no machine
 # code.
@@ -138,19 +146,32 @@ def _execute(rctx, arguments, environment = {}):
 # Nothing needs these of Debian's packages to build.
 _EXCLUDE = ["./etc", "./usr/share", "*/plugin", "*-gdb.py", "*/bfd-plugins", "*-lto-dump"]
 
+def _machine(rctx):
+    """Returns the machine's architecture as GNU and Linux name it; fails if there is no toolchain for it."""
+    machine = rctx.os.arch.replace("amd64", "x86_64")
+    if machine not in _RELEASES or rctx.os.name != "linux":
+        fail("There is no Arm GNU toolchain 12.2 for {} on {} here; Linux on x86_64 or aarch64 is needed.".format(rctx.os.name, rctx.os.arch))
+    return machine
+
+def _debian_packages(rctx, names = None):
+    """Returns the pinned packages for this machine as a dict of name=version: sha256; only those with the `names`, if given."""
+    packages = _DEBIAN_PACKAGES[_machine(rctx)]
+    return {package: packages[package] for package in sorted(packages) if not names or package.split("=")[0] in names}
+
 def _fetch_debian(rctx):
     """Makes the directory `usr` of Debian's packages. Returns what went wrong, or None."""
+    packages = _debian_packages(rctx)
     result = debian_unpack(
         rctx,
         allow_fail = True,
         suite = rctx.attr.suite,
-        packages = _DEBIAN_PACKAGES.keys(),
-        sha256 = {package.split("=")[0]: digest for package, digest in _DEBIAN_PACKAGES.items()},
+        packages = packages.keys(),
+        sha256 = {package.split("=")[0]: digest for package, digest in packages.items()},
         exclude = _EXCLUDE,
     )
     if result.error:
         return result.error
-    gcc = _DEBIAN_LAYOUT.gcc
+    gcc = _debian_layout(rctx).gcc
     headers = "usr/lib/arm-none-eabi/include"
     libraries = "usr/lib/arm-none-eabi/lib"
 
@@ -176,14 +197,15 @@ def _layout(root, libraries, headers, nano):
         builtin_include_directories = [gcc + "/include", gcc + "/include-fixed", headers],
     )
 
-_DEBIAN_LAYOUT = _layout("usr/", "usr/lib/x86_64-linux-gnu", "usr/lib/arm-none-eabi/include", "nano")
+def _debian_layout(rctx):
+    return _layout("usr/", "usr/lib/{}-linux-gnu".format(_machine(rctx)), "usr/lib/arm-none-eabi/include", "nano")
+
 _RELEASE_LAYOUT = _layout("release/", "release/lib", "release/arm-none-eabi/include", "newlib-nano")
 
 def _fetch_release(rctx, reason):
     """Makes the directory `release` of Arm's archive; `reason` is why Debian's packages aren't taken, for the error."""
-    if rctx.os.arch not in _RELEASES or rctx.os.name != "linux":
-        fail("There is no Arm GNU toolchain 12.2 for {} on {} here; Linux on x86_64 or aarch64 is needed.".format(rctx.os.name, rctx.os.arch))
-    name, sha256 = _RELEASES[rctx.os.arch]
+    name = _machine(rctx)
+    sha256 = _RELEASES[name]
     download = rctx.download_and_extract(
         _RELEASE_URL.format(name),
         allow_fail = True,
@@ -197,7 +219,7 @@ def _fetch_release(rctx, reason):
 One that was fetched by other means is taken from the directory that --distdir=DIRECTORY names.{}""".format(
             reason + "\n" if reason else "",
             _RELEASE_URL.format(name),
-            "" if reason else " On Debian 12 (x86-64), TORCH_FUSION_ARM_GNU_TOOLCHAIN=debian takes Debian's packages.",
+            "" if reason else " On Debian 12, TORCH_FUSION_ARM_GNU_TOOLCHAIN=debian takes Debian's packages.",
         ))
     headers = _RELEASE_LAYOUT.headers
     _delete_other_multilibs(rctx, _RELEASE_LAYOUT.gcc, "release/arm-none-eabi/lib", "{}/c++/{}/arm-none-eabi".format(headers, _GCC_VERSION), _MULTILIBS + _SOFTFP_MULTILIBS)
@@ -206,15 +228,15 @@ One that was fetched by other means is taken from the directory that --distdir=D
 def _fetch(rctx, source):
     """Makes the toolchain's directory; returns its layout. `source` is one of "", "debian", "release"."""
     reason = None
-    if source == "debian" or (not source and rctx.os.arch in ["amd64", "x86_64"]):
-        decisive = ["{} {}".format(package, digest) for package, digest in _DEBIAN_PACKAGES.items()]
+    if source != "release":
+        decisive = ["{} {}".format(package, digest) for package, digest in _debian_packages(rctx).items()]
         if shared_restore(rctx, "arm-gnu-toolchain", decisive + _EXCLUDE + _MULTILIBS):
-            return _DEBIAN_LAYOUT
+            return _debian_layout(rctx)
         if debian_available(rctx, rctx.attr.suite):
             reason = _fetch_debian(rctx)
             if not reason:
                 shared_store(rctx, "arm-gnu-toolchain")
-                return _DEBIAN_LAYOUT
+                return _debian_layout(rctx)
         elif source:
             reason = "TORCH_FUSION_ARM_GNU_TOOLCHAIN is \"debian\", but apt has no mirror of Debian here."
         if source:
@@ -341,18 +363,19 @@ def _arm_gnu_softfp_impl(rctx):
     if rctx.path(rctx.attr.toolchain).dirname.get_child("release").exists:
         rctx.file("taken.txt", "")
         return
-    decisive = ["{} {}".format(package, digest) for package, digest in _SOFTFP_PACKAGES.items()]
+    packages = _debian_packages(rctx, ["gcc-arm-none-eabi", "libnewlib-arm-none-eabi"])
+    decisive = ["{} {}".format(package, digest) for package, digest in packages.items()]
     if shared_restore(rctx, "arm-gnu-softfp", decisive + _SOFTFP_MULTILIBS):
         return
     taken = debian_unpack(
         rctx,
         suite = rctx.attr.suite,
-        packages = _SOFTFP_PACKAGES.keys(),
-        sha256 = {package.split("=")[0]: digest for package, digest in _SOFTFP_PACKAGES.items()},
+        packages = packages.keys(),
+        sha256 = {package.split("=")[0]: digest for package, digest in packages.items()},
         exclude = _EXCLUDE + ["./usr/bin", "./usr/include", "*/arm/*", "*/hard/*", "*/nofp/*", "*/libc.a", "*/libg.a"],
     ).taken
     for multilib in _SOFTFP_MULTILIBS:
-        for libraries in [_DEBIAN_LAYOUT.gcc, "usr/lib/arm-none-eabi/newlib"]:
+        for libraries in [_debian_layout(rctx).gcc, "usr/lib/arm-none-eabi/newlib"]:
             _execute(rctx, ["sh", "-c", "mkdir -p $1 && mv $2/* $1", "mv", multilib, "{}/{}".format(libraries, multilib)])
     _execute(rctx, ["sed", "-i", "s,-isystem [^ ]*,,"] + [multilib + "/nano.specs" for multilib in _SOFTFP_MULTILIBS])
     rctx.delete("usr")
