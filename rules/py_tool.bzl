@@ -1,7 +1,7 @@
 """Python programs and tests that run on the declared interpreter alone.
 
 `py_binary` starts with a stub that needs a Python on the machine. `py_tool` starts with a few lines of /bin/sh and runs
-@python3_11 with the packages of its deps, so it works as a tool in an action, with `bazel run`, and on a remote worker that
+@python3 with the packages of its deps, so it works as a tool in an action, with `bazel run`, and on a remote worker that
 has no Python. Hash seed, locale and what numerical libraries choose by the processor are fixed, so what a tool writes does not vary.
 
     load("@rules_python//python:py_library.bzl", "py_library")
@@ -111,13 +111,13 @@ _ATTRS = {
         allow_files = [".py"],
     ),
     "_python": attr.label(
-        default = "@python3_11//:python",
+        default = "@python3//:python",
         allow_single_file = True,
         cfg = "exec",
     ),
     # Tells Bazel, which does not watch a directory's contents, that Python has changed.
     "_python_taken": attr.label(
-        default = "@python3_11//:taken.txt",
+        default = "@python3//:taken.txt",
         allow_single_file = True,
         cfg = "exec",
     ),
@@ -136,7 +136,7 @@ def _launch(ctx, command, deps, files = []):
         command = command,
         label = ctx.label,
         path = " ".join(["'%s'" % entry for entry in path]),
-        python = "'%s/bin/python3.11'" % runfiles_path(ctx, ctx.file._python),
+        python = "'%s/bin/python3'" % runfiles_path(ctx, ctx.file._python),
     ))
 
     runfiles = ctx.runfiles(

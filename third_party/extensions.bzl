@@ -9,7 +9,7 @@ load("//third_party/host_compiler:repository.bzl", "host_clang", "host_compiler"
 load("//third_party/lavapipe:repository.bzl", "lavapipe")
 load("//third_party/npm:repository.bzl", "npm_library")
 load("//third_party/python:packages.bzl", "python_packages")
-load("//third_party/python:repository.bzl", "pypi", "pypi_set", "python3_11")
+load("//third_party/python:repository.bzl", "pypi", "pypi_set", "python3")
 load("//third_party/qemu:qemu_user.bzl", "qemu_user")
 load("//third_party/qemu:repository.bzl", "qemu")
 load("//toolchains/python:exec_tools.bzl", "python_exec_tools")
@@ -145,11 +145,14 @@ def _third_party_impl(mctx):
     # Another workspace may use this extension, too.
     is_root = any([module.is_root for module in mctx.modules if module.name == "torch_fusion"])
     release = chosen_release(mctx)
+    interpreters = [tag.interpreter for module in mctx.modules if module.is_root for tag in module.tags.python]
+    if len(interpreters) > 1:
+        fail("third_party.python in MODULE.bazel: there are {} of them; a workspace has one interpreter, so leave one.".format(len(interpreters)))
     debian_suite(name = "debian_bookworm", suite = "bookworm")
     arm_gnu_toolchain(name = "arm_gnu_toolchain", suite = _SUITE)
     arm_gnu_libstdcxx(name = "arm_gnu_libstdcxx", suite = _SUITE, toolchain = "@arm_gnu_toolchain//:BUILD.bazel")
     arm_gnu_softfp(name = "arm_gnu_softfp", suite = _SUITE, toolchain = "@arm_gnu_toolchain//:BUILD.bazel")
-    python3_11(name = "python3_11", suite = _SUITE)
+    python3(name = "python3", interpreter = interpreters[0] if interpreters else None, suite = _SUITE)
     for name in PYPI_SETS:
         pypi_set(
             name = "pypi_" + name,
@@ -158,7 +161,7 @@ def _third_party_impl(mctx):
             lock = lock_of(release, name),
             no_byte_code = _NO_BYTE_CODE.get(name, []),
             public_lock = "//third_party/python:requirements/torch_public.txt" if name == "torch" else None,
-            python = "@python3_11//:BUILD.bazel",
+            python = "@python3//:BUILD.bazel",
         )
     pypi(
         name = "pypi",
@@ -169,7 +172,7 @@ def _third_party_impl(mctx):
         name = "executorch",
         lock = lock_of(release, "export"),
         patches = ["//third_party/executorch:lean_headers.patch"],
-        python = "@python3_11//:BUILD.bazel",
+        python = "@python3//:BUILD.bazel",
     )
     cmake(name = "cmake", suite = _SUITE)
     qemu(name = "qemu", suite = _SUITE)
@@ -193,7 +196,7 @@ def _third_party_impl(mctx):
                 lock = tag.lock,
                 # Exporting and training run with these.
                 provided = [lock_of(release, name) for name in PYPI_SETS["export"] + ["export"]],
-                python = "@python3_11//:BUILD.bazel",
+                python = "@python3//:BUILD.bazel",
             )
 
 _python_packages_tag = tag_class(
@@ -207,6 +210,13 @@ _python_packages_tag = tag_class(
     },
 )
 
+_python_tag = tag_class(
+    doc = "The interpreter of all tools and model files, in place of Debian's Python 3.11; the root module's counts.",
+    attrs = {
+        "interpreter": attr.label(doc = "E.g. \"@python_3_12_host//:python\", Python 3.11, 3.12 or 3.13.", mandatory = True),
+    },
+)
+
 _release_tag = tag_class(
     doc = "The release of ExecuTorch, with the packages that belong to it; the root module's counts.",
     attrs = {
@@ -217,6 +227,7 @@ _release_tag = tag_class(
 third_party = module_extension(
     implementation = _third_party_impl,
     tag_classes = {
+        "python": _python_tag,
         "python_packages": _python_packages_tag,
         "release": _release_tag,
     },

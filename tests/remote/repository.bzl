@@ -51,7 +51,7 @@ def _farm_impl(_mctx):
         name = "pypi_farm",
         content = "python-farm",
         lock = "//tests/remote:requirements/farm.txt",
-        python = "@python3_11//:BUILD.bazel",
+        python = "@python3//:BUILD.bazel",
     )
 
 farm = module_extension(implementation = _farm_impl)

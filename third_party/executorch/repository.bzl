@@ -62,7 +62,7 @@ executorch = repository_rule(
     attrs = {
         "lock": attr.label(doc = "Requirements with hashes; only the line of executorch counts.", mandatory = True),
         "patches": attr.label_list(doc = "Patches (-p1) on the files taken, each of which says at its head what it mends."),
-        "python": attr.label(doc = "BUILD.bazel of a `python3_11` repository.", mandatory = True),
+        "python": attr.label(doc = "BUILD.bazel of a `python3` repository.", mandatory = True),
     },
     environ = PIP_ENVIRON,
 )

@@ -69,7 +69,7 @@ def _python_packages_impl(rctx):
 
         # Some packages have files that are no Python of this version, so the compiler's status says nothing.
         rctx.execute(
-            [python.get_child("bin", "python3.11"), "-m", "compileall", "-q", "-j", "0", "--invalidation-mode=unchecked-hash", "site-packages"],
+            [python.get_child("bin", "python3"), "-m", "compileall", "-q", "-j", "0", "--invalidation-mode=unchecked-hash", "site-packages"],
             environment = {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONHASHSEED": "0"},
             timeout = 3600,
         )
@@ -82,7 +82,7 @@ python_packages = repository_rule(
     attrs = {
         "lock": attr.label(mandatory = True, doc = "Requirements with hashes."),
         "provided": attr.label_list(mandatory = True, doc = "Locks of packages that are there anyway."),
-        "python": attr.label(mandatory = True, doc = "BUILD.bazel of a `python3_11` repository."),
+        "python": attr.label(mandatory = True, doc = "BUILD.bazel of a `python3` repository."),
     },
     environ = PIP_ENVIRON,
 )

@@ -1,4 +1,4 @@
-"""Python 3.11 and its packages as repositories; the host's own Python is neither used nor needed."""
+"""Python and its packages as repositories; the host's own Python is neither used nor needed."""
 
 load("@rules_python//python:versions.bzl", "MINOR_MAPPING", "TOOL_VERSIONS", "get_release_info")
 load("//third_party:shared.bzl", "shared_restore", "shared_store")
@@ -30,8 +30,11 @@ _DEBIAN_PACKAGES = [
 # Debian's pip expects them there.
 _HOST_CERTIFICATES = "/etc/ssl/certs/ca-certificates.crt"
 
-# Debian's pip; other builds of Python have it among their modules. Not in the interpreter's directory, which actions have.
+# Pip, which isn't in the interpreter's directory, as actions have that.
 _PIP = "pip"
+
+# The versions that `python/requirements/*.txt` have files for, the default first.
+_VERSIONS = ["3.11", "3.12", "3.13"]
 
 # Makes byte code that is valid whatever the files' times are: remote workers and caches don't keep them.
 _COMPILE = [
@@ -43,7 +46,6 @@ _COMPILE = [
     "--invalidation-mode=unchecked-hash",
     "-x",
     "/(test|lib2to3)/",
-    "python/lib/python3.11",
 ]
 
 # The interpreter while it makes the repositories: they hold the same bytes on every machine. Byte code of a compiler's
@@ -68,7 +70,7 @@ exports_files(["python", "taken.txt"])
 py_runtime(
     name = "runtime",
     files = glob(["python/**"], exclude = ["**/* *"]),
-    interpreter = "python/bin/python3.11",
+    interpreter = "python/bin/python3",
     python_version = "PY3",
 )
 
@@ -94,43 +96,89 @@ def _fetch_python_from_debian(rctx):
 
     # They are beside the executable, not in LD_LIBRARY_PATH: the host's programs that Python starts must not see them.
     libraries = "$ORIGIN/../lib/" + debian_multiarch(rctx)
-    _check(rctx, "patchelf", rctx.execute(["usr/bin/patchelf", "--force-rpath", "--set-rpath", libraries, "usr/bin/python3.11"]))
+    _check(rctx, "mv", rctx.execute(["mv", "usr/bin/python3.11", "usr/bin/python3"]))
+    _check(rctx, "patchelf", rctx.execute(["usr/bin/patchelf", "--force-rpath", "--set-rpath", libraries, "usr/bin/python3"]))
     rctx.delete("usr/bin/patchelf")
     _check(rctx, "mv", rctx.execute(["mv", "usr", "python"]))
-
-    # Debian packs pip as a wheel, which could run as it is, but would be compiled at each start.
-    wheels = rctx.path("python/share/python-wheels")
-    wheel = [str(path) for path in wheels.readdir() if path.basename.startswith("pip-")][0]
-    _check(rctx, "unpacking pip", rctx.execute(["python/bin/python3.11", "-m", "zipfile", "-e", wheel, _PIP], environment = _PYTHON_ENVIRONMENT))
-    rctx.delete(wheels)
     return taken
 
 def _fetch_python_as_rules_python(rctx):
     """Makes the directory `python` of the build that rules_python would take. Not tested where this was developed."""
-    version = MINOR_MAPPING["3.11"]
+    version = MINOR_MAPPING[_VERSIONS[0]]
     platform = rctx.os.arch.replace("amd64", "x86_64") + "-unknown-linux-gnu"
     url = get_release_info(platform, version)[1]
     sha256 = TOOL_VERSIONS[version]["sha256"][platform]
     rctx.download_and_extract(url, sha256 = sha256, stripPrefix = "python", output = "python")
     return ["{} {}".format(url, sha256)]
 
-def _python3_11_impl(rctx):
+# Copies the interpreter $1 of version $3 with what it has below the directory $2, but for its tests and static library.
+_COPY = """\
+set -eu
+mkdir -p python/bin python/lib
+cp -L "$1" python/bin/python3
+cp -R "$2/lib/python$3" python/lib/
+for library in "$2"/lib/libpython*.so*; do
+  if [ -e "$library" ]; then cp -R "$library" python/lib/; fi
+done
+rm -rf python/lib/python*/test python/lib/python*/config-*
+"""
+
+def _copy_python(rctx):
+    """Makes the directory `python` of the interpreter that the workspace names."""
+    what = "third_party.python in MODULE.bazel: {}".format(rctx.attr.interpreter)
+    interpreter = rctx.path(rctx.attr.interpreter).realpath
+    found = rctx.execute([interpreter, "-I", "-c", "import platform, sys; print(sys.base_prefix, platform.python_version())"])
+    _check(rctx, what, found)
+    prefix, _, version = found.stdout.strip().rpartition(" ")
+    minor = version.rpartition(".")[0]
+    if minor not in _VERSIONS:
+        fail("{} is Python {}; it can be {}.".format(what, version, ", ".join(_VERSIONS)))
+    if not rctx.path(prefix + "/lib/python" + minor + "/ensurepip/_bundled").exists:
+        fail("{} has no pip in {}/lib/python{}/ensurepip; take an interpreter of rules_python.".format(what, prefix, minor))
+    _check(rctx, what, rctx.execute(["sh", "-c", _COPY, "sh", interpreter, prefix, minor]))
+    return ["Python {} of {}".format(version, rctx.attr.interpreter)]
+
+def _complete(rctx):
+    """Moves pip out of the directory `python`, where it is a wheel, and compiles the standard library."""
+    library = [path for path in rctx.path("python/lib").readdir() if path.basename.startswith("python3.") and path.get_child("os.py").exists][0]
+
+    # Packages beside the standard library would be there for every action.
+    for folder in ["site-packages", "dist-packages"]:
+        rctx.delete(library.get_child(folder))
+
+    # The wheel could run as it is, but would be compiled at each start.
+    wheels = rctx.path("python/share/python-wheels")
+    wheels = wheels if wheels.exists else library.get_child("ensurepip").get_child("_bundled")
+    wheel = [str(path) for path in wheels.readdir() if path.basename.startswith("pip-")][0]
+    _check(rctx, "unpacking pip", rctx.execute(["python/bin/python3", "-m", "zipfile", "-e", wheel, _PIP], environment = _PYTHON_ENVIRONMENT))
+    rctx.delete(wheels)
+    compile = ["python/bin/python3"] + _COMPILE + ["python/lib/" + library.basename, _PIP]
+    _check(rctx, "compileall", rctx.execute(compile, environment = _PYTHON_ENVIRONMENT, timeout = 3600))
+
+def _python3_impl(rctx):
     # Byte code of the standard library is what compileall of this makes.
-    if not shared_restore(rctx, "python3.11", _DEBIAN_PACKAGES + debian_held(rctx) + _COMPILE + [_PIP]):
-        from_debian = debian_available(rctx, rctx.attr.suite)
-        taken = _fetch_python_from_debian(rctx) if from_debian else _fetch_python_as_rules_python(rctx)
-        compile = ["python/bin/python3.11"] + _COMPILE + ([_PIP] if from_debian else [])
-        _check(rctx, "compileall", rctx.execute(compile, environment = _PYTHON_ENVIRONMENT, timeout = 3600))
+    held = _DEBIAN_PACKAGES + debian_held(rctx) + _COMPILE + [_PIP, "python3"]
+    if rctx.attr.interpreter or not shared_restore(rctx, "python", held):
+        if rctx.attr.interpreter:
+            taken = _copy_python(rctx)
+        elif debian_available(rctx, rctx.attr.suite):
+            taken = _fetch_python_from_debian(rctx)
+        else:
+            taken = _fetch_python_as_rules_python(rctx)
+        _complete(rctx)
         rctx.file("taken.txt", "".join([line + "\n" for line in taken]), executable = False)
-        shared_store(rctx, "python3.11")
+        if not rctx.attr.interpreter:
+            shared_store(rctx, "python")
     rctx.file("BUILD.bazel", _PYTHON_BUILD)
 
-python3_11 = repository_rule(
-    doc = """Python 3.11 in the directory `python`: Debian's packages, or away from Debian the build that rules_python knows.
+python3 = repository_rule(
+    doc = """Python in the directory `python`: 3.11 of Debian's packages, or away from Debian of the build that rules_python knows.
 
-Any signed version of Debian's suite will do: the language doesn't change within 3.11. `taken.txt` says which it was.""",
-    implementation = _python3_11_impl,
+Any signed version of Debian's suite will do: the language doesn't change within 3.11. A workspace's own interpreter may be 3.12
+or 3.13. `taken.txt` says which it was.""",
+    implementation = _python3_impl,
     attrs = {
+        "interpreter": attr.label(doc = "The program of an installation to copy instead, with its `lib` in the directory above."),
         "suite": attr.string(doc = "Label of `mirror.txt` of a `debian_suite`, which is fetched when it is needed.", mandatory = True),
     },
     environ = DEBIAN_ENVIRON,
@@ -208,7 +256,7 @@ def _install(rctx, python, lock, arguments):
             environment["PIP_CERT"] = str(python.get_child("share", "ca-certificates.crt"))
     rctx.delete("site-packages")
     return rctx.execute(
-        [str(python.get_child("bin", "python3.11")), rctx.path(_INSTALL), "--lock", lock, "--target", "site-packages"] + arguments,
+        [str(python.get_child("bin", "python3")), rctx.path(_INSTALL), "--lock", lock, "--target", "site-packages"] + arguments,
         environment = environment,
         timeout = 3600,
         quiet = True,
@@ -219,7 +267,7 @@ def install_packages(rctx, python, lock, only = []):
 
     Args:
       rctx: The repository rule's context; the rule's `environ` has `PIP_ENVIRON`.
-      python: Path of a `python3_11` repository's directory `python`.
+      python: Path of a `python3` repository's directory `python`.
       lock: Path of requirements with hashes.
       only: Names of packages in the lock; by default all.
     """
@@ -285,7 +333,7 @@ pypi_set = repository_rule(
         "public_lock": attr.label(doc = """The lock to take where no index has a package of `lock`, torch's build +cpu.
 
 In order: what pip's configuration offers as +cpu; PyTorch's index of such builds; the packages of this lock."""),
-        "python": attr.label(doc = "BUILD.bazel of a `python3_11` repository.", mandatory = True),
+        "python": attr.label(doc = "BUILD.bazel of a `python3` repository.", mandatory = True),
     },
     environ = PIP_ENVIRON,
 )

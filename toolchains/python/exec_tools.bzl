@@ -7,11 +7,11 @@ Debian's rules_python is older and has no such type.
 _BUILD = """\
 load("@rules_python//python:py_exec_tools_toolchain.bzl", "py_exec_tools_toolchain")
 
-# Its interpreter is that of the runtime toolchain, @python3_11.
+# Its interpreter is that of the runtime toolchain, @python3.
 py_exec_tools_toolchain(name = "tools")
 
 toolchain(
-    name = "python3_11",
+    name = "python3",
     exec_compatible_with = ["@platforms//os:linux"],
     toolchain = ":tools",
     toolchain_type = "@rules_python//python:exec_tools_toolchain_type",

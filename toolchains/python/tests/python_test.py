@@ -24,13 +24,13 @@ def description() -> dict[str, Any]:
 
 def test_interpreter_and_packages_are_the_declared_ones(description: dict[str, Any]) -> None:
     assert description["version"] == [3, 11]
-    assert "python3_11" in description["executable"]
+    assert "python3/python/" in description["executable"]
     assert "pypi" in description["numpy"]
     assert description["sum"] == 6
 
 
 def test_nothing_is_imported_from_outside(description: dict[str, Any]) -> None:
-    outside = [entry for entry in description["path"] if "runfiles" not in entry and "python3_11" not in entry]
+    outside = [entry for entry in description["path"] if "runfiles" not in entry and "python3/python/" not in entry]
     assert outside == []
 
 

@@ -13,7 +13,7 @@ from tools.commands.packages.audit import debian_findings, newer, python_finding
 from tools.commands.packages.packages import DEBIAN, PYPI, Package, licence, merged, python_packages, taken_packages
 
 _DIGEST = "0123456789abcdef" * 4
-_OLD = Package("libssl3", "3.0.20-1~deb12u2", "NOASSERTION", "", DEBIAN, ("python3_11",), (_DIGEST,))
+_OLD = Package("libssl3", "3.0.20-1~deb12u2", "NOASSERTION", "", DEBIAN, ("python3",), (_DIGEST,))
 _BAZEL = Package("libssl3", "3.6.0-1", "NOASSERTION", "", DEBIAN, ("bazel",), (_DIGEST,))
 _PINNED = Package("jinja2", "3.1.2", "BSD-3-Clause", "", PYPI, ("pypi_torch",), (_DIGEST,))
 _APT = (
@@ -161,4 +161,4 @@ def test_what_the_security_suite_of_debian_has(listing: str, version: str | None
     assert not newer("--help", "1")
     found, said = debian_findings([_OLD, _BAZEL], listing, lambda _: answer(version and index))  # type: ignore[arg-type]
     assert asked in said and len(found) == findings
-    assert all("libssl3 3.0.20-1~deb12u2" in each and f"has {version} (for python3_11)" in each for each in found)
+    assert all("libssl3 3.0.20-1~deb12u2" in each and f"has {version} (for python3)" in each for each in found)
