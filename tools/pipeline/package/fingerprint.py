@@ -6,7 +6,8 @@ defines it also defines a symbol with the same name in all packages: the linker 
 the archives. Nothing of it remains in an image linked with --gc-sections.
 
 In the same way, code that includes a model's header refers to a symbol that is named after that model's code and
-weights: otherwise the linker would use one of two models with the same name for both.
+weights: otherwise the linker would use one of two models with the same name for both. Its init() is named after the
+float ABI that it is compiled by: about objects of two, the linker says which these are, but not what to change.
 """
 
 import hashlib
@@ -21,7 +22,8 @@ VERSION_HEADER = "runtime/compiled/package_version.h"
 _ONE_VERSION = "torch_fusion_packages_of_one_application_must_be_made_by_one_version"
 _ONE_MODEL = "torch_fusion_two_models_of_one_application_are_called_"
 _DIGITS = 16
-# The text after the declarations of a model's header.
+# The text before and after the declarations of a model's header.
+_START_OF_HEADER = '\n#ifdef __cplusplus\nextern "C" {'
 _END_OF_HEADER = "\n#ifdef __cplusplus\n}"
 
 
@@ -79,6 +81,15 @@ def with_identity(name: str, model: str, header: str, source: str) -> tuple[str,
         source: the text of NAME.cpp.
     """
     symbol = f"{name}_model_{model}"
+    abi = f"""\
+
+/* An application of another float ABI misses the function of this name. */
+#if defined(__ARM_PCS_VFP)
+#define {name}_init {name}_init_of_a_package_by_mfloat_abi_hard
+#elif defined(__arm__)
+#define {name}_init {name}_init_of_a_package_without_mfloat_abi_hard
+#endif
+"""
     reference = f"""\
 
 /* Named after the model's code and weights: an application that has another model of this name, too, ends in
@@ -92,9 +103,11 @@ extern "C" const unsigned char {_ONE_MODEL}{name};
 extern "C" const unsigned char {_ONE_MODEL}{name} = 0;
 extern "C" const unsigned char {symbol} = 0;
 """
-    head, end, rest = header.rpartition(_END_OF_HEADER)
+    includes, start, rest = header.partition(_START_OF_HEADER)
+    declarations, end, rest = rest.rpartition(_END_OF_HEADER)
+    assert start, f"{name}.h does not begin as headers do"
     assert end, f"{name}.h does not end as headers do"
-    return f"{head}{reference}{end}{rest}", source + definition
+    return f"{includes}{abi}{start}{declarations}{reference}{end}{rest}", source + definition
 
 
 def _below(roots: Iterable[Path], file: Path) -> str:

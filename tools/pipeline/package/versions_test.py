@@ -4,6 +4,7 @@ Nor do those of two models that have one name.
 """
 
 import os
+import re
 import shutil
 import subprocess
 from dataclasses import replace
@@ -30,10 +31,10 @@ def _model(variable: str) -> Model:
     return Model(files[".pte"], "forward", name, files[".manifest.json"], files[".golden.npz"])
 
 
-def _toolchain() -> Toolchain:
+def _toolchain(abi: str = "hard") -> Toolchain:
     tools = next(Path(path).absolute().parent for path in os.environ["TOOLCHAIN"].split() if "/tools/" in path)
     includes = [path.parents[1] for path in tools.parent.rglob("thumb/v7e-m+fp/hard/bits/c++config.h")]
-    return Toolchain(tools / "gcc", tools / "ar", tools / "size", _CORE_FLAGS, tuple(includes))
+    return Toolchain(tools / "gcc", tools / "ar", tools / "size", (*_CORE_FLAGS, f"-mfloat-abi={abi}"), tuple(includes))
 
 
 def _package(folder: Path, variable: str, sources: Path, name: str = "") -> Path:
@@ -57,10 +58,10 @@ def _package(folder: Path, variable: str, sources: Path, name: str = "") -> Path
     return package
 
 
-def _archive(folder: Path, variable: str, sources: Path, name: str = "") -> Path:
+def _archive(folder: Path, variable: str, sources: Path, name: str = "", abi: str = "hard") -> Path:
     """Makes the archive of a package, without kernels: the linker refuses it before it looks for these."""
     package = _package(folder, variable, sources, name)
-    toolchain = _toolchain()
+    toolchain = _toolchain(abi)
     objects = []
     for source in (f"models/{package.name}.cpp", "runtime/compiled/package_version.cpp"):
         objects.append(package / f"{Path(source).name}.o")
@@ -70,7 +71,7 @@ def _archive(folder: Path, variable: str, sources: Path, name: str = "") -> Path
     return library
 
 
-def _link(output: Path, *inputs: Path) -> subprocess.CompletedProcess[str]:
+def _link(output: Path, *inputs: Path | str) -> subprocess.CompletedProcess[str]:
     """Links an application that calls both models, without kernels; sections that nothing refers to are dropped."""
     toolchain = _toolchain()
     return subprocess.run(
@@ -121,14 +122,14 @@ def test_the_linker_refuses_packages_of_two_versions_and_names_them(versions, tm
     assert "libsoftmax.a" in result.stderr
 
 
-def _caller(folder: Path, archive: Path) -> Path:
+def _caller(folder: Path, archive: Path, abi: str = "hard") -> Path:
     """Compiles an application's source that runs the model of an archive."""
     source, code = folder / f"{archive.parents[1].name}.c", folder / f"{archive.parents[1].name}.o"
     source.write_text(
-        f'#include "sine.h"\nint run_{source.stem}(sine_model_t* model) {{ return sine_run(model); }}\n',
+        f'#include "sine.h"\nint run_{source.stem}(sine_model_t* m) {{ return sine_init(m, 0) + sine_run(m); }}\n',
         encoding="utf-8",
     )
-    _toolchain().compile(archive.parent, source, code)
+    _toolchain(abi).compile(archive.parent, source, code)
     return code
 
 
@@ -159,6 +160,19 @@ def test_the_linker_takes_no_model_for_another_of_its_name(versions: dict[str, P
     result = _link(tmp_path / "image.elf", callers[1], *archives)
     assert result.returncode != 0
     assert "torch_fusion_two_models_of_one_application_are_called_sine" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("package", "application", "advice"),
+    [("softfp", "hard", "by_mfloat_abi_hard"), ("hard", "softfp", "without_mfloat_abi_hard"), ("soft", "softfp", "")],
+)
+def test_the_linker_names_the_float_abi_that_a_package_needs(versions, tmp_path, package, application, advice) -> None:
+    archive = _archive(tmp_path, "PROGRAM", versions["one"], abi=package)
+    code = _caller(tmp_path, archive, application)
+    options = ("-Wl,--unresolved-symbols=report-all", f"-Wl,-u,run_{code.stem}")
+    result = _link(tmp_path / "image.elf", code, archive, *options)
+    found = re.findall(r"undefined reference to `sine_init(?:_of_a_package_)?(\w*)'", result.stderr)
+    assert found == ([advice] if advice else [])
 
 
 def test_a_model_may_be_in_two_packages_of_an_application(versions: dict[str, Path], tmp_path: Path) -> None:
