@@ -277,7 +277,7 @@ def _saved(save: Callable[..., object], value: object) -> bytes:
 
 def _readers() -> Iterator[tuple[str, str, Any, Callable[[Path], object]]]:
     """Yields names of readers, names of files, what these hold, and functions that read them."""
-    yield from ((each.name, "x.json", json.loads(each.write(each.record)), each.read) for each in FORMATS)
+    yield from ((each.name + each.kind, "x.json", json.loads(each.write(each.record)), each.read) for each in FORMATS)
     manifest = json.loads(_FILES["manifest"].read_text())
     program, golden = _FILES["program"].read_bytes(), _FILES["golden"].read_bytes()
     with np.load(_FILES["golden"]) as arrays:

@@ -15,12 +15,13 @@ from tools.artifacts.size_report.size_report import Memory, SizeReport, read_siz
 
 
 class Format(NamedTuple):
-    """A format, and a record of it."""
+    """A format, a record of it, and what tells the record from others of that format."""
 
     name: str
     write: Callable[[Any], str]
     read: Callable[[Path], Any]
     record: Any
+    kind: str = ""
 
 
 _TENSORS = {
@@ -56,8 +57,13 @@ FORMATS = [
             quantization.quantization_report_json,
             quantization.read_quantization_report,
             QuantizationReport("net", "cortex-m4", 8, _LAYERS, accuracy),
+            kind,
         )
-        for accuracy in (None, Accuracy(360, 0.975, 0.9722), Accuracy(3, 1.0, 0.67, *_CLASSES))
+        for kind, accuracy in {
+            "": None,
+            ", accuracy": Accuracy(360, 0.975, 0.9722),
+            ", classes": Accuracy(3, 1.0, 0.67, *_CLASSES),
+        }.items()
     ),
     Format(
         "size report",

@@ -130,8 +130,13 @@ def tools(elf: Path, taken: str, manifests: Iterable[Manifest]) -> list[Componen
     for line in _TAKEN.finditer(taken):
         name, version = (line["package"], line["version"]) if line["package"] else (_names([line["url"]])[0], "")
         found.append(Component(name, "NOASSERTION", version=version, sha256=line["sha256"]))
-    exporters = sorted({entry for manifest in manifests for entry in manifest.versions.items()})
-    return found + [Component(name, "NOASSERTION", version=version) for name, version in exporters]
+    return found + exporters(manifests)
+
+
+def exporters(manifests: Iterable[Manifest]) -> list[Component]:
+    """Lists the packages that exported the programs of manifests."""
+    found = sorted({entry for manifest in manifests for entry in manifest.versions.items()})
+    return [Component(name, "NOASSERTION", version=version) for name, version in found]
 
 
 def file_component(path: Path) -> Component:

@@ -19,7 +19,7 @@ from tools.artifacts.manifest.manifest import read_manifest
 from tools.artifacts.program.program import load
 from tools.pipeline.compile.chain import LAYERS
 from tools.pipeline.compile.compile import compile_method
-from tools.pipeline.image_files.sbom import Component, file_component, spdx_json
+from tools.pipeline.image_files.sbom import Component, exporters, file_component, spdx_json
 from tools.pipeline.link.interface import find_method, interface_of, read_examples
 from tools.pipeline.package.archive import Toolchain, archive, sizes
 from tools.pipeline.package.archive_check import archive_header
@@ -217,7 +217,8 @@ def _components(package: Package, files: Mapping[str, str], models: Sequence[Mod
     if users:
         found.append(Component("operators", "NOASSERTION", comment="In the package: " + ", ".join(users)))
     found += map(file_component, sorted({model.program for model in models}))
-    return spdx_json(Component(package.name, "NOASSERTION", version=package.version), digest, {"CONTAINS": found})
+    related = {"CONTAINS": found, "BUILD_TOOL_OF": exporters(read_manifest(model.manifest) for model in models)}
+    return spdx_json(Component(package.name, "NOASSERTION", version=package.version), digest, related)
 
 
 def _package_header(name: str, version: str, content: str) -> str:

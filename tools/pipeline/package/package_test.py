@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from tools.artifacts.core.cores import CORES
+from tools.artifacts.manifest.manifest import read_manifest
 from tools.pipeline.package.arduino_layout import FPUS
 from tools.pipeline.package.fingerprint import fingerprint, version_files
 from tools.pipeline.package.folder import folder_of
@@ -166,6 +167,9 @@ def test_the_list_of_components_names_what_a_package_consists_of(tmp_path: Path)
     ]
     assert texts[0] == texts[1] != texts[2]
     whole, *parts = json.loads(texts[0])["packages"]
+    exporters = read_manifest(MODEL.manifest).versions
+    parts, tools = parts[: -len(exporters)], parts[-len(exporters) :]
+    assert {tool["name"]: tool["versionInfo"] for tool in tools} == exporters
     assert (whole["name"], whole["versionInfo"]) == ("demo", "1.0.0")
     assert {part["name"]: part["licenseConcluded"] for part in parts} == {
         "executorch": "BSD-3-Clause",
