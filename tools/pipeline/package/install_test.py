@@ -11,7 +11,7 @@ import pytest
 
 from tools.pipeline.package.folder import folder_of
 from tools.pipeline.package.layout import SETTINGS, SETTINGS_HEADER
-from tools.pipeline.package.package import Model, pack
+from tools.pipeline.package.package import Model, Sources, pack
 
 _FLAGS = "-mthumb -mcpu=cortex-m4 -mfloat-abi=hard -mfpu=fpv4-sp-d16 -O0"
 _CMAKE = next(Path(path).absolute().parent for path in os.environ["CMAKE"].split() if "/usr/" not in path)
@@ -63,7 +63,7 @@ def _write_package(
     """A package of sine; one of archives, as its sources."""
     files = {"".join(path.suffixes): path for path in map(Path, os.environ["PROGRAM"].split())}
     model = Model(files[".pte"], "forward", "sine", files[".manifest.json"], files[".golden.npz"])
-    files = pack(name, "host", "cmake", [model], _ROOTS, {}, shared=_SOURCES, archives=archives, memories=memories)
+    files = pack(name, "host", "cmake", [model], Sources(_ROOTS, shared=_SOURCES), archives=archives, memories=memories)
     _write_files(folder, {path: text.encode() for path, text in files.items()})
 
 

@@ -10,7 +10,7 @@ import hashlib
 import json
 import re
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -94,19 +94,34 @@ class Operators:
     files: Mapping[str, Path] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class Sources:
+    """What packages take from this project and from ExecuTorch.
+
+    Attributes:
+        roots: folders with kernels, runtime and headers, and their paths in the package.
+        licences: path in the package -> file.
+        shared: all files of `roots` that packages use: packages of one application must be made from the same ones.
+        npu_device: the source with the address of the NPU that computes models; None: there is none.
+        executorch: the version of ExecuTorch.
+    """
+
+    roots: Mapping[Path, str] = field(default_factory=dict)
+    licences: Mapping[str, Path] = field(default_factory=dict)
+    shared: Sequence[Path] = ()
+    npu_device: Path | None = None
+    executorch: str = ""
+
+
 def pack(
     name: str,
     core: str,
     layout: str,
     models: Sequence[Model],
-    roots: dict[Path, str],
-    licences: dict[str, Path],
+    sources: Sources,
     operators: Operators | None = None,
     publication: Publication | None = None,
     archives: Sequence[str] = (),
-    npu_device: Path | None = None,
-    shared: Sequence[Path] = (),
-    executorch: str = "",
     memories: Mapping[str, int] | None = None,
 ) -> dict[str, str]:
     """Returns the files of a package: path -> text.
@@ -116,14 +131,10 @@ def pack(
         core: the core that it is for.
         layout: a key of LAYOUTS.
         models: its models, with different names.
-        roots: folders with kernels, runtime and headers, and their paths in the package.
-        licences: path in the package -> file.
+        sources: what it takes its other files from.
         operators: the users' own operators of its models; None: none.
         publication: its metadata; None: the defaults.
         archives: the cores and float ABIs of its archives, such as `cortex_m4-softfp`; empty: it has sources.
-        npu_device: the source with the address of the NPU that computes models; None: there is none.
-        shared: all files of `roots` that packages use: packages of one application must be made from the same ones.
-        executorch: the version of ExecuTorch.
         memories: the bytes of several memories by their names, the fastest one first, over which arenas are split.
 
     Raises:
@@ -132,61 +143,31 @@ def pack(
     """
     publication = publication or Publication()
     operators = operators or Operators()
-    for what, word in [("name", name), *(("memory", memory) for memory in memories or {})]:
-        if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", word):
-            raise UserError(f"package {what} '{word}' is no C identifier; use letters, digits and underscores")
-    if not re.fullmatch(r"\d+\.\d+\.\d+", publication.version):
-        raise UserError(f"version '{publication.version}' of package {name} is not of the form 1.2.3")
+    _check_names(name, publication.version, memories or {})
     kind = LAYOUTS[layout]
-    files: dict[str, str] = {}
-    tree = Tree(roots, operators.files)
-    fingerprints = {}
-    rooms = dict(memories or {})
-    for model in models:
-        if f"{kind.headers}/{model.name}.h" in files:
-            raise UserError(f"package {name} has two models called {model.name}; set program_name of one")
-        if problem := framework_problem(model.name, layout):
-            raise UserError(
-                f'package {name}, layout "{layout}": a model can\'t be called {model.name}, as {problem}; set '
-                "program_name of its torch_program to another"
-            )
-        texts, taken = _model_files(model, core, kind.headers, operators.catalogs, rooms)
-        # The following models get what is left.
-        rooms |= {memory: room - taken.get(memory, taken[""]) for memory, room in rooms.items()}
-        header, compiled = f"{kind.headers}/{model.name}.h", f"src/models/{model.name}.cpp"
-        tree.add(re.findall(r'^#include "([^"]+)"', texts[compiled], re.MULTILINE))
-        texts[compiled] = f'#include "{VERSION_HEADER}"\n\n{tree.with_operators(texts[compiled])}'
-        if archives:
-            texts[header] = texts[header].replace(_COMMON, f'{_COMMON}#include "{name}_archive.h"\n')
-        # By file names, because the layout determines the folder of headers.
-        fingerprints[model.name] = fingerprint_of({Path(path).name: text for path, text in texts.items()})
-        texts[header], texts[compiled] = with_identity(
-            model.name, fingerprints[model.name], texts[header], texts[compiled]
-        )
-        files |= texts
+    tree = Tree(sources.roots, operators.files)
+    files, fingerprints = _models_files(name, core, layout, models, operators, tree, bool(archives), memories or {})
     tree.add([*_RUNTIME, "runtime/compiled/torch_fusion.h", *operators.files])
-    if npu_device is not None:
+    if sources.npu_device is not None:
         tree.add(["firmware/ethos_u/access.cpp"])
-        files["src/models/npu_device.cpp"] = npu_device.read_text(encoding="utf-8")
+        files["src/models/npu_device.cpp"] = sources.npu_device.read_text(encoding="utf-8")
     files |= _tree_files(tree, kind.headers)
     files[f"{kind.headers}/{name}_package.h"] = _package_header(name, publication.version, fingerprint_of(files))
     if archives:
         files[f"{kind.headers}/{name}_archive.h"] = archive_header(name, archives, kind.archive is archive_path)
-    version = fingerprint(roots, shared)
+    version = fingerprint(sources.roots, sources.shared)
     files |= version_files(version)
     files = {
         path: f'#include "{SETTINGS_HEADER}"\n\n{text}' if path.endswith(".cpp") else text
         for path, text in files.items()
     }
     files[f"src/{SETTINGS_HEADER}"] = SETTINGS
-    for path, source in licences.items():
-        files[path] = source.read_text(encoding="utf-8")
-    sources = tuple(sorted(path for path in files if path.endswith((".c", ".cpp"))))
+    files |= {path: source.read_text(encoding="utf-8") for path, source in sources.licences.items()}
     package = Package(
         name,
         core,
         tuple(model.name for model in models),
-        sources,
+        tuple(sorted(path for path in files if path.endswith((".c", ".cpp")))),
         publication.version,
         publication.author,
         publication.url,
@@ -201,8 +182,56 @@ def pack(
         able = sorted(other for other, entry in LAYOUTS.items() if entry.archive is not None)
         raise UserError(f'package {name}: layout "{layout}" has no archives; {able} have, and all have sources')
     files |= {**kind.files(package), "README.md": _readme(package, layout)}
-    files[f"{name}.spdx.json"] = _components(package, files, models, executorch)
+    files[f"{name}.spdx.json"] = _components(package, files, models, sources.executorch)
     return files
+
+
+def _check_names(name: str, version: str, memories: Iterable[str]) -> None:
+    """Refuses names of a package and of its memories, and versions, that a build system may not take."""
+    for what, word in [("name", name), *(("memory", memory) for memory in memories)]:
+        if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", word):
+            raise UserError(f"package {what} '{word}' is no C identifier; use letters, digits and underscores")
+    if not re.fullmatch(r"\d+\.\d+\.\d+", version):
+        raise UserError(f"version '{version}' of package {name} is not of the form 1.2.3")
+
+
+def _models_files(
+    package: str,
+    core: str,
+    layout: str,
+    models: Sequence[Model],
+    operators: Operators,
+    tree: Tree,
+    has_archives: bool,
+    memories: Mapping[str, int],
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Returns the models' own files, path -> text, and their fingerprints; adds to the tree what they include."""
+    headers = LAYOUTS[layout].headers
+    files: dict[str, str] = {}
+    fingerprints = {}
+    rooms = dict(memories)
+    for model in models:
+        header, compiled = f"{headers}/{model.name}.h", f"src/models/{model.name}.cpp"
+        if header in files:
+            raise UserError(f"package {package} has two models called {model.name}; set program_name of one")
+        if problem := framework_problem(model.name, layout):
+            raise UserError(
+                f'package {package}, layout "{layout}": a model can\'t be called {model.name}, as {problem}; set '
+                "program_name of its torch_program to another"
+            )
+        texts, taken = _model_files(model, core, headers, operators.catalogs, rooms)
+        # The following models get what is left.
+        rooms |= {memory: room - taken.get(memory, taken[""]) for memory, room in rooms.items()}
+        tree.add(re.findall(r'^#include "([^"]+)"', texts[compiled], re.MULTILINE))
+        texts[compiled] = f'#include "{VERSION_HEADER}"\n\n{tree.with_operators(texts[compiled])}'
+        if has_archives:
+            texts[header] = texts[header].replace(_COMMON, f'{_COMMON}#include "{package}_archive.h"\n')
+        # By file names, because the layout determines the folder of headers.
+        digest = fingerprint_of({Path(path).name: text for path, text in texts.items()})
+        fingerprints[model.name] = digest
+        texts[header], texts[compiled] = with_identity(model.name, digest, texts[header], texts[compiled])
+        files |= texts
+    return files, fingerprints
 
 
 def _components(package: Package, files: Mapping[str, str], models: Sequence[Model], executorch: str) -> str:
@@ -413,19 +442,22 @@ def _write_sources(arguments: argparse.Namespace) -> None:
         arguments.executorch: "src",
         arguments.executorch / "executorch/runtime/core/portable_type/c10": "src",
     }
+    sources = Sources(
+        roots,
+        {path: Path(file) for path, file in arguments.licence},
+        arguments.shared,
+        arguments.npu_device,
+        arguments.executorch_version.read_text(encoding="utf-8").strip(),
+    )
     files = pack(
         arguments.name,
         arguments.core,
         arguments.layout,
         models,
-        roots,
-        {path: Path(file) for path, file in arguments.licence},
+        sources,
         Operators(arguments.catalog, _operator_files(arguments.operator)),
         Publication(arguments.version, arguments.author, arguments.url),
         arguments.archive,
-        arguments.npu_device,
-        arguments.shared,
-        arguments.executorch_version.read_text(encoding="utf-8").strip(),
         {name: int(nbytes) for name, nbytes in arguments.arena_memory},
     )
     _write_files(arguments.output, {path: text.encode() for path, text in files.items()})

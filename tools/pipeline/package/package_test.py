@@ -20,7 +20,7 @@ from tools.pipeline.package.folder import folder_of
 from tools.pipeline.package.includes import Tree
 from tools.pipeline.package.layout import Package
 from tools.pipeline.package.layouts import LAYOUTS
-from tools.pipeline.package.package import Model, Operators, Publication, main, pack
+from tools.pipeline.package.package import Model, Operators, Publication, Sources, main, pack
 from tools.quiet.console import UserError
 
 SINE = {"".join(Path(path).suffixes): Path(path) for path in os.environ["PROGRAM"].split()}
@@ -47,7 +47,7 @@ def _tree(folder: Path) -> dict[Path, str]:
 
 
 def test_a_package_has_what_its_models_need_and_no_more(tmp_path: Path) -> None:
-    files = pack("demo", "host", "cmake", [MODEL], _tree(tmp_path), {})
+    files = pack("demo", "host", "cmake", [MODEL], Sources(_tree(tmp_path)))
     assert {
         "include/sine.h",
         "include/sine.hpp",
@@ -76,7 +76,7 @@ def test_models_refer_to_the_version_of_what_packages_share(tmp_path: Path) -> N
     """Two packages of one version share its symbol, and a third of another defines the other one anew."""
     roots = _tree(tmp_path)
     shared = sorted(tmp_path.rglob("*.*"))
-    files = pack("demo", "host", "cmake", [MODEL], roots, {}, shared=shared)
+    files = pack("demo", "host", "cmake", [MODEL], Sources(roots, shared=shared))
     version = fingerprint(roots, shared)
     assert '#include "runtime/compiled/package_version.h"\n' in files["src/models/sine.cpp"]
     assert f"&torch_fusion_version_{version};" in files["src/runtime/compiled/package_version.h"]
@@ -95,7 +95,7 @@ def test_make_builds_anew_what_another_zip_has(tmp_path: Path) -> None:
     libraries = []
     for text in ("", "// Mended.", ""):
         (tmp_path / "kernels/portable/gemm.cpp").write_text(text, encoding="utf-8")
-        files = pack("demo", "host", "make", [MODEL], roots, {})
+        files = pack("demo", "host", "make", [MODEL], Sources(roots))
         output = re.search(r"^DEMO_OUTPUT := (.*)", files["demo.mk"], re.MULTILINE)
         assert output is not None
         libraries.append(output[1])
@@ -152,7 +152,7 @@ def test_operators_of_users_are_in_a_folder_of_their_own(tmp_path: Path) -> None
 
 def test_sources_of_operators_are_in_packages_and_their_build_files(tmp_path: Path) -> None:
     operators = Operators(files=_operator(tmp_path / "user"))
-    files = pack("demo", "host", "make", [MODEL], _tree(tmp_path), {}, operators)
+    files = pack("demo", "host", "make", [MODEL], Sources(_tree(tmp_path)), operators)
     for source in ("src/operators/ops/sine.cpp", "src/operators/kernels/mine.c"):
         assert f"$(DEMO_DIR){source}" in files["demo.mk"]
     assert files["src/operators/ops/sine.cpp"].startswith('#include "torch_fusion_settings.h"\n')
@@ -162,7 +162,7 @@ def test_the_list_of_components_names_what_a_package_consists_of(tmp_path: Path)
     operators = Operators(files=_operator(tmp_path / "user"))
     given = (MODEL, "1.4.1"), (MODEL, "1.4.1"), (MODEL, "1.5.1")
     texts = [
-        pack("demo", "host", "make", [model], _tree(tmp_path), {}, operators, executorch=version)["demo.spdx.json"]
+        pack("demo", "host", "make", [model], Sources(_tree(tmp_path), executorch=version), operators)["demo.spdx.json"]
         for model, version in given
     ]
     assert texts[0] == texts[1] != texts[2]
@@ -192,17 +192,17 @@ def test_two_files_of_operators_in_one_place_are_refused(tmp_path: Path) -> None
 
 def test_two_models_of_one_name_and_other_cores_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="two models called sine; set program_name of one"):
-        pack("demo", "host", "make", [MODEL, MODEL], _tree(tmp_path), {})
+        pack("demo", "host", "make", [MODEL, MODEL], Sources(_tree(tmp_path)))
     with pytest.raises(UserError, match="package memory 'my dtcm' is no C identifier; use letters"):
-        pack("net", "host", "cmake", [MODEL], _tree(tmp_path), {}, memories={"my dtcm": 64, "ram": 4096})
+        pack("net", "host", "cmake", [MODEL], Sources(_tree(tmp_path)), memories={"my dtcm": 64, "ram": 4096})
     with pytest.raises(UserError, match="package name 'my net' is no C identifier"):
-        pack("my net", "host", "make", [MODEL], _tree(tmp_path), {})
+        pack("my net", "host", "make", [MODEL], Sources(_tree(tmp_path)))
 
 
 @pytest.mark.parametrize("layout", ["cmake", "mbed", "zephyr"])
 def test_a_target_of_cmake_is_no_name_of_a_package(layout: str, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="package name 'test': CMake's target test is another; rename"):
-        pack("test", "host", layout, [MODEL], _tree(tmp_path), {})
+        pack("test", "host", layout, [MODEL], Sources(_tree(tmp_path)))
 
 
 def test_the_zip_has_the_same_bytes_each_time(tmp_path: Path) -> None:
@@ -290,9 +290,9 @@ def test_arduino_takes_the_properties() -> None:
     assert "examples/selftest/selftest.ino" in files
     assert LAYOUTS["arduino"].headers == "src"
     with pytest.raises(UserError, match="'arduino_net': Arduino's libraries begin with a letter, and not with 'Ard"):
-        pack("arduino_net", "host", "arduino", [], {}, {}, publication=Publication(url="https://example.org"))
+        pack("arduino_net", "host", "arduino", [], Sources(), publication=Publication(url="https://example.org"))
     with pytest.raises(UserError, match="package demo: Arduino's libraries say where they are described; set url"):
-        pack("demo", "host", "arduino", [], {}, {})
+        pack("demo", "host", "arduino", [], Sources())
 
 
 def test_platformio_takes_the_manifest() -> None:
@@ -391,7 +391,7 @@ def test_zephyr_takes_a_package_for_its_cores_only(package: Package, depends: st
 def test_a_model_is_not_called_as_what_frameworks_have(name: str, layout: str, problem: str, tmp_path: Path) -> None:
     model = replace(MODEL, name=name)
     with pytest.raises(UserError, match=f'"{layout}": a model can.t be called {name}, as {re.escape(problem)}.*; set'):
-        pack("demo", "host", layout, [model], _tree(tmp_path), {})
+        pack("demo", "host", layout, [model], Sources(_tree(tmp_path)))
 
 
 def _json5(text: str) -> dict[str, object]:
@@ -451,9 +451,9 @@ def test_arduino_has_one_place_for_each_core_and_float_abi(tmp_path: Path) -> No
 
 def test_a_layout_without_archives_names_those_that_have_them() -> None:
     with pytest.raises(UserError, match='layout "platformio" has no archives; .*cmake'):
-        pack("demo", "host", "platformio", [], {}, {}, archives=["cortex_m4-hard"])
+        pack("demo", "host", "platformio", [], Sources(), archives=["cortex_m4-hard"])
 
 
 def test_a_version_has_three_numbers() -> None:
     with pytest.raises(UserError, match="version '2' of package demo is not of the form 1.2.3"):
-        pack("demo", "host", "make", [MODEL], {}, {}, publication=Publication(version="2"))
+        pack("demo", "host", "make", [MODEL], Sources(), publication=Publication(version="2"))

@@ -16,7 +16,7 @@ from tools.pipeline.package.archive import Toolchain
 from tools.pipeline.package.archive_check import archive_header, definition
 from tools.pipeline.package.layout import Package
 from tools.pipeline.package.layouts import LAYOUTS
-from tools.pipeline.package.package import Model, pack
+from tools.pipeline.package.package import Model, Sources, pack
 
 _CORE_FLAGS = ("-mthumb", "-mcpu=cortex-m4", "-mfloat-abi=hard", "-mfpu=fpv4-sp-d16")
 # The file that differs in an altered version; both models' packages have it.
@@ -52,7 +52,7 @@ def _package(folder: Path, variable: str, sources: Path, name: str = "") -> Path
     model = _model(variable)
     model = replace(model, name=name or model.name)
     package = folder / model.name
-    for path, text in pack(model.name, "host", "cmake", [model], roots, {}, shared=shared).items():
+    for path, text in pack(model.name, "host", "cmake", [model], Sources(roots, shared=shared)).items():
         (package / path).parent.mkdir(parents=True, exist_ok=True)
         (package / path).write_text(text, encoding="utf-8")
     return package
