@@ -152,54 +152,84 @@ def _without_int8(
       floating: makes the program in floating point.
       edge: the int8 program.
     """
-
-    in_int8, in_float = quantized.instructions or (0, 0)
-    has_int8 = quantize.is_quantized(quantized.module)
-    if quantized.floating is None or quantized.instructions is None or (has_int8 and in_int8 <= in_float):
+    if not _may_be_in_float(asked, quantized):
         return None, ""
-    if asked.options.weight_dtype != "int8" or any(dtype == "int4" for _, dtype in asked.options.weight_dtypes):
-        # A user who asks for small weights doesn't want large ones.
-        return None, ""
-    path, options = asked.file.path, asked.options
     try:
         emitted = floating()
     except UserError:
         # The model can only be exported in int8.
         return None, ""
+    if quantize.is_quantized(quantized.module):
+        is_better, note = _compare(asked, emitted, quantized, edge, target)
+        if not is_better:
+            return None, note
+    else:
+        note = "everything stays in floating point: no operator has an int8 form that takes fewer instructions."
+    asked.note(note)
+    return _in_float(asked, emitted, quantized, note), note
+
+
+def _may_be_in_float(asked: LoweringRequest, quantized: Quantized) -> bool:
+    """Whether the estimates ask for a model without int8, and the options don't rule it out."""
+    if quantized.floating is None or quantized.instructions is None:
+        return False
+    in_int8, in_float = quantized.instructions
+    # A user who asks for small weights doesn't want large ones.
+    has_small_weights = asked.options.weight_dtype != "int8" or any(
+        dtype == "int4" for _, dtype in asked.options.weight_dtypes
+    )
+    return not has_small_weights and (in_int8 > in_float or not quantize.is_quantized(quantized.module))
+
+
+def _compare(
+    asked: LoweringRequest,
+    emitted: EmittedProgram,
+    quantized: Quantized,
+    edge: ExportedProgram,
+    target: CortexMTargetConfig,
+) -> tuple[bool, str]:
+    """Returns whether a model without int8 is the better choice, and a note about both, which is empty if int8 takes
+    fewer instructions.
+    """
+    path, options = asked.file.path, asked.options
+    in_int8, in_float = quantized.instructions or (0, 0)
     nodes, *floating_bytes = optimized(emitted, options)
     # The instructions of loops and branches are known only in the int8 program's form, which has neither.
     if emitted.file is None:
         in_float = costs.instructions(nodes, costs.Costs(options.core))
-    if has_int8:
-        if in_int8 <= in_float:
-            return None, ""
-        int8 = copy.deepcopy(edge)
-        if options.io == "int8":
-            lower.BORDER.remove(int8, path)
-        sizes = [optimized(emit(lower.pack(int8, target), lower.config()), options)[1:], floating_bytes]
-        grown, more = (max(0, larger - smaller) for smaller, larger in zip(*sizes, strict=True))
-        growth = 0 if grown == 0 and more < FEW_BYTES else grown + more
-        takes = [
-            f"{instructions:,.0f} instructions, {size:,} bytes of program and {memory:,} of memory"
-            for instructions, (size, memory) in zip((in_int8, in_float), sizes, strict=True)
-        ]
-        is_worth_it = options.io == "float32" and in_float <= WORTH * in_int8
-        if not is_worth_it or growth > options.float_growth:
-            chooses = f"float_growth = {growth}" if is_worth_it else 'backend = "portable"'
-            return None, (
-                f"the program is int8, for about {takes[0]}; floating point would take about {takes[1]}, and {chooses} "
-                "chooses it."
-            )
-        note = (
+    if in_int8 <= in_float:
+        return False, ""
+    int8 = copy.deepcopy(edge)
+    if options.io == "int8":
+        lower.BORDER.remove(int8, path)
+    sizes = [optimized(emit(lower.pack(int8, target), lower.config()), options)[1:], floating_bytes]
+    grown, more = (max(0, larger - smaller) for smaller, larger in zip(*sizes, strict=True))
+    growth = 0 if grown == 0 and more < FEW_BYTES else grown + more
+    takes = [
+        f"{instructions:,.0f} instructions, {size:,} bytes of program and {memory:,} of memory"
+        for instructions, (size, memory) in zip((in_int8, in_float), sizes, strict=True)
+    ]
+    is_worth_it = options.io == "float32" and in_float <= WORTH * in_int8
+    if is_worth_it and growth <= options.float_growth:
+        return True, (
             f"everything stays in floating point, for about {takes[1]}; int8 would take about {takes[0]}, and "
             "float_where_faster = False chooses it."
         )
-    else:
-        note = "everything stays in floating point: no operator has an int8 form that takes fewer instructions."
-    asked.note(note)
+    chooses = f"float_growth = {growth}" if is_worth_it else 'backend = "portable"'
+    return False, (
+        f"the program is int8, for about {takes[0]}; floating point would take about {takes[1]}, and {chooses} chooses "
+        "it."
+    )
+
+
+def _in_float(asked: LoweringRequest, emitted: EmittedProgram, quantized: Quantized, note: str) -> LoweredModel:
+    """Returns the model all in floating point, with a report that has the note."""
+    assert quantized.floating is not None
     outputs = asked.eager.outputs
     accuracy = report.accuracy(outputs, outputs, asked.eager.labels, asked.file.labels())
-    made = report.make_float_report(asked.name, asked.options.core, quantized.floating, accuracy, note, path)
+    made = report.make_float_report(
+        asked.name, asked.options.core, quantized.floating, accuracy, note, asked.file.path
+    )
     inputs, results = asked.eager.names
     quantization = Quantization(asked.options.io, [None for _ in inputs], [None for _ in results])
-    return LoweredModel(emitted, asked.eager.samples, outputs, quantization, made), note
+    return LoweredModel(emitted, asked.eager.samples, outputs, quantization, made)
