@@ -384,6 +384,8 @@ def hint_of(error: BaseException) -> str:
             f". The weights were saved of a module in another one: load {{key.removeprefix({wrapper[1]!r}): value for "
             "key, value in weights.items()}."
         )
+    if "Missing key(s) in state_dict" in str(error) and "Unexpected key(s)" in str(error):
+        return ". They are of another module, or the file is a checkpoint that has them in an entry: print its keys()."
     return ""
 
 

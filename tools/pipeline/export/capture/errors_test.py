@@ -70,6 +70,7 @@ def message(folder: Path, source: str) -> str:
             "from torch import nn\ndef model(): nn.PReLU().load_state_dict({'module.weight': nn.PReLU().weight})\n",
             "of a module in another one: load {key.removeprefix('module.'): value for key, value in weights.items()}.",
         ),
+        (_MODEL + "def model(): nn.PReLU().load_state_dict({'net': {}})\n", "a checkpoint that has them in an entry"),
         (
             _MODEL + "def example_inputs(): return torch.ones(2)\n",
             "my_model.py:4: example_inputs() must be a tuple of at least one tensor, or a dict of keywords, "
