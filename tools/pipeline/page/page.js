@@ -523,7 +523,7 @@ function drawImages() {
     ["Instructions", (image) => (image.rows.length ? sum(image.rows.map(([count]) => count)) : null), (value) => [number(value)]],
     [["ms", element("span", {}, ", estimated")], timeOf, (value) => [value.toFixed(2)]],
     ["Accuracy", (image) => image.accuracy, (value) => [`${(100 * value).toFixed(1)} %`]],
-  ].filter(([name, value]) => name !== "Accuracy" || data.images.some((image) => value(image) !== null));
+  ].filter(([, value]) => data.images.some((image) => value(image) !== null));
   const [, sortedBy] = columns[state.imageSort] ?? [null, (image) => data.images.indexOf(image)];
   // What is unknown comes last, either way.
   const order = (a, b) => (a === null) - (b === null) || d3.ascending(a, b) * (state.imageDescending ? -1 : 1);
@@ -739,7 +739,8 @@ function drawQuantization() {
     ...(program.accuracy?.classes.length ? [confusionPlots(program.accuracy)] : []),
     ...program.notes.map((note) => {
       // A list of many layers is folded.
-      const [what, layers] = note.length > 240 ? note.split(/: (.*)/s) : [note];
+      const text = `${note[0].toUpperCase()}${note.slice(1)}.`;
+      const [what, layers] = text.length > 240 ? text.split(/: (.*)/s) : [text];
       return layers ? element("details", {}, element("summary", {}, what), element("p", {}, layers)) : element("p", {}, note);
     }),
     element("p", { class: "note" }, floats.length ? `${floats.length} of ${layers.length} layers stayed in float32.` : `None of ${layers.length} layers stayed in float32.`),
