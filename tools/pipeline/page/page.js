@@ -741,7 +741,7 @@ function drawQuantization() {
       // A list of many layers is folded.
       const text = `${note[0].toUpperCase()}${note.slice(1)}.`;
       const [what, layers] = text.length > 240 ? text.split(/: (.*)/s) : [text];
-      return layers ? element("details", {}, element("summary", {}, what), element("p", {}, layers)) : element("p", {}, note);
+      return layers ? element("details", {}, element("summary", {}, what), element("p", {}, layers)) : element("p", {}, what);
     }),
     element("p", { class: "note" }, floats.length ? `${floats.length} of ${layers.length} layers stayed in float32.` : `None of ${layers.length} layers stayed in float32.`),
     element("details", {}, element("summary", {}, "Every layer"), element("div", { class: "scroll" }, table)),
