@@ -5,7 +5,9 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import queue
 import re
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -21,7 +23,8 @@ from tools.artifacts.npu_report.npu_report import Delegate, NpuReport, OnCore
 from tools.artifacts.profile.profile import Row
 from tools.artifacts.quantization_report.quantization_report import Accuracy, Layer, QuantizationReport
 from tools.artifacts.size_report.size_report import Memory, SizeReport
-from tools.commands.plot.plot import Curves, window_state
+from tools.commands.plot import window
+from tools.commands.plot.plot import Curves, main, window_state
 from tools.commands.plot.window import Window
 from tools.pipeline.page.page import Image, page_data, write_page
 
@@ -233,9 +236,9 @@ def test_the_window_shows_what_it_is_sent_as_text(browser: Browser, width: int) 
     curves.inputs = [np.zeros(3), np.ones((1, 2, 8, 9)), np.ones((1, 3, 40)), np.ones(1)]
     sizes = SizeReport("x", "x.pte", "b", "c", Memory(90, 1024, {}), Memory(48, 512, {"arena planned": 40}))
     libraries = [Path(name) for name in os.environ["LIBRARIES"].split() if "dagre" not in name]
-    with Window(libraries) as window:
-        browser.open(window.url, width)
-        window.show(window_state(curves, sizes, 2), last=True)
+    with Window(libraries) as opened:
+        browser.open(opened.url, width)
+        opened.show(window_state(curves, sizes, 2), last=True)
         shown = browser.run(
             """
             while (!document.querySelector("#times svg")) await new Promise((done) => setTimeout(done, 10));
@@ -245,7 +248,7 @@ def test_the_window_shows_what_it_is_sent_as_text(browser: Browser, width: int) 
             """
         )
         assert browser.errors == []
-        assert all(address.startswith((window.url, "data:")) for address in browser.requests)
+        assert all(address.startswith((opened.url, "data:")) for address in browser.requests)
         assert browser.run("return document.documentElement.scrollWidth <= innerWidth")
     assert shown[0] == "Live"
     assert shown[1].count(_HOSTILE) >= 4
@@ -307,10 +310,31 @@ def test_hostile_text_on_the_site_is_text(browser: Browser, tmp_path: Path, monk
     assert shown[2] == 0
 
 
-def test_picture(browser: Browser, tmp_path: Path) -> None:
-    # It is beside the documents if it was run rather than tested.
+def _draw(browser: Browser, name: str, folder: Path) -> None:
+    """Draws a picture, which is beside the documents if this was run rather than tested."""
     workspace = os.environ.get("BUILD_WORKSPACE_DIRECTORY")
-    picture = Path(workspace) / "docs/images/page_ds_cnn.png" if workspace else tmp_path / "page.png"
-    browser.open(_PAGE.resolve().as_uri(), 1440, 1180)
+    picture = (Path(workspace, "docs/images") if workspace else folder) / name
     browser.picture(picture)
     assert picture.stat().st_size > 50_000
+
+
+def test_picture(browser: Browser, tmp_path: Path) -> None:
+    browser.open(_PAGE.resolve().as_uri(), 1440, 1180)
+    _draw(browser, "page_ds_cnn.png", tmp_path)
+
+
+def test_picture_of_a_running_board(browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    addresses: queue.Queue[str] = queue.Queue()
+    monkeypatch.setattr(window, "_open", lambda url: addresses.put(url) or True)
+    (board,) = [path for path in os.environ["BOARDS"].split() if path.endswith("/nucleo_wb55rg/board.json")]
+    # Of the image and the program, the files that .live is given.
+    given = {"--elf": ".elf", "--report": ".report.json", "--dataset": ".golden.npz"}
+    names = os.environ["DIGITS"].split()
+    options = [f"{option}={next(name for name in names if name.endswith(end))}" for option, end in given.items()]
+    options += [f"--window={name}" for name in os.environ["LIBRARIES"].split() if "dagre" not in name]
+    live = threading.Thread(target=main, args=([*options, f"--board={board}", "--on=simulator"],))
+    live.start()
+    browser.open(addresses.get(), 1440, 920)
+    browser.run("while (!document.body.innerText.includes('64 of 64')) await new Promise(done => setTimeout(done, 9));")
+    live.join()
+    _draw(browser, "live.png", tmp_path)
