@@ -204,6 +204,10 @@ _CALLS: dict[str, dict[str, tuple[Callable[..., object], Tensor]]] = {
             _SMALLER,
         ),
         "cholesky_inverse": (lambda x: torch.cholesky_inverse(x.triu() + 3 * torch.eye(2), upper=True), _SMALLER),
+        "matrix_exp": (
+            lambda x: torch.cat([torch.matrix_exp(x / 4), torch.linalg.matrix_exp(9 * (x - x.mT))]),
+            _SMALLER,
+        ),
         "cholesky upper": (lambda x: torch.linalg.cholesky(x @ x.mT + torch.eye(2), upper=True), _SMALLER),
     },
     "scatter_reduce": {

@@ -14,6 +14,10 @@ _aten = torch.ops.aten
 
 # An inverse of this size is a program of some 200 instructions.
 _LARGEST = 16
+# Beyond a norm of 2 to this power, the exponentials of most matrices exceed the largest number of float32.
+_MOST_HALVINGS = 7
+# The rest of the series is below the rounding of float32.
+_TERMS = 10
 
 
 def _is_small(matrix: Tensor) -> bool:
@@ -150,6 +154,22 @@ def _cholesky_inverse(factor: Tensor, upper: bool = False) -> Tensor:
     return _inv(factor.mT @ factor if upper else factor @ factor.mT)
 
 
+def _matrix_exp(matrix: Tensor) -> Tensor:
+    """Computes the Taylor series of matrices that are halved until their norm is at most 1, and squares the results.
+    """
+    if not _is_small(matrix):
+        return NotImplemented
+    halvings = matrix.abs().sum(-2, keepdim=True).amax(-1, keepdim=True).log2().ceil().clamp(0, _MOST_HALVINGS)
+    halved = matrix * torch.exp2(-halvings)
+    unit = torch.eye(matrix.shape[-1], dtype=matrix.dtype)
+    result = unit + halved / _TERMS
+    for term in range(_TERMS - 1, 0, -1):
+        result = unit + halved @ result / term
+    for step in range(_MOST_HALVINGS):
+        result = torch.where(halvings > step, result @ result, result)
+    return result
+
+
 # Composite functions of torch, which decompose into the operators above.
 COMPOSITES = (
     _aten.det.default,
@@ -172,5 +192,7 @@ DECOMPOSITIONS: dict[torch._ops.OpOverload, Callable[..., Any]] = {
     _aten.linalg_inv.default: _inv,
     _aten.linalg_inv_ex.default: _inv_ex,
     _aten.linalg_solve.default: _solve,
+    _aten.linalg_matrix_exp.default: _matrix_exp,
     _aten.linalg_solve_triangular.default: _solve_triangular,
+    _aten.matrix_exp.default: _matrix_exp,
 }
