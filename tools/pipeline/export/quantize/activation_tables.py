@@ -107,7 +107,14 @@ def _is_function(node: Node) -> bool:
         return False
     if node.meta["val"].numel() < 2:
         return False
-    return node.target not in _FUSED or not _is_layer(node.args[0])
+    if node.target not in _FUSED or not _is_layer(node.args[0]):
+        return True
+    return node.target == _aten.hardsigmoid.default and _is_concatenated(node)
+
+
+def _is_concatenated(node: Node) -> bool:
+    """Whether a concatenation reads a result: a layer can't fuse a slope beside the scale of the other parts."""
+    return any(user.target == _aten.cat.default or (is_view(user) and _is_concatenated(user)) for user in node.users)
 
 
 def _is_layer(node: Any) -> bool:

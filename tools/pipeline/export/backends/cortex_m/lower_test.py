@@ -530,6 +530,14 @@ return h
         25,
         options=_PACKED,
     ),
+    "a layer with slope and bounds shares a range": _Network(
+        "return self.out(torch.cat([x, nn.functional.hardsigmoid(self.gate(x))], 1))",
+        "torch.randn(1, 8)",
+        "self.gate, self.out = nn.Linear(8, 8), nn.Linear(16, 3)",
+        {"torch_fusion::linear_table": 1, "torch_fusion::linear_to_float": 1},
+        25,
+        options=_PACKED,
+    ),
     "differences of layers": _Network(
         "y = self.a(x)\nreturn y - self.b(y) - y.mean((2, 3), keepdim=True)",
         "torch.randn(1, 4, 8, 8)",
