@@ -8,6 +8,7 @@ something else than the module that the user wrote; `labels` of an evaluation se
 from __future__ import annotations
 
 import io
+import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -151,7 +152,10 @@ def golden_npz(golden: Golden) -> bytes:
         arrays["labels"] = golden.labels
     if golden.is_stream:
         arrays["is_stream"] = np.array(True)
-    # numpy writes no time into a file that it opens itself.
+    # numpy's savez leaves room for sizes beyond 4 GB, which Python writes in another form since 3.11.4.
     buffer = io.BytesIO()
-    np.savez(buffer, **arrays)
+    with zipfile.ZipFile(buffer, "w") as file:
+        for name, array in arrays.items():
+            with file.open(f"{name}.npy", "w") as member:
+                np.lib.format.write_array(member, array)
     return buffer.getvalue()
