@@ -421,7 +421,10 @@ def _import_file(path: Path) -> ModuleType:
     try:
         _where_its_files_are(path, lambda: exec(compile(source, str(path), "exec"), module.__dict__))
     except SyntaxError as error:
-        which = f"Python {sys.version_info.major}.{sys.version_info.minor} runs model files, and lacks later syntax"
+        which = (
+            f"Python {sys.version_info.major}.{sys.version_info.minor} runs model files, and lacks later syntax; "
+            "third_party.python in MODULE.bazel chooses another (docs/build.md)"
+        )
         raise UserError(f"{error.filename or path}:{error.lineno}: {error.msg}. {which}.") from error
     except ImportError as error:
         place = _place(path, error)
