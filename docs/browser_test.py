@@ -329,12 +329,12 @@ def test_picture_of_a_running_board(browser: Browser, tmp_path: Path, monkeypatc
     (board,) = [path for path in os.environ["BOARDS"].split() if path.endswith("/nucleo_wb55rg/board.json")]
     # Of the image and the program, the files that .live is given.
     given = {"--elf": ".elf", "--report": ".report.json", "--dataset": ".golden.npz"}
-    names = os.environ["DIGITS"].split()
+    names = [str(Path(name).absolute()) for name in os.environ["DIGITS"].split()]
     options = [f"{option}={next(name for name in names if name.endswith(end))}" for option, end in given.items()]
     options += [f"--window={name}" for name in os.environ["LIBRARIES"].split() if "dagre" not in name]
     live = threading.Thread(target=main, args=([*options, f"--board={board}", "--on=simulator"],))
     live.start()
-    browser.open(addresses.get(), 1440, 920)
+    browser.open(addresses.get(timeout=60), 1440, 920)
     browser.run("while (!document.body.innerText.includes('64 of 64')) await new Promise(done => setTimeout(done, 9));")
     live.join()
     _draw(browser, "live.png", tmp_path)
