@@ -60,6 +60,12 @@ _ANY_PROCESSOR = {
     "OPENBLAS_NUM_THREADS": "1",
 }
 
+# The same for processors of arm64, on which NumPy has other kernels beyond its baseline, and OpenBLAS other processors.
+_ANY_ARM_PROCESSOR = _ANY_PROCESSOR | {
+    "NPY_DISABLE_CPU_FEATURES": "ASIMDHP ASIMDFHM SVE",
+    "OPENBLAS_CORETYPE": "ARMV8",
+}
+
 _LAUNCHER = """\
 #!/bin/sh
 # Runs Python code of {label} on the interpreter it declares.
@@ -110,6 +116,7 @@ _ATTRS = {
         doc = "Python files of this target only.",
         allow_files = [".py"],
     ),
+    "_arm64": attr.label(default = "@platforms//cpu:aarch64"),
     "_python": attr.label(
         default = "@python3//:python",
         allow_single_file = True,
@@ -130,9 +137,11 @@ def _launch(ctx, command, deps, files = []):
 
     # The tool's own repository, which is not the main one if another workspace depends on this module.
     path = [ctx.label.repo_name or ctx.workspace_name] + imports.to_list()
+    is_arm64 = ctx.target_platform_has_constraint(ctx.attr._arm64[platform_common.ConstraintValueInfo])
+    variables = _ANY_ARM_PROCESSOR if is_arm64 else _ANY_PROCESSOR
     launcher = ctx.actions.declare_file(ctx.label.name)
     ctx.actions.write(launcher, is_executable = True, content = _LAUNCHER.format(
-        any_processor = "\n".join(["export %s='%s'" % variable for variable in _ANY_PROCESSOR.items()]),
+        any_processor = "\n".join(["export %s='%s'" % variable for variable in variables.items()]),
         command = command,
         label = ctx.label,
         path = " ".join(["'%s'" % entry for entry in path]),
