@@ -83,6 +83,7 @@ class Quantized:
       accurate: locations that stay in floating point because they cost most accuracy.
       measured: inputs on which the outputs are compared; with state, a stream from its start.
       start: the state before the first sample of a stream, which the first inputs read and the first outputs update.
+      is_limited: whether passes have limited masked scores to the range of the calibration samples.
     """
 
     module: GraphModule
@@ -97,6 +98,7 @@ class Quantized:
     accurate: frozenset[str] = frozenset()
     measured: Sequence[Sample] = ()
     start: Sample = ()
+    is_limited: bool = False
 
     @property
     def reasons(self) -> dict[str, str]:

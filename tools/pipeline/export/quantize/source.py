@@ -173,8 +173,10 @@ def _check_floating(source: Source, quantized: Quantized, quantize_captured: Qua
     floating = quantized.floating
 
     def is_clipped() -> bool:
-        """An equalized channel meets a clamp's limit where golden inputs are larger than those of calibration."""
-        if not quantized.equalized:
+        """An equalized channel meets a clamp's limit, or a masked score that of the others, where golden inputs are
+        larger than those of calibration.
+        """
+        if not (quantized.equalized or quantized.is_limited):
             return False
         captured = run_program(source.captured, eager.samples, start)
         if first_other(captured, eager.outputs[:SAMPLES]) is not None:

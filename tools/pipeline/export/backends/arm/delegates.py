@@ -222,11 +222,12 @@ def _place(node: Node, path: Path) -> str:
 
 def in_words_of_models(reason: str, target: str) -> str:
     """Rewords a partitioner's reason in terms of the model, if it has another wording."""
-    reason = in_words(reason)
-    for pattern, meaning in _REASONS.items():
-        found = re.fullmatch(pattern, reason, re.DOTALL)
-        if found:
-            return found.expand(meaning).format(target=target)
+    # An operator's schema would be in the way of the patterns; in words, an operator's name would.
+    for text in (reason, in_words(reason)):
+        for pattern, meaning in _REASONS.items():
+            found = re.fullmatch(pattern, text, re.DOTALL)
+            if found:
+                return found.expand(meaning).format(target=target)
     return reason
 
 

@@ -62,8 +62,9 @@ class _Seen(Extents):
         return (-most <= EXCLUDED and least >= 0) if is_subtracted else (least <= EXCLUDED and most <= 0)
 
 
-def write_masks(program: ExportedProgram, samples: Sequence[Sample], state: State, bits: int, path: Path) -> None:
-    """Rewrites softmax operators of masked scores so that the mask does not affect the range, in place.
+def write_masks(program: ExportedProgram, samples: Sequence[Sample], state: State, bits: int, path: Path) -> bool:
+    """Rewrites softmax operators of masked scores so that the mask does not affect the range, in place, and returns
+    whether it has: such scores are then limited to the range of the samples.
 
     Masks may be added, filled in or selected by a condition, and may be constants, inputs or computed from these. Masks
     that exclude a whole row are not rewritten.
@@ -86,18 +87,22 @@ def write_masks(program: ExportedProgram, samples: Sequence[Sample], state: Stat
     ranges = _Seen(program, scores.values())
     if found:
         ranges.observe(samples, state, path)
+    is_limited = False
     for node, steps in found.items():
         with graph.inserting_before(node):
             result = _write(program, node, steps, scores[node], ranges.ranges[scores[node]], bits)
         if result is not None:
+            is_limited = True
             replace_node(program, node, result)
-    _narrow_fills(program, samples, state, path)
+    is_limited |= _narrow_fills(program, samples, state, path)
     graph.eliminate_dead_code()
     program.graph_module.recompile()
+    return is_limited
 
 
-def _narrow_fills(program: ExportedProgram, samples: Sequence[Sample], state: State, path: Path) -> None:
-    """Replaces numbers that exclude elements from maxima or minima by the least or the largest of the elements.
+def _narrow_fills(program: ExportedProgram, samples: Sequence[Sample], state: State, path: Path) -> bool:
+    """Replaces numbers that exclude elements from maxima or minima by the least or the largest of the elements, and
+    returns whether there are any.
 
     A finite number that calibration sees as a result is kept.
     """
@@ -128,6 +133,7 @@ def _narrow_fills(program: ExportedProgram, samples: Sequence[Sample], state: St
             condition, one, two = arguments if node.target in CHOICES else (node.args[1], constant, node.args[0])
             with program.graph.inserting_before(node):
                 replace_node(program, node, emit(node, _aten.where.self, condition, one, two))
+    return bool(found)
 
 
 def _extremes_of(node: Node) -> list[Node]:

@@ -208,14 +208,14 @@ def quantize(
     if bits == 8:
         keep_recurrent_layers(program, layers_of_many_steps(program))
     samples = list(samples)
-    write_masks(program, samples, state, bits, path)
+    is_limited = write_masks(program, samples, state, bits, path)
     if bits == 8:
         # The quantizer will do the same: a node with several readers has one scale.
         _merge_equal(program.graph_module, program)
         isolate_concat_scales(program, samples, state, path)
     quantized = delegates.quantize(ETHOS_U_FORMS.run(program, npu=npu), samples, quantizer, path, state)
     round_weights(quantized.module)
-    return quantized
+    return replace(quantized, is_limited=is_limited)
 
 
 def delegate(

@@ -1120,6 +1120,7 @@ def test_what_masks_exclude_from_maxima_and_minima_has_no_share_in_ranges() -> N
             "Tensor: unsupported values dtype torch.int64; expected one of (torch.bool).",
             "X takes no int64 there",
         ),
+        ("Non-constant int64 input aten_add_tensor_3", "one of its inputs is of 64-bit integers"),
         ("TOSA ARGMAX does not support keepdim=True.", "its indices are of 64 bits, X's of 32"),
         ("aten.slice_copy.Tensor: dtype torch.float32 requires FP profile or INT.", "X takes no float32 there"),
         ("Casting from torch.int32 is not supported on U55.", "X casts nothing from int32"),

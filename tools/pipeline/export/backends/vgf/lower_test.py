@@ -17,7 +17,7 @@ from tools.pipeline.export.backends.arm import delegates, forms
 from tools.pipeline.export.backends.vgf import lower
 from tools.pipeline.export.capture.reference import WrongReference
 from tools.pipeline.export.options import Options
-from tools.pipeline.export.testing import Result, export_source, model_source
+from tools.pipeline.export.testing import Result, export_source, functions, model_source
 from tools.quiet.console import UserError
 
 _IMAGE = "(torch.randn(1, 4, 12, 12),)"
@@ -55,6 +55,15 @@ def test_a_program_in_floating_point_is_held_to_the_module(tmp_path: Path, monke
     monkeypatch.setattr(forms, "compose_layers", wrong)
     with pytest.raises(WrongReference, match=r"output 0 .* of the program is not .* after .*compose_layers"):
         _export(tmp_path, "return self.first(x)", io="float32")
+
+
+def test_scores_beside_a_mask_may_exceed_those_of_calibration(tmp_path: Path) -> None:
+    """The module that is quantized limits them to the range that int8 will have."""
+    forward = "return ((x @ x.transpose(1, 2)) + torch.full((6, 6), -1e9).triu(1)).softmax(-1) @ x"
+    source = model_source(forward, "(torch.randn(1, 6, 8),)")
+    source += functions(calibration_inputs="[(torch.randn(1, 6, 8) / 2,)]")
+    result = export_source(tmp_path, source, options=Options("cortex-m55", "vgf", "int8"))
+    assert result.decibels() > 5
 
 
 @pytest.mark.parametrize("io", ["int8", "float32"])
