@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,6 +60,7 @@ def _numbers(results: Iterable[Any]) -> list[torch.Tensor]:
 
 # The number of layers that a message names as the worst ones.
 _BLAMED = 3
+_UNWRITTEN = "operators that no line of the model has written"
 # The number of samples of a stream on which costs are measured.
 _STEPS = 64
 _STATELESS: Sample = ()
@@ -447,7 +449,9 @@ def blamed(ranked: Sequence[Cost]) -> str:
         return "the inputs, which int8 is too coarse for"
     # Several tensors may have the same place.
     shares = dict[str, float]()
-    for share, place in {cost.share: " and ".join(sorted(cost.places)) for cost in reversed(ranked)}.items():
+    for share, places in {cost.share: cost.places for cost in reversed(ranked)}.items():
+        # A node without a source location has only its own name.
+        place = " and ".join(sorted({place if re.search("[ :]", place) else _UNWRITTEN for place in places}))
         shares[place] = shares.get(place, 0.0) + share
     whole = sum(shares.values())
     worst = sorted(shares.items(), key=lambda item: item[1], reverse=True)[:_BLAMED]

@@ -1126,8 +1126,10 @@ def stream(seed, count):
 
 
 def test_noise_that_is_made_at_one_place_is_told_once() -> None:
-    ranked = [Cost(frozenset((place,)), share, frozenset()) for place, share in (("a", 0.3), ("b", 0.2), ("a", 0.1))]
-    assert blamed(ranked) == "a (67%), b (33%)"
+    noise = (("m.py:1", 0.3), ("fc (Linear)", 0.2), ("m.py:1", 0.1), ("sum_1", 0.3), ("sub", 0.1))
+    ranked = [Cost(frozenset((place,)), share, frozenset()) for place, share in noise]
+    assert blamed(ranked[:3]) == "m.py:1 (67%), fc (Linear) (33%)"
+    assert blamed(ranked[3:]) == "operators that no line of the model has written (100%)"
 
 
 def test_a_stream_is_measured_over_its_whole_length_with_its_own_state(tmp_path: Path) -> None:
