@@ -124,6 +124,38 @@ ET_INLINE void quantize_fours(
       : "memory", "cc", "s0", "s1", "s2", "s3", "s4", "s5");
 }
 
+/// Does the same one at a time, until none is left or the next one is a NaN.
+ET_INLINE void quantize_ones(
+    float inverse_scale,
+    int32_t zero_point,
+    const float*& in,
+    int32_t step,
+    int8_t*& out,
+    size_t& count) {
+  uint32_t a;
+  __asm__ volatile(
+      "1:\n"
+      "subs %[count], #1\n"
+      "blo 2f\n"
+      "vldr s0, [%[in]]\n"
+      "vmul.f32 s0, s0, %[inverse]\n"
+      "vcmp.f32 s0, s0\n"
+      "vmrs APSR_nzcv, fpscr\n"
+      "bvs 2f\n"
+      "add %[in], %[step]\n"
+      "vcvtr.s32.f32 s0, s0\n"
+      "vmov %[a], s0\n"
+      "qadd %[a], %[a], %[zero_point]\n"
+      "ssat %[a], #8, %[a]\n"
+      "strb %[a], [%[out]], #1\n"
+      "b 1b\n"
+      "2:\n"
+      "add %[count], #1\n"
+      : [in] "+&r"(in), [out] "+&r"(out), [count] "+&r"(count), [a] "=&r"(a)
+      : [inverse] "t"(inverse_scale), [zero_point] "r"(zero_point), [step] "r"(step)
+      : "memory", "cc", "s0");
+}
+
 #define QUANTIZE_FOUR(first, second, third, fourth)                                      \
   "vmov %[a], %[b], " first ", " second                                                  \
   "\n"                                                                                   \
@@ -259,13 +291,15 @@ void quantize(
     if constexpr (sizeof(T) == 1) {
       if (q.min == -128 && q.max == 127) {
         const auto zero_point = static_cast<int32_t>(q.zero_point);
+        const int32_t bytes = step * static_cast<int32_t>(sizeof(float));
         if (step == 1) {
           quantize_eights(q.inverse_scale, zero_point, in, out, count);
         } else {
-          const int32_t bytes = step * static_cast<int32_t>(sizeof(float));
           quantize_fours(q.inverse_scale, zero_point, in, bytes, out, count);
         }
-        next = count < 8 ? count : 8;
+        quantize_ones(q.inverse_scale, zero_point, in, bytes, out, count);
+        // A NaN is the next one, if there is any.
+        next = count == 0 ? 0 : 1;
       }
     }
 #endif
