@@ -1,7 +1,5 @@
 #include "kernels/cortex_m/op_packed.h"
 
-#include "kernels/cortex_m/quantize.h"
-
 namespace torch::executor::native::cortex_m {
 
 namespace {
@@ -82,11 +80,9 @@ bool check_channels_last(KernelRuntimeContext& ctx, const Tensor& input, const T
 bool check_packed_linear(
     KernelRuntimeContext& ctx,
     const Tensor& input,
-    ScalarType dtype,
     const Tensor& packed,
     PackedParts& parts) {
-  if (!dtype_or_fail(ctx, input, dtype, "input") ||
-      !find_packed(ctx, packed, LayerKind::Linear, parts)) {
+  if (!find_packed(ctx, packed, LayerKind::Linear, parts)) {
     return false;
   }
   const auto in_sizes = input.sizes();
@@ -104,23 +100,28 @@ bool check_rows_scratch(
   return check_scratch(ctx, scratch, linear_rows_scratch(parts));
 }
 
-float check_floats(KernelRuntimeContext& ctx, const Tensor& input, double scale) {
-  const float factor = float_of(scale);
+bool check_transposed(KernelRuntimeContext& ctx, const Tensor& packed, const Tensor& out) {
+  const auto& layer = *aligned_cast<const PackedLayer>(packed.const_data_ptr<int8_t>());
   KERNEL_CHECK(
       ctx,
-      input.numel() <= kMostFloats && factor >= kMinScale && factor <= kMaxScale,
-      InvalidArgument,
-      0,
-      "input has more numbers than a linear layer quantizes, or its scale is out of range");
-  return inverse(scale);
+      layer.arrangement != Arrangement::Mve &&
+          out.shape_dynamism() == executorch::aten::TensorShapeDynamism::STATIC,
+      NotSupported,
+      false,
+      "A linear layer with transposed outputs is arranged for MVE, or its shape is dynamic");
+  return true;
 }
 
-bool check_dequantization(
-    KernelRuntimeContext& ctx,
-    int64_t zero_point,
-    const Tensor& out,
-    int32_t& offset) {
-  return dtype_or_fail(ctx, out, ScalarType::Float, "out") && check_offset(ctx, zero_point, offset);
+bool check_floats(KernelRuntimeContext& ctx, const Tensor& input, const Tensor& out) {
+  const bool reads_floats = input.scalar_type() == ScalarType::Float;
+  KERNEL_CHECK(
+      ctx,
+      !reads_floats || input.numel() <= kMostFloats,
+      InvalidArgument,
+      false,
+      "input has more numbers than a linear layer quantizes");
+  return (reads_floats || int8_or_fail(ctx, input)) &&
+      (out.scalar_type() == ScalarType::Float || int8_or_fail(ctx, out));
 }
 
 } // namespace torch::executor::native::cortex_m

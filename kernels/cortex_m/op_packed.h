@@ -31,29 +31,24 @@ bool check_packed_images(
 /// Fails the context (NotSupported) and returns false unless both images are channels-last.
 bool check_channels_last(KernelRuntimeContext& ctx, const Tensor& input, const Tensor& out);
 
-/// Checks a packed linear layer against its input, which has a dtype.
+/// Checks a packed linear layer against its input.
 bool check_packed_linear(
     KernelRuntimeContext& ctx,
     const Tensor& input,
-    ScalarType dtype,
     const Tensor& packed,
     PackedParts& parts);
 
 /// Fails the context (InvalidArgument) and returns false unless there is scratch memory enough for
-/// linear_rows.
+/// linear_rows and linear_transposed.
 bool check_rows_scratch(KernelRuntimeContext& ctx, const PackedParts& parts, const Tensor& scratch);
 
-/// Returns the inverse scale of the inputs that a linear layer quantizes. Fails the context and
-/// returns 0 for more than kMostFloats inputs, and for a scale out of range.
-float check_floats(KernelRuntimeContext& ctx, const Tensor& input, double scale);
+/// Fails the context (NotSupported) and returns false unless a layer's outputs can be transposed:
+/// it is not arranged for MVE, and `out` has static sizes.
+bool check_transposed(KernelRuntimeContext& ctx, const Tensor& packed, const Tensor& out);
 
-/// Takes the zero point of outputs that a linear layer dequantizes into a tensor. Fails the context
-/// and returns false for a zero point out of range, and for a tensor that is not float32.
-bool check_dequantization(
-    KernelRuntimeContext& ctx,
-    int64_t zero_point,
-    const Tensor& out,
-    int32_t& offset);
+/// Fails the context and returns false unless inputs and outputs are of int8, or of float32, of
+/// which a linear layer quantizes at most kMostFloats.
+bool check_floats(KernelRuntimeContext& ctx, const Tensor& input, const Tensor& out);
 
 // The geometry that the schemas have is for the export's shape inference; the packed constant says
 // it all.
@@ -154,41 +149,73 @@ bool size_channels(
   return true;
 }
 
-/// Checks a linear layer and gives `out` its sizes. Returns the number of rows; fails the context
-/// and returns -1 if it has none.
+/// Checks a linear layer but for dtypes, and gives `out` its sizes. Returns the number of rows;
+/// fails the context and returns -1 if it has none.
 template <class S>
 int32_t open_rows(
     KernelRuntimeContext& ctx,
     const Tensor& input,
-    ScalarType dtype,
     const Tensor& packed,
     Tensor& out,
     PackedParts& parts) {
-  if (!check_packed_linear(ctx, input, dtype, packed, parts) ||
-      !check_contiguous<S>(ctx, input, out)) {
+  if (!check_packed_linear(ctx, input, packed, parts) || !check_contiguous<S>(ctx, input, out)) {
     return -1;
   }
   const int32_t rows = static_cast<int32_t>(input.numel()) / parts.inner;
   return size_channels<S>(ctx, input, input.sizes().size() - 1, parts, rows, out) ? rows : -1;
 }
 
-/// Calls `compute(parts, in, rows)` for the rows of type T of a linear layer, if it has any.
-template <class S, class T = int8_t, class Compute>
-void compute_rows(
+/// Does the same as compute_rows() if inputs or outputs are of float32; not inline, as others need
+/// none of its stack.
+template <class Function, Function& kFunction, class... More>
+ET_NOINLINE void compute_floats(
     KernelRuntimeContext& ctx,
+    const PackedParts& parts,
     const Tensor& input,
-    const Tensor& packed,
+    int32_t rows,
     Tensor& out,
-    Compute&& compute) {
-  constexpr ScalarType kDtype = std::is_same_v<T, float> ? ScalarType::Float : ScalarType::Char;
-  PackedParts parts;
-  const int32_t rows = open_rows<S>(ctx, input, kDtype, packed, out, parts);
-  if (rows >= 0) {
-    compute(parts, input.const_data_ptr<T>(), rows);
+    More... more) {
+  if (!check_floats(ctx, input, out)) {
+    return;
+  }
+  const auto compute = [&](const auto* in, auto* to) {
+    packed_linear_floats<Function, kFunction>(parts, in, rows, to, more...);
+  };
+  if (input.scalar_type() != ScalarType::Float) {
+    compute(input.const_data_ptr<int8_t>(), out.mutable_data_ptr<float>());
+  } else if (out.scalar_type() != ScalarType::Float) {
+    compute(input.const_data_ptr<float>(), out.mutable_data_ptr<int8_t>());
+  } else {
+    compute(input.const_data_ptr<float>(), out.mutable_data_ptr<float>());
   }
 }
 
-/// torch_fusion::linear.out, contiguous.
+/// Computes rows of a linear layer by `kFunction`, whose last arguments are `more`: inputs and
+/// outputs are of int8 or float32, see packed_linear_floats().
+template <class S, class Function, Function& kFunction, class... More>
+void compute_rows(
+    KernelRuntimeContext& ctx,
+    const PackedParts& parts,
+    const Tensor& input,
+    int32_t rows,
+    Tensor& out,
+    More... more) {
+  if (S::has(ScalarType::Float) &&
+      (input.scalar_type() == ScalarType::Float || out.scalar_type() == ScalarType::Float)) {
+    compute_floats<Function, kFunction>(ctx, parts, input, rows, out, more...);
+  } else if (check_int8(ctx, input, out)) {
+    kFunction(parts, input.const_data_ptr<int8_t>(), rows, out.mutable_data_ptr<int8_t>(), more...);
+  }
+}
+
+/// Does the same as packed_linear() with all needs. These are a constant for the compiler only if
+/// no template has them as an argument.
+inline void
+packed_linear_any(const PackedParts& parts, const int8_t* in, int32_t rows, int8_t* out) {
+  packed_linear(parts, in, rows, out, kNeedsAll);
+}
+
+/// torch_fusion::linear.out, contiguous: inputs and outputs are of int8 or float32.
 template <class S>
 Tensor& packed_linear_out(
     KernelRuntimeContext& ctx,
@@ -196,73 +223,10 @@ Tensor& packed_linear_out(
     const Tensor& packed,
     int64_t /*geometry*/,
     Tensor& out) {
-  if (check_int8(ctx, out)) {
-    compute_rows<S>(ctx, input, packed, out, [&](const auto&... given) {
-      packed_linear(given..., out.mutable_data_ptr<int8_t>(), kNeedsAll);
-    });
-  }
-  return out;
-}
-
-/// torch_fusion::linear_to_float.out, contiguous: the same, dequantized.
-template <class S>
-Tensor& packed_linear_to_float_out(
-    KernelRuntimeContext& ctx,
-    const Tensor& input,
-    const Tensor& packed,
-    int64_t /*geometry*/,
-    double scale,
-    int64_t zero_point,
-    Tensor& out) {
-  int32_t offset = 0;
-  if (check_dequantization(ctx, zero_point, out, offset)) {
-    compute_rows<S>(ctx, input, packed, out, [&](const auto&... given) {
-      packed_linear_to_float(
-          given..., float_of(scale), offset, out.mutable_data_ptr<float>(), kNeedsAll);
-    });
-  }
-  return out;
-}
-
-/// torch_fusion::linear_from_float.out, contiguous: linear of inputs that it quantizes.
-template <class S>
-Tensor& packed_linear_from_float_out(
-    KernelRuntimeContext& ctx,
-    const Tensor& input,
-    const Tensor& packed,
-    int64_t /*geometry*/,
-    double input_scale,
-    Tensor& out) {
-  const float inverse_scale = check_floats(ctx, input, input_scale);
-  if (inverse_scale != 0 && check_int8(ctx, out)) {
-    compute_rows<S, float>(ctx, input, packed, out, [&](const auto&... given) {
-      packed_linear_from_float(given..., inverse_scale, out.mutable_data_ptr<int8_t>(), kNeedsAll);
-    });
-  }
-  return out;
-}
-
-/// torch_fusion::linear_of_floats.out, contiguous: the same, dequantized.
-template <class S>
-Tensor& packed_linear_of_floats_out(
-    KernelRuntimeContext& ctx,
-    const Tensor& input,
-    const Tensor& packed,
-    int64_t /*geometry*/,
-    double input_scale,
-    double scale,
-    int64_t zero_point,
-    Tensor& out) {
-  int32_t offset = 0;
-  if (!check_dequantization(ctx, zero_point, out, offset)) {
-    return out;
-  }
-  const float inverse_scale = check_floats(ctx, input, input_scale);
-  if (inverse_scale != 0) {
-    compute_rows<S, float>(ctx, input, packed, out, [&](const auto&... given) {
-      float* const to = out.mutable_data_ptr<float>();
-      packed_linear_of_floats(given..., inverse_scale, float_of(scale), offset, to, kNeedsAll);
-    });
+  PackedParts parts;
+  const int32_t rows = open_rows<S>(ctx, input, packed, out, parts);
+  if (rows >= 0) {
+    compute_rows<S, decltype(packed_linear_any), packed_linear_any>(ctx, parts, input, rows, out);
   }
   return out;
 }
@@ -277,33 +241,56 @@ Tensor& packed_linear_table_out(
     const Tensor& table,
     Tensor& out) {
   KERNEL_CHECK(ctx, table.numel() == 256, InvalidArgument, out, "table does not have 256 elements");
-  if (check_int8(ctx, table, out)) {
-    compute_rows<S>(ctx, input, packed, out, [&](const auto&... given) {
-      const int8_t* const values = table.const_data_ptr<int8_t>();
-      packed_linear_table(given..., values, out.mutable_data_ptr<int8_t>(), kNeedsAll);
-    });
+  PackedParts parts;
+  if (check_int8(ctx, input, table, out)) {
+    const int32_t rows = open_rows<S>(ctx, input, packed, out, parts);
+    if (rows >= 0) {
+      packed_linear_table(
+          parts,
+          input.const_data_ptr<int8_t>(),
+          rows,
+          table.const_data_ptr<int8_t>(),
+          out.mutable_data_ptr<int8_t>(),
+          kNeedsAll);
+    }
   }
   return out;
 }
 
-/// torch_fusion::linear_rows.out, contiguous.
-template <class S>
-Tensor& packed_linear_rows_out(
+/// Computes a linear layer by `kFunction`, which takes scratch memory.
+template <class S, LinearRowsFunction<const PackedParts&>& kFunction>
+Tensor& packed_linear_lanes(
     KernelRuntimeContext& ctx,
     const Tensor& input,
     const Tensor& packed,
     int64_t /*geometry*/,
     Tensor& scratch,
     Tensor& out) {
-  if (check_int8(ctx, out)) {
-    compute_rows<S>(ctx, input, packed, out, [&](const PackedParts& parts, const auto&... given) {
-      if (check_rows_scratch(ctx, parts, scratch)) {
-        int8_t* const memory = scratch.mutable_data_ptr<int8_t>();
-        packed_linear_rows(parts, given..., memory, out.mutable_data_ptr<int8_t>());
-      }
-    });
+  PackedParts parts;
+  const int32_t rows = open_rows<S>(ctx, input, packed, out, parts);
+  if (rows >= 0 && check_rows_scratch(ctx, parts, scratch)) {
+    compute_rows<S, LinearRowsFunction<const PackedParts&>, kFunction>(
+        ctx, parts, input, rows, out, scratch.mutable_data_ptr<int8_t>());
   }
   return out;
+}
+
+/// torch_fusion::linear_rows.out, contiguous: inputs and outputs are of int8 or float32.
+template <class S>
+constexpr auto& packed_linear_rows_out = packed_linear_lanes<S, packed_linear_rows>;
+
+/// torch_fusion::linear_transposed.out: the same, with transposed outputs, of static sizes.
+template <class S>
+Tensor& packed_linear_transposed_out(
+    KernelRuntimeContext& ctx,
+    const Tensor& input,
+    const Tensor& packed,
+    int64_t geometry,
+    Tensor& scratch,
+    Tensor& out) {
+  return check_transposed(ctx, packed, out)
+      ? packed_linear_lanes<S, packed_linear_transposed>(ctx, input, packed, geometry, scratch, out)
+      : out;
 }
 
 } // namespace torch::executor::native::cortex_m

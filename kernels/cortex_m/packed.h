@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #include "kernels/cortex_m/image.h"
 #include "kernels/util/aligned.h"
@@ -77,6 +79,7 @@ struct PackedLayer {
   /// sum of a pair's second channel needs more than 24 bits, but for its bias.
   uint16_t group_size;
   int32_t channels;
+  /// Of linear layers these and the next ones are LinearFloats.
   uint16_t kernel[2];
   uint16_t stride[2];
   uint16_t padding[2];
@@ -89,7 +92,26 @@ struct PackedLayer {
 };
 static_assert(sizeof(PackedLayer) == 36);
 
-constexpr uint8_t kPackedVersion = 4;
+constexpr uint8_t kPackedVersion = 5;
+
+/// How a linear layer quantizes inputs and dequantizes outputs that are floating-point numbers. The
+/// inputs' zero point is the layer's.
+struct LinearFloats {
+  float inverse_scale;
+  float scale;
+  int16_t zero_point;
+  int16_t unused[3];
+};
+
+/// Returns the LinearFloats of a linear layer.
+ET_INLINE LinearFloats linear_floats(const PackedLayer& layer) {
+  LinearFloats floats;
+  std::memcpy(
+      &floats,
+      reinterpret_cast<const int8_t*>(&layer) + offsetof(PackedLayer, kernel),
+      sizeof(floats));
+  return floats;
+}
 
 /// The largest number of channels, and of elements of a kernel: both have a product of 32 bits.
 constexpr uint32_t kMaxPackedSize = 0xFFFF;

@@ -200,9 +200,33 @@ store_lanes(int32_t s0, int32_t s1, int32_t s2, int32_t s3, Scale scale, int8_t*
   "str %[a], " IN_MEMORY(shifts, 2) "\n" \
   "asr %[x], %[v], %[x]\n"
 
+// Both channels' outputs of a pixel are neighbours: `w` is where the first pixel's are, and the
+// others are `x` bytes apart.
+#define STORED_BY_PIXELS      \
+  TWO_BYTES("%[s0]", "%[s4]") \
+  "strh %[s0], [%[w]], #2\n" \
+  "str %[w], " IN_MEMORY(out, 3) "\n" \
+  "add %[w], %[x]\n" TWO_BYTES("%[s1]", "%[s5]") \
+  "strh %[s1], [%[w], #-2]\n" \
+  "add %[w], %[x]\n" TWO_BYTES("%[s2]", "%[s6]") \
+  "strh %[s2], [%[w], #-2]\n" \
+  "add %[w], %[x]\n" TWO_BYTES("%[s3]", "%[s7]") \
+  "strh %[s3], [%[w], #-2]\n"
+// The four outputs of a channel are neighbours, and the channels are `x` bytes apart.
+#define STORED_BY_CHANNELS \
+  TWO_BYTES("%[s0]", "%[s1]") TWO_BYTES("%[s2]", "%[s3]") \
+  "pkhbt %[s0], %[s0], %[s2], lsl #16\n" \
+  "str %[s0], [%[w]]\n" \
+  "add %[w], %[x]\n" \
+  TWO_BYTES("%[s4]", "%[s5]") TWO_BYTES("%[s6]", "%[s7]") \
+  "pkhbt %[s4], %[s4], %[s6], lsl #16\n" \
+  "str %[s4], [%[w]]\n" \
+  "add %[w], %[x]\n" \
+  "str %[w], " IN_MEMORY(out, 3) "\n"
+
 // The asm statement of pairs_to_outputs(), which moves on to the factors of a pair's second channel
 // and of the next pair by `next_factors`.
-#define PAIRS(next_factors) \
+#define PAIRS(next_factors, stored) \
   __asm__ volatile( \
       PUSH_MEMORY("9, 8, 7, 6, 5, 4, 3, 2, 1, 0", "%[x]", "%[a]") \
       "b 3f\n" \
@@ -246,19 +270,9 @@ store_lanes(int32_t s0, int32_t s1, int32_t s2, int32_t s3, Scale scale, int8_t*
       "ldr %[b], " IN_MEMORY(zero_point, 9) "\n" \
       FOUR(DOUBLED, "s0", "s1", "s2", "s3") SCALED("s0", "s1", "s2", "s3") next_factors \
       SCALED("s4", "s5", "s6", "s7") \
-      /* Both channels' outputs are neighbours. */ \
       "ldr %[w], " IN_MEMORY(out, 3) "\n" \
       "ldr %[x], " IN_MEMORY(step, 8) "\n" \
-      "ldr %[b], " IN_MEMORY(last, 4) "\n" \
-      TWO_BYTES("%[s0]", "%[s4]") \
-      "strh %[s0], [%[w]], #2\n" \
-      "str %[w], " IN_MEMORY(out, 3) "\n" \
-      "add %[w], %[x]\n" TWO_BYTES("%[s1]", "%[s5]") \
-      "strh %[s1], [%[w], #-2]\n" \
-      "add %[w], %[x]\n" TWO_BYTES("%[s2]", "%[s6]") \
-      "strh %[s2], [%[w], #-2]\n" \
-      "add %[w], %[x]\n" TWO_BYTES("%[s3]", "%[s7]") \
-      "strh %[s3], [%[w], #-2]\n" \
+      "ldr %[b], " IN_MEMORY(last, 4) "\n" stored \
       "cmp %[weights], %[b]\n" \
       "bne 3b\n" POP_MEMORY(10) \
       : [s0] "=&r"(s0), \
@@ -292,16 +306,21 @@ store_lanes(int32_t s0, int32_t s1, int32_t s2, int32_t s3, Scale scale, int8_t*
  * of channels. Returns where their weights end.
  *
  * @tparam kFactorStep That of the layer.
+ * @tparam kTransposed Whether the outputs of a channel are neighbours, not those of a pixel.
  * @param[in] pairs At least one.
+ * @param[in] step The distance between outputs that are no neighbours.
  */
-template <int32_t kFactorStep>
-ET_INLINE const int8_t*
-pairs_to_outputs(const PackedParts& parts, const uint32_t* expanded, int32_t pairs, int8_t* out) {
+template <int32_t kFactorStep, bool kTransposed>
+ET_INLINE const int8_t* pairs_to_outputs(
+    const PackedParts& parts,
+    const uint32_t* expanded,
+    int32_t pairs,
+    int32_t step,
+    int8_t* out) {
   const int32_t inner = parts.padded_inner;
   // The loop's entry after four products: bits 3 and 2 of the remaining count, or 0.
   const int32_t rest = ((inner - 4) & 12) | static_cast<int32_t>(inner > 4);
   const uint32_t* const end = expanded + inner / 2 * kLanes - kWordsAfterwards;
-  const int32_t step = parts.layer->channels;
   const int32_t zero_point = parts.layer->output_offset;
   // The last bias of the pair before.
   const int32_t* bias = parts.bias - 1;
@@ -324,15 +343,19 @@ pairs_to_outputs(const PackedParts& parts, const uint32_t* expanded, int32_t pai
       memory_word(step),
       memory_word(zero_point));
   // The compiler would move sums from one register to another, for each pair some thirty times.
-  if constexpr (kFactorStep == 0) {
-    PAIRS("");
+  if constexpr (kTransposed) {
+    PAIRS("", STORED_BY_CHANNELS);
+  } else if constexpr (kFactorStep == 0) {
+    PAIRS("", STORED_BY_PIXELS);
   } else {
-    PAIRS(NEXT_FACTORS);
+    PAIRS(NEXT_FACTORS, STORED_BY_PIXELS);
   }
   return weights;
 }
 
 #undef PAIRS
+#undef STORED_BY_CHANNELS
+#undef STORED_BY_PIXELS
 #undef NEXT_FACTORS
 #undef TWO_BYTES
 #undef SCALED

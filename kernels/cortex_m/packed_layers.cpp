@@ -5,7 +5,6 @@
 
 #include "kernels/cortex_m/elementwise.h"
 #include "kernels/cortex_m/packed_scale.h"
-#include "kernels/cortex_m/quantize.h"
 #include "kernels/util/aligned.h"
 
 #if defined(__ARM_FEATURE_MVE)
@@ -580,14 +579,30 @@ __attribute__((noinline)) void expand_windows(
   }
 }
 
-/// Stores outputs that lanes_to_outputs() doesn't: those of any layer at one to four pixels.
+/// Where outputs are: the distances from one channel's to the next one's, and between pixels.
+struct OutputSteps {
+  int32_t channel;
+  int32_t pixel;
+};
+
+/// Returns the steps of a layer; with `kTransposed`, those of `pixels` that are neighbours.
+template <bool kTransposed>
+ET_INLINE OutputSteps steps_of(const PackedLayer& layer, int32_t pixels) {
+  return kTransposed ? OutputSteps{pixels, 1} : OutputSteps{1, layer.channels};
+}
+
+/// Stores outputs that lanes_to_outputs() doesn't: those of any layer at one to four pixels, of
+/// `pixels` in total.
+template <bool kTransposed>
 __attribute__((noinline)) void store_pair(
     const PackedParts& parts,
     const int32_t (&sums)[2 * kLanes],
     int32_t channel,
     int32_t lanes,
-    int8_t* out) {
+    int8_t* out,
+    int32_t pixels) {
   const PackedLayer& layer = *parts.layer;
+  const OutputSteps steps = steps_of<kTransposed>(layer, pixels);
   const int32_t channels = layer.channels;
   const int32_t addend = addend_of(layer);
   const bool is_wide = layer.is_wide != 0;
@@ -596,10 +611,10 @@ __attribute__((noinline)) void store_pair(
     const int32_t at = c * parts.factor_step;
     const Scale scale = {parts.multipliers[at], parts.shifts[at], addend};
     const int32_t* sum = sums + kLanes * i;
-    int8_t* to = out + c;
+    int8_t* to = out + c * steps.channel;
     for (int32_t lane = lanes; lane > 0; --lane) {
       *to = is_wide ? scale_wide(parts, *sum, c) : scale.apply(*sum);
-      to += channels;
+      to += steps.pixel;
       ++sum;
     }
   }
@@ -607,26 +622,28 @@ __attribute__((noinline)) void store_pair(
 
 /// All output channels of up to four neighbouring pixels of a convolution, or those of a group that
 /// `parts` begin with. A function of its own: within a larger one the compiler would keep more on
-/// the stack. `kFactorStep` is that of the layer.
-template <int32_t kFactorStep, bool kGrouped = false>
+/// the stack. `kFactorStep` is that of the layer; with `kTransposed`, `size` is the number of all
+/// pixels, which are neighbours in the output, else that of a group's channels.
+template <int32_t kFactorStep, bool kGrouped = false, bool kTransposed = false>
 __attribute__((noinline)) void lanes_to_outputs(
     const PackedParts& parts,
     const uint32_t* expanded,
     int32_t lanes,
     int8_t* out,
-    [[maybe_unused]] int32_t group_channels = 0) {
-  const int32_t channels = kGrouped ? group_channels : parts.layer->channels;
+    [[maybe_unused]] int32_t size = 0) {
+  const int32_t channels = kGrouped ? size : parts.layer->channels;
+  const OutputSteps steps = steps_of<kTransposed>(*parts.layer, size);
   const int32_t inner = parts.padded_inner;
   const int8_t* weights = parts.weights;
   int32_t c = 0;
 #ifdef __ARM_FEATURE_DSP
   if (lanes == kLanes && parts.layer->is_wide == 0 && has_short_sums(parts) && channels > 1) {
-    weights = pairs_to_outputs<kFactorStep>(parts, expanded, channels / 2, out);
+    weights = pairs_to_outputs<kFactorStep, kTransposed>(
+        parts, expanded, channels / 2, kTransposed ? steps.channel : steps.pixel, out);
     c = channels & ~1;
   }
 #else
   const int32_t addend = addend_of(*parts.layer);
-  const int32_t step = parts.layer->channels;
 #endif
   for (; c < channels; c += 2) {
     const int32_t first = parts.bias[c];
@@ -641,13 +658,17 @@ __attribute__((noinline)) void lanes_to_outputs(
     if (lanes == kLanes && parts.layer->is_wide == 0 && c + 1 < channels) {
       const int32_t at = c * kFactorStep;
       const int32_t next = at + kFactorStep;
-      store_pixels(sums, {parts.multipliers[at], parts.shifts[at], addend}, out + c, step);
+      int8_t* const to = out + c * steps.channel;
+      store_pixels(sums, {parts.multipliers[at], parts.shifts[at], addend}, to, steps.pixel);
       store_pixels(
-          sums + kLanes, {parts.multipliers[next], parts.shifts[next], addend}, out + c + 1, step);
+          sums + kLanes,
+          {parts.multipliers[next], parts.shifts[next], addend},
+          to + steps.channel,
+          steps.pixel);
       continue;
     }
 #endif
-    store_pair(parts, sums, c, lanes, out);
+    store_pair<kTransposed>(parts, sums, c, lanes, out, size);
   }
 }
 
@@ -791,8 +812,8 @@ void vector_to_outputs(
 }
 
 /// Computes all outputs of the pixels of a 1x1 layer, or of the rows of a linear layer, whose
-/// factor step is 0.
-template <int32_t kFactorStep>
+/// factor step is 0; with `kTransposed`, those of a channel are neighbours.
+template <int32_t kFactorStep, bool kTransposed = false>
 void pixels_to_outputs(
     const PackedParts& parts,
     int32_t pixels,
@@ -801,10 +822,11 @@ void pixels_to_outputs(
     int8_t* out) {
   const int32_t in_channels = parts.layer->in_channels;
   const int32_t channels = parts.layer->channels;
+  const int32_t all = pixels;
   while (pixels > 0) {
     const int32_t lanes = pixels < kLanes ? pixels : kLanes;
     pixels -= lanes;
-    if (lanes <= 2) {
+    if (!kTransposed && lanes <= 2) {
       for (int32_t i = 0; i < lanes; ++i) {
         vector_to_outputs<kFactorStep>(parts, in, out);
         in += in_channels;
@@ -816,8 +838,8 @@ void pixels_to_outputs(
     find_lanes(in, in_channels, lanes, from);
     in = from[kLanes - 1] + in_channels;
     expand_pixels(from, in_channels, pixels * in_channels >= 3, expanded);
-    lanes_to_outputs<kFactorStep>(parts, expanded, lanes, out);
-    out += lanes * channels;
+    lanes_to_outputs<kFactorStep, false, kTransposed>(parts, expanded, lanes, out, all);
+    out += kTransposed ? lanes : lanes * channels;
   }
 }
 
@@ -1269,62 +1291,6 @@ void packed_linear(
   }
 }
 
-namespace {
-
-/// The integers that dequantize_outputs() takes: the last quarter of `out`, so that each is read
-/// before it is overwritten.
-int8_t* integers_of(float* out, int32_t count) {
-  return reinterpret_cast<int8_t*>(out) + 3 * count;
-}
-
-void dequantize_outputs(float scale, int32_t zero_point, float* out, int32_t count) {
-  const Quantization quantization = {0, static_cast<float>(zero_point), 0, 0};
-  dequantize(quantization, scale, integers_of(out, count), 1, out, static_cast<size_t>(count));
-}
-
-} // namespace
-
-void packed_linear_to_float(
-    const PackedParts& parts,
-    const int8_t* in,
-    int32_t rows,
-    float scale,
-    int32_t zero_point,
-    float* out,
-    uint32_t needs) {
-  const int32_t count = rows * parts.layer->channels;
-  packed_linear(parts, in, rows, integers_of(out, count), needs);
-  dequantize_outputs(scale, zero_point, out, count);
-}
-
-void packed_linear_from_float(
-    const PackedParts& parts,
-    const float* in,
-    int32_t rows,
-    float inverse_scale,
-    int8_t* out,
-    uint32_t needs) {
-  const Quantization quantization = {
-      inverse_scale, static_cast<float>(parts.layer->input_zero_point), -128.0f, 127.0f};
-  int8_t integers[kMostFloats];
-  quantize(quantization, in, 1, integers, static_cast<size_t>(rows * parts.inner));
-  packed_linear(parts, integers, rows, out, needs);
-}
-
-void packed_linear_of_floats(
-    const PackedParts& parts,
-    const float* in,
-    int32_t rows,
-    float inverse_scale,
-    float scale,
-    int32_t zero_point,
-    float* out,
-    uint32_t needs) {
-  const int32_t count = rows * parts.layer->channels;
-  packed_linear_from_float(parts, in, rows, inverse_scale, integers_of(out, count), needs);
-  dequantize_outputs(scale, zero_point, out, count);
-}
-
 void packed_linear_table(
     const PackedParts& parts,
     const int8_t* in,
@@ -1340,8 +1306,8 @@ void packed_linear_rows(
     const PackedParts& parts,
     const int8_t* in,
     int32_t rows,
-    [[maybe_unused]] int8_t* scratch,
-    int8_t* out) {
+    int8_t* out,
+    [[maybe_unused]] int8_t* scratch) {
 #if !defined(__ARM_FEATURE_MVE)
   if (parts.layer->arrangement != Arrangement::Mve) {
     pixels_to_outputs<0>(parts, rows, in, aligned_cast<uint32_t>(scratch), out);
@@ -1354,6 +1320,18 @@ void packed_linear_rows(
 #endif
 }
 
+void packed_linear_transposed(
+    [[maybe_unused]] const PackedParts& parts,
+    [[maybe_unused]] const int8_t* in,
+    [[maybe_unused]] int32_t rows,
+    [[maybe_unused]] int8_t* out,
+    [[maybe_unused]] int8_t* scratch) {
+#if !defined(__ARM_FEATURE_MVE)
+  pixels_to_outputs<0, true>(parts, rows, in, aligned_cast<uint32_t>(scratch), out);
+  clamp_outputs(*parts.layer, out, rows * parts.layer->channels);
+#endif
+}
+
 void packed_linear(
     const int8_t* packed,
     const int8_t* in,
@@ -1361,40 +1339,6 @@ void packed_linear(
     int8_t* out,
     uint32_t needs) {
   packed_linear(linear_parts(packed), in, rows, out, needs);
-}
-
-void packed_linear_to_float(
-    const int8_t* packed,
-    const int8_t* in,
-    int32_t rows,
-    float scale,
-    int32_t zero_point,
-    float* out,
-    uint32_t needs) {
-  packed_linear_to_float(linear_parts(packed), in, rows, scale, zero_point, out, needs);
-}
-
-void packed_linear_from_float(
-    const int8_t* packed,
-    const float* in,
-    int32_t rows,
-    float inverse_scale,
-    int8_t* out,
-    uint32_t needs) {
-  packed_linear_from_float(linear_parts(packed), in, rows, inverse_scale, out, needs);
-}
-
-void packed_linear_of_floats(
-    const int8_t* packed,
-    const float* in,
-    int32_t rows,
-    float inverse_scale,
-    float scale,
-    int32_t zero_point,
-    float* out,
-    uint32_t needs) {
-  packed_linear_of_floats(
-      linear_parts(packed), in, rows, inverse_scale, scale, zero_point, out, needs);
 }
 
 void packed_linear_table(
@@ -1411,9 +1355,18 @@ void packed_linear_rows(
     const int8_t* packed,
     const int8_t* in,
     int32_t rows,
-    int8_t* scratch,
-    int8_t* out) {
-  packed_linear_rows(linear_parts(packed), in, rows, scratch, out);
+    int8_t* out,
+    int8_t* scratch) {
+  packed_linear_rows(linear_parts(packed), in, rows, out, scratch);
+}
+
+void packed_linear_transposed(
+    const int8_t* packed,
+    const int8_t* in,
+    int32_t rows,
+    int8_t* out,
+    int8_t* scratch) {
+  packed_linear_transposed(linear_parts(packed), in, rows, out, scratch);
 }
 
 void packed_convolution(

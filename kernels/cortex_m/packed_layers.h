@@ -1,6 +1,9 @@
 #pragma once
 
+#include <type_traits>
+
 #include "kernels/cortex_m/packed.h"
+#include "kernels/cortex_m/quantize.h"
 
 namespace torch::executor::native::cortex_m {
 
@@ -19,6 +22,7 @@ namespace torch::executor::native::cortex_m {
  *   are read before their outputs are written, unless nothing overlaps the input,
  * - linear layers: a row, which is read meanwhile,
  * - linear layers of many rows: four rows; the last one or two are read meanwhile.
+ * The transposed outputs of linear layers don't overlap the input, nor do floating-point numbers.
  */
 
 /// Channels-last images, and the windows from one to the other.
@@ -87,47 +91,6 @@ using LinearFunction =
 LinearFunction<const PackedParts&> packed_linear;
 LinearFunction<const int8_t*> packed_linear;
 
-/// Dequantizes the same outputs: out = (output - zero_point) * scale. `out` doesn't overlap `in`.
-template <class Layer>
-using LinearToFloatFunction = void(
-    Layer layer,
-    const int8_t* in,
-    int32_t rows,
-    float scale,
-    int32_t zero_point,
-    float* out,
-    uint32_t needs);
-LinearToFloatFunction<const PackedParts&> packed_linear_to_float;
-LinearToFloatFunction<const int8_t*> packed_linear_to_float;
-
-/// Quantizes its at most kMostFloats inputs, whose zero point is the layer's, and does the same as
-/// packed_linear(). `out` doesn't overlap `in`.
-template <class Layer>
-using LinearFromFloatFunction = void(
-    Layer layer,
-    const float* in,
-    int32_t rows,
-    float inverse_scale,
-    int8_t* out,
-    uint32_t needs);
-LinearFromFloatFunction<const PackedParts&> packed_linear_from_float;
-LinearFromFloatFunction<const int8_t*> packed_linear_from_float;
-
-/// Quantizes its inputs like packed_linear_from_float(), and dequantizes its outputs like
-/// packed_linear_to_float().
-template <class Layer>
-using LinearOfFloatsFunction = void(
-    Layer layer,
-    const float* in,
-    int32_t rows,
-    float inverse_scale,
-    float scale,
-    int32_t zero_point,
-    float* out,
-    uint32_t needs);
-LinearOfFloatsFunction<const PackedParts&> packed_linear_of_floats;
-LinearOfFloatsFunction<const int8_t*> packed_linear_of_floats;
-
 /// Replaces the outputs of packed_linear() by a table's: out = table[output + 128].
 template <class Layer>
 using LinearTableFunction = void(
@@ -148,8 +111,57 @@ int64_t linear_rows_scratch(const PackedParts& parts);
 /// arranged for MVE: weights are read once for four rows, whose inputs are expanded in `scratch`.
 template <class Layer>
 using LinearRowsFunction =
-    void(Layer layer, const int8_t* in, int32_t rows, int8_t* scratch, int8_t* out);
+    void(Layer layer, const int8_t* in, int32_t rows, int8_t* out, int8_t* scratch);
 LinearRowsFunction<const PackedParts&> packed_linear_rows;
 LinearRowsFunction<const int8_t*> packed_linear_rows;
+
+/// Does the same for a layer that is not arranged for MVE, and transposes the outputs: out[c][r] is
+/// that of channel c of row r.
+LinearRowsFunction<const PackedParts&> packed_linear_transposed;
+LinearRowsFunction<const int8_t*> packed_linear_transposed;
+
+inline const PackedLayer& head_of(const PackedParts& parts) {
+  return *parts.layer;
+}
+inline const PackedLayer& head_of(const int8_t* packed) {
+  return *aligned_cast<const PackedLayer>(packed);
+}
+
+/**
+ * Calls `kFunction`, one of the functions of linear layers above, with inputs or outputs that are
+ * floating-point numbers, as LinearFloats says: at most kMostFloats inputs, which it quantizes, and
+ * any number of outputs, which it dequantizes.
+ *
+ * @tparam Function Its type, which determines the overload.
+ */
+template <class Function, Function& kFunction, class Layer, class In, class Out, class... More>
+ET_INLINE void
+packed_linear_floats(const Layer& layer, const In* in, int32_t rows, Out* out, More... more) {
+  const PackedLayer& head = head_of(layer);
+  const LinearFloats floats = linear_floats(head);
+  const int8_t* from;
+  int8_t* to;
+  [[maybe_unused]] int8_t integers[kMostFloats];
+  const int32_t count = rows * head.channels;
+  if constexpr (std::is_same_v<In, float>) {
+    const Quantization quantization = {
+        floats.inverse_scale, static_cast<float>(head.input_zero_point), -128.0f, 127.0f};
+    quantize(quantization, in, 1, integers, static_cast<size_t>(rows * head.in_channels));
+    from = integers;
+  } else {
+    from = in;
+  }
+  if constexpr (std::is_same_v<Out, float>) {
+    // The last quarter, so that each integer is read before it is overwritten.
+    to = reinterpret_cast<int8_t*>(out) + 3 * count;
+  } else {
+    to = out;
+  }
+  kFunction(layer, from, rows, to, more...);
+  if constexpr (std::is_same_v<Out, float>) {
+    const Quantization quantization = {0, static_cast<float>(floats.zero_point), 0, 0};
+    dequantize(quantization, floats.scale, to, 1, out, static_cast<size_t>(count));
+  }
+}
 
 } // namespace torch::executor::native::cortex_m

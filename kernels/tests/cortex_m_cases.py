@@ -3,6 +3,7 @@
 import itertools
 import random
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -10,7 +11,8 @@ from torch import Tensor
 
 from kernels.tests.case_file import Case, Out, dim_order
 from kernels.tests.case_values import refused
-from tools.abi.layouts.layouts import INT4_BLOCK
+from tools.abi.layouts.layouts import INT4_BLOCK, MOST_FLOATS
+from tools.artifacts.packed_layer.packed_layer import Floats
 from tools.pipeline.export.backends.cortex_m import int4, norms, pack, prelu, recurrent, softmax, transposed
 from tools.pipeline.export.backends.cortex_m.dialect import passes_utils
 from tools.pipeline.export.ir.scalar_types import CODES
@@ -814,20 +816,28 @@ def _packed(found_cases: Iterable[Case], arrangement: int) -> Iterator[Case]:
             arguments.append(torch.zeros(pack.scratch_size(head, x.shape[-1]), dtype=torch.uint8))
         yield Case(f"torch_fusion::{name}.out", [*arguments, out], found.expected)
         if head.kind == pack.LINEAR:
-            scratch = torch.zeros(pack.rows_scratch_size(head), dtype=torch.uint8)
-            yield Case("torch_fusion::linear_rows.out", [*arguments, scratch, out], found.expected)
-            (result,) = found.expected
-            table = torch.arange(256).mul(77).to(torch.int8)
-            yield Case("torch_fusion::linear_table.out", [*arguments, table, out], [table[result.int() + 128]])
-            scale, point = 0.0371, int(result.flatten()[0]) if result.numel() else 0
-            numbers = _operators.dequantize_per_tensor(result, scale, point, -128, 127, torch.int8)
-            floats = Out(torch.float32, tuple(result.shape))
-            yield Case("torch_fusion::linear_to_float.out", [*arguments, scale, point, floats], [numbers])
-            call = [*arguments, scale, 2**31 - 1, floats]
-            yield Case("torch_fusion::linear_to_float.out", call, error="InvalidArgument")
-            if x.numel() <= 64:
-                # Numbers that become the same integers.
-                read = _operators.dequantize_per_tensor(x, 0.53, head.input_zero_point, -128, 127, torch.int8)
-                given = [read, *arguments[1:], 0.53]
-                yield Case("torch_fusion::linear_from_float.out", [*given, out], found.expected)
-                yield Case("torch_fusion::linear_of_floats.out", [*given, scale, point, floats], [numbers])
+            yield from _linear(layer, arrangement, x, arguments, found.expected[0])
+
+
+def _linear(layer: pack.Layer, arrangement: int, x: Tensor, arguments: list[Any], result: Tensor) -> Iterator[Case]:
+    """Yields the other forms of a linear layer: by a table, of rows together, transposed, and with floats."""
+    table = torch.arange(256).mul(77).to(torch.int8)
+    out = Out(torch.int8, tuple(result.shape))
+    yield Case("torch_fusion::linear_table.out", [*arguments, table, out], [table[result.int() + 128]])
+    head = pack.Head.unpack(arguments[1].numpy().tobytes())
+    scale, point = 0.0371, int(result.flatten()[0]) if result.numel() else 0
+    constant = pack.pack(replace(layer, floats=Floats(1 / 0.53, scale, point)), arrangement)
+    # Numbers that become the same integers.
+    numbers = _operators.dequantize_per_tensor(x, 0.53, head.input_zero_point, -128, 127, torch.int8)
+    scratch = torch.zeros(pack.rows_scratch_size(head), dtype=torch.uint8)
+    forms = [("linear", [], result), ("linear_rows", [scratch], result)]
+    if arrangement != pack.MVE:
+        forms.append(("linear_transposed", [scratch], result.reshape(-1, head.channels).T.contiguous()))
+    for name, scratches, expected in forms:
+        outputs = [expected, _operators.dequantize_per_tensor(expected, scale, point, -128, 127, torch.int8)]
+        for given, values in itertools.product((x, numbers), outputs):
+            call = [given, constant, *arguments[2:], *scratches, Out(values.dtype, tuple(values.shape))]
+            if given is x or x.numel() <= MOST_FLOATS:
+                yield Case(f"torch_fusion::{name}.out", call, [values])
+            elif values is expected:
+                yield Case(f"torch_fusion::{name}.out", call, error="InvalidArgument")

@@ -151,7 +151,7 @@ PACKED_LAYER = Layout(
 )
 """The head of a packed int8 layer."""
 
-PACKED_VERSION = 4
+PACKED_VERSION = 5
 """The version of packed layers: kPackedVersion."""
 PACKED_ARRANGEMENTS = {"Scalar": 1, "Mve": 2, "Dsp": 3}
 """The arrangements of a packed layer's weights: Arrangement."""

@@ -40,12 +40,36 @@ _ENCODING = "<4B2Hi8H4h"
 assert struct.calcsize(_ENCODING) == sum(size for _, size in PACKED_LAYER.fields)
 
 
+# How LinearFloats are encoded, in the place of kernel, stride, padding and dilation.
+_FLOATS, _WINDOWS = "<2fh6x", "<8H"
+
+
 def _flat(values: Sequence[Any]) -> list[int]:
     return [item for value in values for item in (value if isinstance(value, tuple) else (value,))]
 
 
 def round_up(value: int, multiple: int) -> int:
     return -(-value // multiple) * multiple
+
+
+@dataclass(frozen=True)
+class Floats:
+    """How a linear layer quantizes inputs and dequantizes outputs: LinearFloats of kernels/cortex_m/packed.h.
+
+    Attributes:
+      inverse_scale: the inputs'; 0 if these are integers.
+      scale, zero_point: the outputs'; 0 if these are integers.
+    """
+
+    inverse_scale: float = 0
+    scale: float = 0
+    zero_point: int = 0
+
+    @property
+    def windows(self) -> tuple[tuple[int, int], ...]:
+        """Kernel, stride, padding and dilation of the head of such a layer."""
+        words = struct.unpack(_WINDOWS, struct.pack(_FLOATS, self.inverse_scale, self.scale, self.zero_point))
+        return tuple(zip(words[::2], words[1::2], strict=True))
 
 
 @dataclass(frozen=True)
@@ -80,6 +104,17 @@ class Head:
         assert version == PACKED_VERSION
         pairs = [tuple(values[index : index + 2]) for index in range(6, 14, 2)]
         return cls(*values[:6], *pairs, *values[14:])
+
+    @property
+    def floats(self) -> Floats:
+        """The numbers of a linear layer."""
+        words = _flat((self.kernel, self.stride, self.padding, self.dilation))
+        return Floats(*struct.unpack(_FLOATS, struct.pack(_WINDOWS, *words)))
+
+    @property
+    def taps(self) -> int:
+        """Elements of the kernel."""
+        return 1 if self.kind in (LINEAR, LINEAR_INT4) else self.kernel[0] * self.kernel[1]
 
     @property
     def is_depthwise(self) -> bool:
@@ -134,7 +169,7 @@ class Head:
     def inner(self) -> int:
         """Products per output."""
         inputs = 1 if self.is_depthwise else self.group_size if self.kind == GROUPED else self.in_channels
-        return self.kernel[0] * self.kernel[1] * inputs
+        return self.taps * inputs
 
     @property
     def group(self) -> int:
@@ -234,10 +269,10 @@ def problem_of_head(head: Head) -> str | None:
             return "its groups are none that its kernel computes"
         if head.is_depthwise and not head.can_be_depthwise:
             return "its channels, kernel or dilation are none that its kernel computes"
+        if any(padding * head.in_channels >= 1 << 25 for padding in head.padding):
+            return "its padding is out of range"
     if not _are_within((head.inner,), "Inner"):
         return "its products are too many"
-    if any(padding * head.in_channels >= 1 << 25 for padding in head.padding):
-        return "its padding is out of range"
     if not -128 <= head.min <= head.max <= 127:
         return "the range of its outputs is empty, or not within int8"
     return None

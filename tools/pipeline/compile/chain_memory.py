@@ -161,6 +161,8 @@ class ChainMemory:
         head = self.method.packed.get(values[1]) if operator in _LEADING else None
         if head is None or values[-1] not in self.accesses.writes[number]:
             return
+        if any(self.method.shapes[index].dtype != "CHAR" for index in (values[0], values[-1])):
+            return
         operands, result = self.accesses.reads[number].get(values[0], []), self.accesses.writes[number][values[-1]]
         if len(operands) == 1 and self.accesses.is_whole(self.method, operands[0], values[0]):
             shapes = [self.method.shapes[index].sizes for index in (values[0], values[-1])]

@@ -10,7 +10,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from tools.abi.layouts.layouts import MAX_PRELU_SHIFT
+from tools.abi.layouts.layouts import MAX_PRELU_SHIFT, MOST_FLOATS
 from tools.artifacts.packed_layer.packed_layer import (
     CONVOLUTION,
     DEPTHWISE,
@@ -80,92 +80,74 @@ def _softmax(method: Method, arguments: Sequence[int]) -> Call | None:
 
 def _packed_linear(method: Method, arguments: Sequence[int]) -> Call | None:
     x, packed, _geometry, out = arguments
-    return _linear_layer(method, "packed_linear", (x, packed, out), "int8_t", [])
+    return _linear_layer(method, "Linear", (x, packed, out), behind=[_linear_needs(method)])
 
 
 def _packed_linear_table(method: Method, arguments: Sequence[int]) -> Call | None:
     x, packed, _geometry, table, out = arguments
-    if not are_plain(method, "CHAR", table):
+    if not are_plain(method, "CHAR", x, table, out):
         return None
-    more = [pointer(method, table, "int8_t")]
-    return _linear_layer(method, "packed_linear_table", (x, packed, table, out), "int8_t", more)
+    given = [pointer(method, table, "int8_t")]
+    return _linear_layer(method, "LinearTable", (x, packed, table, out), given, [_linear_needs(method)])
 
 
-def _packed_linear_to_float(method: Method, arguments: Sequence[int]) -> Call | None:
-    x, packed, _geometry, *factors, out = arguments
-    more = _factors(method, *factors)
-    return None if more is None else _linear_layer(method, "packed_linear_to_float", (x, packed, out), "float", more)
+def _packed_rows(method: Method, arguments: Sequence[int]) -> Call | None:
+    return _with_lanes(method, arguments, "packed_linear_rows")
 
 
-def _packed_linear_from_float(method: Method, arguments: Sequence[int]) -> Call | None:
-    x, packed, _geometry, input_scale, out = arguments
-    more = _inverse(method, input_scale)
-    if more is None:
+def _packed_transposed(method: Method, arguments: Sequence[int]) -> Call | None:
+    return _with_lanes(method, arguments, "packed_linear_transposed")
+
+
+def _with_lanes(method: Method, arguments: Sequence[int], function: str) -> Call | None:
+    x, packed, _geometry, scratch, out = arguments
+    if not are_placed(method, scratch):
         return None
-    return _linear_layer(method, "packed_linear_from_float", (x, packed, out), "int8_t", more, "float")
-
-
-def _packed_linear_of_floats(method: Method, arguments: Sequence[int]) -> Call | None:
-    x, packed, _geometry, input_scale, *factors, out = arguments
-    before, after = _inverse(method, input_scale), _factors(method, *factors)
-    if before is None or after is None:
-        return None
-    return _linear_layer(method, "packed_linear_of_floats", (x, packed, out), "float", [*before, *after], "float")
-
-
-def _inverse(method: Method, scale: int) -> list[str] | None:
-    """Returns what a kernel takes to quantize; None if the program computes it."""
-    given = _scale_of(method, scale)
-    return None if given is None else [f"{floating(inverse(given), True)} /* 1 / scale */"]
-
-
-def _scale_of(method: Method, index: int) -> float | None:
-    """Returns a scale of a program, or None if it computes it, or float32 has it or its inverse not."""
-    given = number(method, index)
-    return given if given is not None and 2.0**-126 <= given <= 2.0**126 else None
-
-
-def _factors(method: Method, scale: int, zero_point: int) -> list[str] | None:
-    """Returns what a kernel takes to dequantize; None if the program computes it."""
-    offset = ints(method, zero_point)
-    given = _scale_of(method, scale)
-    return None if given is None or offset is None else [_scale(given), f"{offset[0]} /* zero */"]
+    behind = [pointer(method, scratch, "int8_t", is_out=True)]
+    return _linear_layer(method, "LinearRows", (x, packed, scratch, out), behind=behind, function=function)
 
 
 def _linear_layer(
     method: Method,
-    function: str,
+    kind: str,
     tensors: tuple[int, ...],
-    c_type: str,
-    more: Sequence[str],
-    in_type: str = "int8_t",
+    before: Sequence[str] = (),
+    behind: Sequence[str] = (),
+    function: str = "",
 ) -> Call | None:
-    """Returns the call of a packed linear layer; `tensors`: its input, constant, others, and result, of C++ types."""
+    """Returns the call of a packed linear layer.
+
+    Args:
+      kind: the kind of its function, such as Linear for a LinearFunction.
+      tensors: its input, constant, others, and result; input and result are int8, or floating-point numbers.
+      before, behind: arguments before the result and behind it.
+      function: its name; by default that of its kind.
+    """
     x, packed, *_, out = tensors
-    dtypes = {"float": "FLOAT", "int8_t": "CHAR"}
-    is_plain = all(are_plain(method, dtypes[each], index) for each, index in ((in_type, x), (c_type, out)))
-    if not is_plain or not are_plain(method, "CHAR", packed) or packed not in method.packed:
+    types = {"FLOAT": "float", "CHAR": "int8_t"}
+    in_type, out_type = (
+        next((types[dtype] for dtype in types if are_plain(method, dtype, index)), None) for index in (x, out)
+    )
+    if in_type is None or out_type is None or packed not in method.packed or not are_plain(method, "CHAR", packed):
+        return None
+    if in_type == "float" and method.shapes[x].numel > MOST_FLOATS:
         return None
     features = method.shapes[x].sizes[-1]
     given = [
         pointer(method, packed, "int8_t"),
         pointer(method, x, in_type),
         f"{method.shapes[x].numel // features if features else 0} /* rows */",
-        *more,
-        pointer(method, out, c_type, is_out=True),
-        _linear_needs(method),
+        *before,
+        pointer(method, out, out_type, is_out=True),
+        *behind,
     ]
-    return Call("kernels/cortex_m/packed_layers.h", f"cortex_m::{function}", given, tensors)
+    name = f"cortex_m::{function or _LINEAR_FUNCTIONS[kind]}"
+    if "float" in (in_type, out_type):
+        name = f"cortex_m::packed_linear_floats<cortex_m::{kind}Function<const int8_t*>, {name}>"
+    return Call("kernels/cortex_m/packed_layers.h", name, given, tensors)
 
 
-def _packed_rows(method: Method, arguments: Sequence[int]) -> Call | None:
-    x, packed, geometry, scratch, out = arguments
-    call = _packed_linear(method, (x, packed, geometry, out))
-    if call is None or not are_placed(method, scratch):
-        return None
-    *given, result, _needs = call.arguments
-    given = [*given, pointer(method, scratch, "int8_t", is_out=True), result]
-    return Call("kernels/cortex_m/packed_layers.h", "cortex_m::packed_linear_rows", given, (x, packed, scratch, out))
+_LINEAR_FUNCTIONS = {"Linear": "packed_linear", "LinearTable": "packed_linear_table"}
 
 
 def _transposed(method: Method, arguments: Sequence[int]) -> Call | None:
@@ -414,6 +396,12 @@ def _mapped(method: Method, x: int, out: int, integers: int) -> str | None:
     return c_type if are_placed(method, x, out) else None
 
 
+def _scale_of(method: Method, index: int) -> float | None:
+    """Returns a scale of a program, or None if it computes it, or float32 has it or its inverse not."""
+    given = number(method, index)
+    return given if given is not None and 2.0**-126 <= given <= 2.0**126 else None
+
+
 def _quantization(method: Method, arguments: Sequence[int]) -> str | None:
     """Returns cortex_m::Quantization of scale, zero point, minimum and maximum; None if the program computes one of
     them.
@@ -509,11 +497,9 @@ _CALLS: dict[str, Callable[[Method, Sequence[int]], Call | None]] = {
     "torch_fusion::grouped_convolution.out": _packed_grouped,
     "torch_fusion::linear.out": _packed_linear,
     "torch_fusion::linear_int4.out": _linear_int4,
-    "torch_fusion::linear_from_float.out": _packed_linear_from_float,
-    "torch_fusion::linear_of_floats.out": _packed_linear_of_floats,
     "torch_fusion::linear_rows.out": _packed_rows,
     "torch_fusion::linear_table.out": _packed_linear_table,
-    "torch_fusion::linear_to_float.out": _packed_linear_to_float,
+    "torch_fusion::linear_transposed.out": _packed_transposed,
     "torch_fusion::pointwise_int4.out": _pointwise_int4,
     "torch_fusion::quantized_prelu.out": _prelu,
     "torch_fusion::transposed.out": _transposed,

@@ -197,8 +197,8 @@ CORTEX_M_EDGE = Pipeline(
 CORTEX_M_PACKED = Pipeline(
     "cortex_m, packed",
     (
-        Pass("backends.cortex_m.pack:prepare", needs=_EDGE),
         Pass("backends.cortex_m.transposed:transpose_in_memory", needs=_EDGE),
+        Pass("backends.cortex_m.pack:prepare", needs=_EDGE),
         Pass("backends.cortex_m.lower:write_numbers_without_dims", needs=_EDGE),
         Pass("backends.cortex_m.lower:drop_unused_constants"),
         Pass("backends.cortex_m.lower:drop_scratch"),

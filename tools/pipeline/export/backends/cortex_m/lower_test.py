@@ -256,7 +256,7 @@ self.head.bias.data *= {bias}
             "return self.one(self.many(x).mean(1))",
             "torch.randn(1, 5, 16)",
             "self.many, self.one = nn.Linear(16, 8), nn.Linear(8, 8)",
-            {"torch_fusion::linear_of_floats": 1, "torch_fusion::linear_rows": rows},
+            {"torch_fusion::linear": 2 - rows, "torch_fusion::linear_rows": rows, "cortex_m::dequantize_per_tensor": 0},
             options={"core": core} | _PACKED,
         )
         for core, rows in (("cortex-m4", 1), ("cortex-m55", 0))
@@ -265,7 +265,7 @@ self.head.bias.data *= {bias}
         "return self.out(self.lstm(x)[0][:, -1])",
         "torch.randn(1, 5, 4)",
         "self.lstm = nn.LSTM(4, 8, batch_first=True)\nself.out = nn.Linear(8, 2)",
-        {"torch_fusion::lstm": 1, "torch_fusion::linear_to_float": 1},
+        {"torch_fusion::lstm": 1, "torch_fusion::linear": 1, "cortex_m::dequantize_per_tensor": 0},
         said="lstm (LSTM) at my_model.py",
         options={"keep_float": ("lstm",)} | _PACKED,
     ),
@@ -458,7 +458,7 @@ return h
         "return self.fc(x), self.fc(0.01 * x)",
         "torch.randn(1, 16)",
         "self.fc = nn.Linear(16, 16, bias=False)",
-        {"torch_fusion::linear_to_float": 2},
+        {"torch_fusion::linear": 2, "cortex_m::dequantize_per_tensor": 0},
         options=_PACKED,
     ),
     # Averages over channels and powers of them are cheaper in int8.
@@ -499,7 +499,7 @@ return h
             f"return self.b(self.a(x).relu().to(torch.{dtype})).float()",
             "torch.randn(1, 8)",
             f"self.a, self.b = nn.Linear(8, 8), nn.Linear(8, 3).to(torch.{dtype})",
-            {"torch_fusion::linear_of_floats": 1, "aten::linear": 1},
+            {"torch_fusion::linear": 1, "aten::linear": 1, "cortex_m::quantize_per_tensor": 0},
             25,
             options=_PACKED,
         )
@@ -534,7 +534,7 @@ return h
         "return self.out(torch.cat([x, nn.functional.hardsigmoid(self.gate(x))], 1))",
         "torch.randn(1, 8)",
         "self.gate, self.out = nn.Linear(8, 8), nn.Linear(16, 3)",
-        {"torch_fusion::linear_table": 1, "torch_fusion::linear_to_float": 1},
+        {"torch_fusion::linear_table": 1, "torch_fusion::linear": 1, "cortex_m::dequantize_per_tensor": 0},
         25,
         options=_PACKED,
     ),
@@ -550,7 +550,7 @@ return h
         "self.mean.mul_(0.9).add_(0.1 * x)\nreturn self.linear(x - self.mean)",
         "torch.randn(1, 8)",
         "self.linear = nn.Linear(8, 4)\nself.register_buffer('mean', torch.zeros(1, 8))",
-        {"aten::sub": 1, "cortex_m::quantized_add": 0, "torch_fusion::linear_of_floats": 1},
+        {"aten::sub": 1, "cortex_m::quantized_add": 0, "torch_fusion::linear": 1},
         25,
         options=_PACKED,
     ),
@@ -567,7 +567,7 @@ return h
         "return self.linear(torch.cat([x.amax(-1), x.std(-1)], 1))",
         "torch.randn(1, 3, 8)",
         "self.linear = nn.Linear(6, 4)",
-        {"cortex_m::quantize_per_tensor": 0, "torch_fusion::linear_of_floats": 1},
+        {"cortex_m::quantize_per_tensor": 0, "torch_fusion::linear": 1},
         25,
         options=_PACKED,
     ),
@@ -575,7 +575,7 @@ return h
         "return nn.functional.relu(self.matrix @ self.linear(x)) @ self.matrix",
         "torch.randn(1, 8, 6)",
         "self.linear = nn.Linear(6, 8)\nself.register_buffer('matrix', torch.rand(8, 8))",
-        {"aten::clamp": 0, "torch_fusion::linear_rows": 3, "torch_fusion::transposed": 2},
+        {"aten::clamp": 0, "torch_fusion::linear_rows": 1, "torch_fusion::linear_transposed": 2},
         25,
         options=_PACKED,
     ),
@@ -606,7 +606,7 @@ return h
         "y = self.linear(x)\nreturn y.std(1), y.view(4, 8).std(0), y.permute(0, 1).unsqueeze(0).std(2)",
         "torch.randn(4, 8)",
         "self.linear = nn.Linear(8, 8)",
-        {"aten::var": 3, "cortex_m::dequantize_per_tensor": 1},
+        {"aten::var": 3, "cortex_m::dequantize_per_tensor": 0},
         unsaid="no line of the model",
         options=_PACKED,
     ),
@@ -993,7 +993,7 @@ def test_named_layers_stay_in_floating_point_with_what_is_inside_them(tmp_path: 
     init = "self.body = nn.Linear(8, 8); self.head = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 2))"
     forward, inputs = "return self.head(self.body(x))", "(torch.randn(2, 8),)"
     result = exported(tmp_path, forward, inputs, init, packed=True, keep_float=("head",))
-    assert result.operators["torch_fusion::linear_of_floats"] == 1 and result.operators["aten::linear"] == 2
+    assert result.operators["torch_fusion::linear"] == 1 and result.operators["aten::linear"] == 2
     with pytest.raises(UserError, match="keep_float names 'tail', which is no layer of the model; it has head"):
         exported(tmp_path, forward, inputs, init, packed=True, keep_float=("tail",))
 
@@ -1059,7 +1059,7 @@ def calibration_inputs():
     assert alone.report is not None and demanded.report is not None
     assert alone.report["accuracy"]["int8"] < 0.95
     assert demanded.report["accuracy"]["int8"] >= 0.98
-    assert "torch_fusion::linear_to_float" in demanded.operators
+    assert "torch_fusion::linear" in demanded.operators and "aten::linear" in demanded.operators
     (note,) = (text for text in demanded.said if "layers stay in floating point that cost most accuracy" in text)
     assert "of 64 evaluation samples right" in note
     more = more.replace("int(network", "1 - int(network")
@@ -1258,8 +1258,7 @@ def test_few_results_of_linear_layers_are_looked_up_and_dequantized_in_the_same_
     assert together.operators == {
         "cortex_m::quantize_per_tensor": 1,
         "torch_fusion::linear_table": 1,
-        "torch_fusion::linear_to_float": 1,
-        "torch_fusion::linear": 1,
+        "torch_fusion::linear": 2,
         "cortex_m::dequantize_per_tensor": 1,
     }
     for name in ("output_0", "output_1"):
@@ -1287,8 +1286,8 @@ def test_linear_layers_quantize_a_few_inputs_and_results_are_transposed(core: st
     inputs = "(torch.randn(2, 7, 6),)"
     separate = exported(tmp_path, forward, inputs, init, core=core)
     together = exported(tmp_path, forward, inputs, init, packed=True, core=core)
-    kinds = ("transposed", "linear_of_floats", "linear_from_float")
-    assert [together.operators[f"torch_fusion::{kind}"] for kind in kinds] == [1, 1, 1]
+    kinds = ("torch_fusion::transposed", "cortex_m::quantize_per_tensor", "cortex_m::dequantize_per_tensor")
+    assert [together.operators[kind] for kind in kinds] == [1, 1, 2]
     assert "aten::permute_copy" not in together.operators
     for name in ("output_0", "output_1", "output_2"):
         assert numpy.array_equal(separate.golden[name], together.golden[name])
@@ -1313,7 +1312,7 @@ def test_a_layer_that_is_called_several_times_is_in_the_program_once(tmp_path: P
     init = "self.a = nn.Linear(16, 48); self.b = nn.Linear(48, 16)"
     more = functions(calibration_inputs="[(torch.randn(1, 16),) for _ in range(20)]")
     result = exported(tmp_path, forward, "(torch.randn(1, 16),)", init, more=more, packed=True)
-    kinds = ("convolution", "linear", "linear_table", "linear_to_float", "linear_from_float", "linear_of_floats")
+    kinds = ("convolution", "linear", "linear_table")
     calls = result.calls(*(f"torch_fusion::{kind}" for kind in kinds))
     assert len(calls) >= 4
     assert len({packed.data_buffer_idx for _, packed, *_ in calls}) == 2

@@ -161,7 +161,7 @@ def test_cells_are_layers_of_one_step(cell: str, state: str, tmp_path: Path) -> 
     forward = f"h = self.cell(x[0]); h = self.cell(x[1], h); return self.linear({state})"
     result = _exported(tmp_path, forward, "(torch.randn(2, 3, 8),)", init)
     assert result.operators[f"torch_fusion::quantized_{cell.removesuffix('Cell').lower()}"] == 2
-    assert "torch_fusion::linear_of_floats" in result.operators
+    assert "torch_fusion::linear" in result.operators
     assert result.decibels() > 30
 
 

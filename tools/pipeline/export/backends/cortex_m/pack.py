@@ -6,8 +6,9 @@ instructions. kernels/cortex_m/packed.h describes the layout.
 """
 
 import math
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -31,13 +32,14 @@ from tools.artifacts.packed_layer.packed_layer import (
     LINEAR_FACTORS,
     MVE,
     SCALAR,
+    Floats,
     Head,
     problem_of,
     problem_of_head,
 )
 from tools.artifacts.packed_layer.packed_layer import round_up as _up
 from tools.pipeline.export.backends.cortex_m.forms import WORD
-from tools.pipeline.export.backends.cortex_m.transposed import VIEWS
+from tools.pipeline.export.backends.cortex_m.transposed import TRANSPOSED, VIEWS
 from tools.pipeline.export.ir import rewriting
 from tools.pipeline.export.ir.constants import add_constant
 from tools.pipeline.export.plan.plan_passes import LEAD
@@ -68,6 +70,7 @@ class Layer:
     Attributes:
       bias: int32; None for zeros.
       input_offset: the negated zero point of the input.
+      floats: how a linear layer quantizes its inputs and dequantizes its outputs.
     """
 
     kind: int
@@ -84,6 +87,7 @@ class Layer:
     max: int
     times: int = 1
     groups: int = 1
+    floats: Floats = Floats()
 
     @property
     def in_channels(self) -> int:
@@ -117,6 +121,11 @@ def pack(layer: Layer, arrangement: int) -> Tensor:
         group_size = int(layer.kind != DEPTHWISE and arrangement == DSP and _has_short_sums(weight))
     # Kernels without MVE perform the last bit of a right shift separately.
     stored = shifts if is_wide or arrangement == MVE else -1 - shifts
+    kernel, stride, padding, dilation = (
+        layer.floats.windows
+        if layer.kind == LINEAR
+        else ((weight.shape[1], weight.shape[2]), layer.stride, layer.padding, layer.dilation)
+    )
     head = Head(
         arrangement,
         layer.kind,
@@ -124,10 +133,10 @@ def pack(layer: Layer, arrangement: int) -> Tensor:
         layer.in_channels,
         group_size,
         channels,
-        (weight.shape[1], weight.shape[2]),
-        layer.stride,
-        layer.padding,
-        layer.dilation,
+        kernel,
+        stride,
+        padding,
+        dilation,
         -layer.input_offset,
         layer.output_offset,
         layer.min,
@@ -237,7 +246,7 @@ def _restored(data: bytes, head: Head) -> Tensor:
     if _has_joined_pairs(head):
         data = join_pairs(data, 1)
     flat = torch.frombuffer(bytearray(data), dtype=torch.int8)
-    height, width = head.kernel
+    height, width = (1, 1) if head.kind == LINEAR else head.kernel
     if head.is_depthwise:
         rows = flat.reshape(-1, head.inner, head.group).mT.reshape(-1, head.inner)
         if head.arrangement != MVE:
@@ -271,13 +280,12 @@ def unpack(packed: Tensor) -> Layer:
         shifts = -1 - shifts
     weight = _restored(data, head)
     folded = -head.input_zero_point * weight.sum((1, 2, 3), dtype=torch.int64)
+    is_linear = head.kind == LINEAR
     return Layer(
         head.kind,
         weight,
         (biases - folded).to(torch.int32),
-        head.stride,
-        head.padding,
-        head.dilation,
+        *(((1, 1), (0, 0), (1, 1)) if is_linear else (head.stride, head.padding, head.dilation)),
         -head.input_zero_point,
         head.output_offset,
         factors,
@@ -286,6 +294,7 @@ def unpack(packed: Tensor) -> Layer:
         head.max,
         head.channels // head.in_channels if head.is_depthwise else 1,
         head.in_channels // head.group_size if head.kind == GROUPED else 1,
+        head.floats if is_linear else Floats(),
     )
 
 
@@ -338,18 +347,20 @@ _SCHEMAS = {
     "grouped_convolution": "Tensor input, Tensor packed, int geometry, Tensor scratch",
     "linear": "Tensor input, Tensor packed, int geometry",
     "linear_rows": "Tensor input, Tensor packed, int geometry, Tensor scratch",
+    "linear_transposed": "Tensor input, Tensor packed, int geometry, Tensor scratch",
     "linear_table": "Tensor input, Tensor packed, int geometry, Tensor table",
-    "linear_to_float": "Tensor input, Tensor packed, int geometry, float scale, int zero_point",
-    "linear_from_float": "Tensor input, Tensor packed, int geometry, float input_scale",
-    "linear_of_floats": "Tensor input, Tensor packed, int geometry, float input_scale, float scale, int zero_point",
 }
 # The bits of the numbers in a geometry, the first one lowest: channels, and per axis the window size less the padding,
 # plus half of its range, and the stride less one.
 _CHANNEL_BITS, _WINDOW_BITS, _STRIDE_BITS = 16, 13, 10
+# What a geometry of a linear layer with outputs in floating point has beside the channels.
+_IN_FLOAT = 1 << _CHANNEL_BITS
 
 
 def geometry_of(head: Head) -> int | None:
     """Returns the geometry of a layer, or None if one of the numbers doesn't fit."""
+    if head.kind == LINEAR:
+        return head.channels | (_IN_FLOAT if head.floats.scale else 0)
     numbers = [(head.channels, _CHANNEL_BITS)]
     for axis in range(2):
         window = head.dilation[axis] * (head.kernel[axis] - 1) + 1 - 2 * head.padding[axis]
@@ -390,12 +401,20 @@ def _convolution(input: Tensor, packed: Tensor, geometry: int, scratch: Tensor) 
 
 @impl(_library, "linear", "CompositeExplicitAutograd")
 def linear(input: Tensor, packed: Tensor, geometry: int) -> Tensor:
-    """Computes a linear layer with the dialect."""
+    """Computes a linear layer with the dialect: inputs and outputs are int8, or floating-point numbers."""
     layer = unpack(packed)
+    floats = layer.floats
     factor = ([int(layer.multipliers[0])], [int(layer.shifts[0])])
     weight = layer.weight.reshape(layer.weight.shape[0], -1)
     offsets = (layer.input_offset, 0, layer.output_offset)
-    return _cortex_m.quantized_linear(input, weight, layer.bias, None, *offsets, *factor, layer.max, layer.min)
+    if input.is_floating_point():
+        input = _cortex_m.quantize_per_tensor(
+            input, 1 / floats.inverse_scale, -layer.input_offset, -128, 127, torch.int8
+        )
+    out = _cortex_m.quantized_linear(input, weight, layer.bias, None, *offsets, *factor, layer.max, layer.min)
+    if not geometry & _IN_FLOAT:
+        return out
+    return _cortex_m.dequantize_per_tensor(out, floats.scale, floats.zero_point, -128, 127, torch.int8)
 
 
 @impl(_library, "linear_rows", "CompositeExplicitAutograd")
@@ -404,33 +423,16 @@ def linear_rows(input: Tensor, packed: Tensor, geometry: int, scratch: Tensor) -
     return linear(input, packed, geometry)
 
 
+@impl(_library, "linear_transposed", "CompositeExplicitAutograd")
+def linear_transposed(input: Tensor, packed: Tensor, geometry: int, scratch: Tensor) -> Tensor:
+    """Computes a linear layer of many rows with the dialect; the result is [channels, rows]."""
+    return linear(input.reshape(-1, input.shape[-1]), packed, geometry).T.contiguous()
+
+
 @impl(_library, "linear_table", "CompositeExplicitAutograd")
 def linear_table(input: Tensor, packed: Tensor, geometry: int, table: Tensor) -> Tensor:
     """Computes a linear layer with the dialect, and looks its results up in a table."""
     return _cortex_m.quantized_activation(linear(input, packed, geometry), table)
-
-
-@impl(_library, "linear_to_float", "CompositeExplicitAutograd")
-def linear_to_float(input: Tensor, packed: Tensor, geometry: int, scale: float, zero_point: int) -> Tensor:
-    """Computes a linear layer with the dialect, and dequantizes its results."""
-    return _cortex_m.dequantize_per_tensor(linear(input, packed, geometry), scale, zero_point, -128, 127, torch.int8)
-
-
-@impl(_library, "linear_from_float", "CompositeExplicitAutograd")
-def linear_from_float(input: Tensor, packed: Tensor, geometry: int, input_scale: float) -> Tensor:
-    """Quantizes the inputs of a linear layer, and computes it with the dialect."""
-    zero_point = -unpack(packed).input_offset
-    integers = _cortex_m.quantize_per_tensor(input, input_scale, zero_point, -128, 127, torch.int8)
-    return linear(integers, packed, geometry)
-
-
-@impl(_library, "linear_of_floats", "CompositeExplicitAutograd")
-def linear_of_floats(
-    input: Tensor, packed: Tensor, geometry: int, input_scale: float, scale: float, zero_point: int
-) -> Tensor:
-    """Quantizes the inputs of a linear layer, computes it with the dialect, and dequantizes its results."""
-    integers = linear_from_float(input, packed, geometry, input_scale)
-    return _cortex_m.dequantize_per_tensor(integers, scale, zero_point, -128, 127, torch.int8)
 
 
 def _image_like(input: Tensor, packed: Tensor, geometry: int, scratch: Tensor) -> Tensor:
@@ -445,33 +447,23 @@ def _image_like(input: Tensor, packed: Tensor, geometry: int, scratch: Tensor) -
 
 @register_fake("torch_fusion::linear")
 def _rows_like(input: Tensor, packed: Tensor, geometry: int) -> Tensor:
-    return input.new_empty((*input.shape[:-1], _taken(geometry, _CHANNEL_BITS)[0]))
-
-
-@register_fake("torch_fusion::linear_table")
-def _replaced_rows_like(input: Tensor, packed: Tensor, geometry: int, table: Tensor) -> Tensor:
-    return _rows_like(input, packed, geometry)
-
-
-@register_fake("torch_fusion::linear_to_float")
-def _float_rows_like(input: Tensor, packed: Tensor, geometry: int, scale: float, zero_point: int) -> Tensor:
-    return _rows_like(input, packed, geometry).float()
-
-
-@register_fake("torch_fusion::linear_from_float")
-def _integer_rows_like(input: Tensor, packed: Tensor, geometry: int, input_scale: float) -> Tensor:
-    return _rows_like(input, packed, geometry).to(torch.int8)
-
-
-@register_fake("torch_fusion::linear_of_floats")
-def _numbers_like(
-    input: Tensor, packed: Tensor, geometry: int, input_scale: float, scale: float, zero_point: int
-) -> Tensor:
-    return _rows_like(input, packed, geometry)
+    channels, _ = _taken(geometry, _CHANNEL_BITS)
+    return input.new_empty((*input.shape[:-1], channels), dtype=torch.float32 if geometry & _IN_FLOAT else torch.int8)
 
 
 @register_fake("torch_fusion::linear_rows")
 def _many_rows_like(input: Tensor, packed: Tensor, geometry: int, scratch: Tensor) -> Tensor:
+    return _rows_like(input, packed, geometry)
+
+
+@register_fake("torch_fusion::linear_transposed")
+def _columns_like(input: Tensor, packed: Tensor, geometry: int, scratch: Tensor) -> Tensor:
+    rows = _rows_like(input, packed, geometry)
+    return rows.new_empty((rows.shape[-1], rows.shape[:-1].numel()))
+
+
+@register_fake("torch_fusion::linear_table")
+def _replaced_rows_like(input: Tensor, packed: Tensor, geometry: int, table: Tensor) -> Tensor:
     return _rows_like(input, packed, geometry)
 
 
@@ -630,21 +622,103 @@ def _has_many_rows(node: Node, layer: Layer, arrangement: int) -> bool:
     return are_computed_together(math.prod(rows), layer.weight.shape[0])
 
 
-def _replace(program: ExportedProgram, node: Node, layer: Layer, arrangement: int) -> None:
-    """Replaces a node by a packed layer."""
-    has_many_rows = _has_many_rows(node, layer, arrangement)
-    packed = pack(layer, arrangement)
+# The outputs up to which a linear layer dequantizes them, as it quantizes MOST_FLOATS inputs: each saves a call. These
+# floats have no memory in common with the integers.
+_FEW_FLOATS = MOST_FLOATS
+
+
+@dataclass
+class _Replacement:
+    """A packed layer that computes what several nodes do.
+
+    Attributes:
+      operator, layer: what it is.
+      operand: what it reads.
+      tables: the arguments behind the others.
+      read: the operators that it takes the place of, beside the layer itself; the last one is that whose result it has.
+    """
+
+    operator: Any
+    layer: Layer
+    operand: Node
+    tables: Sequence[Any] = ()
+    read: Sequence[Node] = ()
+
+
+def _replacement(node: Node, layer: Layer, arrangement: int, is_repeated: bool) -> _Replacement:
+    """Returns what replaces a node, with the operators beside it that a packed layer can take the place of.
+
+    A linear layer transposes its results, looks them up in a table, or dequantizes them, if the only reader of them or
+    of a view of them does so, and quantizes its few inputs, if nothing else reads their integers. If it is repeated,
+    all have one constant, which has nothing of the others' scales.
+    """
+    found = _Replacement(_OPERATORS[layer.kind], layer, node.args[0])
+    if layer.kind != LINEAR:
+        return found
+    own, channels = exir_ops.edge.torch_fusion, layer.weight.shape[0]
+    views, reader = _only_reader(node)
+    if _has_many_rows(node, layer, arrangement):
+        found.operator = own.linear_rows.default
+        rows = node.meta["val"].numel() // channels
+        if (
+            reader is not None
+            and reader.target == TRANSPOSED
+            and reader.args[3:] == (rows, channels, 1)
+            and reader.meta["val"].is_contiguous()
+        ):
+            found.operator = own.linear_transposed.default
+            found.read = [*views, reader]
+            views, reader = _only_reader(reader)
+    elif reader is not None and reader.target == _edge.quantized_activation.default:
+        found.operator, found.tables, found.read = own.linear_table.default, reader.args[1:], [*views, reader]
+        return found
+    if is_repeated:
+        return found
+    floats = layer.floats
+    has_few = node.meta["val"].numel() <= _FEW_FLOATS
+    dequantize = _edge.dequantize_per_tensor.default
+    if reader is not None and has_few and reader.target == dequantize and reader.args[3:] == _INT8:
+        found.read = [*found.read, *views, reader]
+        floats = replace(floats, scale=reader.args[1], zero_point=reader.args[2])
+    quantization = node.args[0]
+    size = quantization.meta["val"].numel()
+    if quantization.target == _edge.quantize_per_tensor.default and isinstance(size, int) and size <= MOST_FLOATS:
+        numbers, scale, *kept = quantization.args
+        if tuple(kept) == (-layer.input_offset, *_INT8) and len(quantization.users) == 1:
+            found.operand, floats = numbers, replace(floats, inverse_scale=1 / scale)
+    found.layer = replace(layer, floats=floats)
+    return found
+
+
+# The range and dtype of what is quantized to int8.
+_INT8 = (-128, 127, torch.int8)
+
+
+def _only_reader(node: Node) -> tuple[list[Node], Node | None]:
+    """Returns the only reader of a result, if there is one, and the views of the result before it."""
+    views, readers = list[Node](), [*node.users]
+    while len(readers) == 1 and readers[0].target in VIEWS and readers[0].meta["val"].is_contiguous():
+        views += readers
+        readers = [*readers[0].users]
+    return views, readers[0] if len(readers) == 1 else None
+
+
+def _replace(program: ExportedProgram, node: Node, layer: Layer, arrangement: int, is_repeated: bool) -> None:
+    """Replaces a node, and operators beside it, by a packed layer."""
+    found = _replacement(node, layer, arrangement, is_repeated)
+    packed = pack(found.layer, arrangement)
     data = packed.numpy().tobytes()
     head = Head.unpack(data)
     geometry = geometry_of(head)
     if geometry is None or problem_of(data) is not None:
         return
     constant = add_constant(program, f"{node.name}_packed", packed)
-    image = node.args[0]
-    arguments = [image, constant, geometry]
-    shape = image.meta["val"].shape
+    arguments = [found.operand, constant, geometry, *found.tables]
+    shape = node.args[0].meta["val"].shape
+    own = exir_ops.edge.torch_fusion
+    has_lanes = found.operator in (own.linear_rows.default, own.linear_transposed.default)
     scratch = None
-    if has_many_rows:
+    if has_lanes:
         with program.graph.inserting_before(node):
             scratch = program.graph.call_function(memory.alloc)
         scratch.meta = rewriting.place_of(node)
@@ -656,63 +730,23 @@ def _replace(program: ExportedProgram, node: Node, layer: Layer, arrangement: in
         scratch.args = (((size,), torch.uint8),)
         scratch.meta["val"] = torch.empty((size,), dtype=torch.uint8, device="meta")
         arguments.append(scratch)
-    node.meta[LEAD] = lead(head, shape, node.meta["val"].shape, LANES if has_many_rows else 1)
-    node.target = exir_ops.edge.torch_fusion.linear_rows.default if has_many_rows else _OPERATORS[layer.kind]
-    node.args = tuple(arguments)
-
-
-# The outputs up to which a linear layer dequantizes them, as it quantizes MOST_FLOATS inputs: each saves a call. These
-# floats have no memory in common with the integers.
-_FEW_FLOATS = MOST_FLOATS
-
-
-def _take_reader(program: ExportedProgram, layer: Node) -> None:
-    """Makes a linear layer look its results up in a table, or dequantize them, if the only reader of them or of a view
-    of them does so.
-    """
-    if layer.target != _OPERATORS[LINEAR]:
+    if found.operator != own.linear_transposed.default and found.layer.floats == Floats():
+        node.meta[LEAD] = lead(head, shape, node.meta["val"].shape, LANES if has_lanes else 1)
+    node.target, node.args = found.operator, tuple(arguments)
+    if not found.read:
         return
-    results, readers = [layer], [*layer.users]
-    while len(readers) == 1 and readers[0].target in VIEWS and readers[0].meta["val"].is_contiguous():
-        results += readers
-        readers = [*readers[0].users]
-    if len(readers) != 1:
-        return
-    (reader,) = readers
-    if reader.target == _edge.quantized_activation.default:
-        operator, arguments = exir_ops.edge.torch_fusion.linear_table.default, reader.args[1:]
-    elif reader.target == _edge.dequantize_per_tensor.default and reader.args[3:] == (-128, 127, torch.int8):
-        if layer.meta["val"].numel() > _FEW_FLOATS:
-            return
-        operator, arguments = exir_ops.edge.torch_fusion.linear_to_float.default, reader.args[1:3]
-        del layer.meta[LEAD]
+    *views, last = found.read
+    value = last.meta["val"]
+    if found.operator == own.linear_transposed.default:
+        node.meta["val"] = value.new_empty((head.channels, value.numel() // head.channels))
+        with program.graph.inserting_after(node):
+            result = program.graph.call_function(VIEWS[0], (node, [*value.shape]))
+        result.meta = {**rewriting.place_of(last), "val": value}
     else:
-        return
-    layer.target, layer.args = operator, (*layer.args, *arguments)
-    for result in results:
-        result.meta["val"] = result.meta["val"].to(reader.meta["val"].dtype)
-    reader.replace_all_uses_with(results[-1])
-    program.graph.erase_node(reader)
-
-
-def _take_quantization(program: ExportedProgram, layer: Node) -> None:
-    """Makes a linear layer quantize its few inputs if nothing else reads their integers."""
-    own = exir_ops.edge.torch_fusion
-    operators = {own.linear.default: own.linear_from_float, own.linear_to_float.default: own.linear_of_floats}
-    operand = layer.args[0]
-    if layer.target not in operators or operand.target != _edge.quantize_per_tensor.default:
-        return
-    numbers, scale, zero_point, *kept = operand.args
-    size = operand.meta["val"].numel()
-    is_small = isinstance(size, int) and size <= MOST_FLOATS
-    head = Head.unpack(get_param_tensor(program, layer.args[1]).numpy().tobytes())
-    is_layers_own = [zero_point, *kept] == [head.input_zero_point, -128, 127, torch.int8]
-    if not is_small or not is_layers_own or len(operand.users) != 1:
-        return
-    layer.target = operators[layer.target].default
-    layer.args = (numbers, *layer.args[1:3], scale, *layer.args[3:])
-    layer.meta.pop(LEAD, None)
-    program.graph.erase_node(operand)
+        for result in (node, *views):
+            result.meta["val"] = result.meta["val"].to(value.dtype)
+    last.replace_all_uses_with(result)
+    program.graph.erase_node(last)
 
 
 def arrangement_of(target: CortexMTargetConfig) -> int:
@@ -735,12 +769,15 @@ def prepare(program: ExportedProgram, target: CortexMTargetConfig) -> ExportedPr
       target: the core.
     """
     arrangement = arrangement_of(target)
-    for node in list(program.graph.nodes):
-        layer = _layer(program, node, arrangement)
-        if layer is not None and can_be_arranged(layer, arrangement):
-            _replace(program, node, layer, arrangement)
-            _take_reader(program, node)
-            _take_quantization(program, node)
+    layers = {
+        node: layer
+        for node in program.graph.nodes
+        if (layer := _layer(program, node, arrangement)) is not None and can_be_arranged(layer, arrangement)
+    }
+    constants = {node: pack(layer, arrangement).numpy().tobytes() for node, layer in layers.items()}
+    counts = Counter(constants.values())
+    for node, layer in layers.items():
+        _replace(program, node, layer, arrangement, counts[constants[node]] > 1)
     for node in list(program.graph.nodes):
         if is_param_node(program, node) and not node.users:
             delete_constant_placeholder(program, node)

@@ -24,7 +24,7 @@ _library.define(f"transposed({_ARGUMENTS}) -> Tensor")
 _library.define(f"transposed.out({_ARGUMENTS}, *, Tensor(a!) out) -> Tensor(a!)")
 
 _edge = exir_ops.edge
-_OPERATOR = _edge.torch_fusion.transposed.default
+TRANSPOSED = _edge.torch_fusion.transposed.default
 _PERMUTATIONS = (_edge.aten.permute_copy.default, _edge.cortex_m.transpose.default)
 VIEWS = (
     _edge.aten.view_copy.default,
@@ -109,7 +109,7 @@ def _undone(node: Node, matrices: tuple[int, int, int]) -> Node | None:
     while source.target in VIEWS and source.meta["val"].is_contiguous() and _matrices(source) is None:
         source = source.args[0]
     rows, columns, unit = matrices
-    return source.args[0] if source.target == _OPERATOR and source.args[3:] == (columns, rows, unit) else None
+    return source.args[0] if source.target == TRANSPOSED and source.args[3:] == (columns, rows, unit) else None
 
 
 def _view(program: ExportedProgram, node: Node, source: Node) -> Node:
@@ -143,7 +143,7 @@ def transpose_in_memory(program: ExportedProgram) -> ExportedProgram:
             else:
                 node.args = (view, *node.args[1:])
             continue
-        node.target = _OPERATOR
+        node.target = TRANSPOSED
         node.args = (operand, [*value.shape], number_of(_order(operand.meta["val"]), _order(value)), *matrices)
         node.kwargs = {}
     program.graph.eliminate_dead_code()

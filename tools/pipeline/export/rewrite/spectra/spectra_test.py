@@ -166,7 +166,7 @@ return self.net(x.unsqueeze(1))
     assert names[:3] == ["aten::mul", "aten::sub", "aten::cat"]
     at = names.index("cortex_m::quantize_per_tensor")
     assert {"torch_fusion::filtered_spectrogram", "aten::log"} <= set(names[:at])
-    assert {"torch_fusion::convolution", "torch_fusion::linear_to_float"} <= set(names[at:])
+    assert {"torch_fusion::convolution", "torch_fusion::linear"} <= set(names[at:])
     assert "aten::convolution" not in names
     # The result is close to that of eager mode.
     eager, quantized = result.golden["eager_0"], result.golden["output_0"]
