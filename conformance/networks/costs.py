@@ -35,8 +35,9 @@ from tools.pipeline.export.options import Options
 from tools.pipeline.export.pipelines import CORTEX_M
 from tools.pipeline.export.plan.emission import emit
 from tools.pipeline.export.plan.plan_passes import optimize_plan
-from tools.pipeline.export.quantize.costs import Costs, work_of, work_of_group
+from tools.pipeline.export.quantize.costs import Costs
 from tools.pipeline.export.quantize.float_work import Work, work_of_call
+from tools.pipeline.export.quantize.int8_work import work_of, work_of_group
 from tools.quiet.console import SilentConsole, UserError, user_path
 from tools.quiet.files import replace_text
 from tools.quiet.tool import run_tool

@@ -31,8 +31,8 @@ from tools.pipeline.export.plan.manifest import origin
 from tools.pipeline.export.quantize.activation_tables import is_int8
 from tools.pipeline.export.quantize.biases import correct_biases
 from tools.pipeline.export.quantize.calibration import calibrate, measured_of, without_observers
-from tools.pipeline.export.quantize.costs import Choice
 from tools.pipeline.export.quantize.equalize import equalize
+from tools.pipeline.export.quantize.float_choice import Choice
 from tools.pipeline.export.quantize.in_float import InFloat, NoInt8Form
 from tools.pipeline.export.quantize.observers import prepare_pt2e
 from tools.pipeline.export.quantize.quantizer import Decided, Quantizers

@@ -9,7 +9,7 @@ from typing import TypeVar
 from tools.pipeline.export.capture import golden
 from tools.pipeline.export.capture.diagnosis import some_of
 from tools.pipeline.export.ir.dim_orders import channels_last
-from tools.pipeline.export.quantize import costs, quantize
+from tools.pipeline.export.quantize import quantize
 from tools.pipeline.export.quantize.accuracy import (
     Demand,
     OutOfReach,
@@ -22,6 +22,8 @@ from tools.pipeline.export.quantize.accuracy import (
     snr_demand,
 )
 from tools.pipeline.export.quantize.accuracy import costs as costs_of_places
+from tools.pipeline.export.quantize.costs import Costs, has_costs
+from tools.pipeline.export.quantize.float_choice import choose
 from tools.pipeline.export.quantize.in_float import ALL_BUT_LAYERS, InFloat, NoInt8Form, NotFinite, PassError
 from tools.pipeline.export.quantize.quantize import Quantized
 from tools.pipeline.export.quantize.ranges import Methods
@@ -44,18 +46,18 @@ _Made = TypeVar("_Made")
 def quantizer_of(source: Source) -> Callable[[list[golden.Sample], frozenset[str]], Quantized]:
     """Returns a function that quantizes a model, calibrated on samples, except for given locations."""
 
-    options, choose = source.asked.options, None
+    options, chosen = source.asked.options, None
     in_float = InFloat(source.path, front_end(source.captured, source.path), layers=options.keep_float)
-    if options.packed and options.float_where_faster and costs.has_costs(options.core):
+    if options.packed and options.float_where_faster and has_costs(options.core):
         # Whoever has integers at the border wants no code for floating point between them, but may want to know.
         is_all_int8 = options.io != "float32"
-        choose = functools.partial(costs.choose, costs=costs.Costs(options.core), is_all_int8=is_all_int8)
+        chosen = functools.partial(choose, costs=Costs(options.core), is_all_int8=is_all_int8)
     return lambda samples, places: quantize.quantize(
         copy.deepcopy(source.folded),
         samples,
         dataclasses.replace(in_float, places=places),
         source.state,
-        choose,
+        chosen,
         has_own_layers=options.packed,
         has_float_border=options.io == "float32",
         weights=source.weights,
