@@ -1,47 +1,17 @@
 """Adds copies where a captured program would write into its inputs, or return an operand of a branch or a loop."""
 
 import operator
-from collections.abc import Iterator
 
 import torch
 from torch.export import ExportedProgram
 from torch.fx import Graph, GraphModule, Node
 
 from tools.pipeline.export.ir.control_flow import graphs_inside
-from tools.pipeline.export.ir.operators import DROPOUTS
+from tools.pipeline.export.ir.memory import changed_memory, memory_of
 from tools.pipeline.export.ir.rewriting import place_of, rename_output
 from tools.pipeline.export.ir.signature import user_inputs
 
 _aten = torch.ops.aten
-
-
-def memory_of(node: Node) -> Node:
-    """Returns the node that owns a tensor's memory: the node itself, or the one that it is a view of."""
-    while node.op == "call_function":
-        schema = getattr(node.target, "_schema", None)
-        is_view = schema is not None and any(result.alias_info is not None for result in schema.returns)
-        if not (is_view or node.target is operator.getitem or node.target in DROPOUTS) or not node.all_input_nodes:
-            break
-        node = node.all_input_nodes[0]
-    return node
-
-
-def _written(node: Node) -> Iterator[Node]:
-    """Yields the operands that an operator writes to."""
-    schema = getattr(node.target, "_schema", None)
-    if schema is None or not schema.is_mutable:
-        return
-    for place, argument in enumerate(schema.arguments):
-        given = node.args[place] if place < len(node.args) else node.kwargs.get(argument.name)
-        if argument.alias_info is not None and argument.alias_info.is_write:
-            yield from (
-                each for each in (given if isinstance(given, (list, tuple)) else [given]) if isinstance(each, Node)
-            )
-
-
-def changed_memory(graph: Graph) -> set[Node]:
-    """Returns the nodes that own memory which operators write to."""
-    return {memory_of(operand) for node in graph.nodes for operand in _written(node)}
 
 
 def return_changed_operands(program: ExportedProgram) -> ExportedProgram:

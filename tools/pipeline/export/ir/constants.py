@@ -6,18 +6,23 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
 from torch.fx import Node
 
+from tools.pipeline.export.ir.memory import changed_memory, memory_of, writes
+
 
 class Constants:
     """The constants of a program, which are computed on demand."""
 
     def __init__(self, program: ExportedProgram) -> None:
         self._program = program
+        self._changed = changed_memory(program.graph)
         self._values: dict[Node, torch.Tensor | None] = {}
 
     def value(self, node: Node) -> torch.Tensor | None:
         """Returns a node's constant value, or None if it depends on an input, on random numbers, or on state."""
         if node not in self._values:
-            self._values[node] = self._placeholder(node) if node.op == "placeholder" else self._call(node)
+            read = self._placeholder if node.op == "placeholder" else self._call
+            # The readers of memory that is written to see the values before or after that.
+            self._values[node] = None if memory_of(node) in self._changed else read(node)
         return self._values[node]
 
     def _placeholder(self, node: Node) -> torch.Tensor | None:
@@ -38,9 +43,6 @@ class Constants:
         is_random = torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
         if schema is None or writes(node) or is_random or not isinstance(node.meta.get("val"), torch.Tensor):
             return None
-        # Its readers may see a value that is written to it later.
-        if any(map(writes, node.users)):
-            return None
         values = {}
         for operand in node.all_input_nodes:
             value = self.value(operand)
@@ -52,12 +54,6 @@ class Constants:
             return node.target(*args, **kwargs)
 
 
-def writes(node: Node) -> bool:
-    """Whether a node changes elements in place; detach_, which `torch.tensor(0)` becomes, changes none."""
-    is_mutable = getattr(getattr(node.target, "_schema", None), "is_mutable", False)
-    return is_mutable and node.target != torch.ops.aten.detach_.default
-
-
 # Key in a placeholder's meta: True for user inputs and state.
 _VARIES = "varies"
 
@@ -67,10 +63,10 @@ def mark_inputs(program: ExportedProgram) -> None:
     and those that passes add, are constants.
     """
     signature = program.graph_signature
-    changed = set(signature.buffers_to_mutate.values())
-    placeholders = (node for node in program.graph.nodes if node.op == "placeholder")
+    changed, written = set(signature.buffers_to_mutate.values()), changed_memory(program.graph)
+    placeholders = program.graph.find_nodes(op="placeholder")
     for node, spec in zip(placeholders, signature.input_specs, strict=True):
-        node.meta[_VARIES] = spec.kind == InputKind.USER_INPUT or spec.target in changed
+        node.meta[_VARIES] = spec.kind == InputKind.USER_INPUT or spec.target in changed or node in written
 
 
 def is_constant(node: Node) -> bool:

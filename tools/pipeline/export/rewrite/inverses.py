@@ -9,7 +9,6 @@ import torch
 from torch.export import ExportedProgram
 from torch.fx import Node
 
-from tools.pipeline.export.capture.own_memory import changed_memory, memory_of
 from tools.pipeline.export.ir import rewriting
 from tools.pipeline.export.ir.constants import Constants, add_constant
 
@@ -24,7 +23,7 @@ _SOLVED = {
 
 def invert_constants(program: ExportedProgram) -> ExportedProgram:
     """Replaces solutions for constant matrices by products with their inverses, in place."""
-    graph, constants, changed = program.graph, Constants(program), changed_memory(program.graph)
+    graph, constants = program.graph, Constants(program)
     inverses: dict[Any, Node] = {}
     for node in list(graph.nodes):
         if node.target not in _SOLVED:
@@ -33,7 +32,7 @@ def invert_constants(program: ExportedProgram) -> ExportedProgram:
         matrix, right = (node.args[place] for place in places)
         options = {**node.kwargs, **dict(zip(("upper",), node.args[2:], strict=False))}
         is_left = options.pop("left", True)
-        value = None if memory_of(matrix) in changed else constants.value(matrix)
+        value = constants.value(matrix)
         if value is None or value.dim() != 2 or not value.is_floating_point():
             continue
         key = node.target, matrix, *options.items()

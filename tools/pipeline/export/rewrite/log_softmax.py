@@ -3,7 +3,7 @@
 import torch
 from torch.fx import Node
 
-from tools.pipeline.export.ir.constants import writes
+from tools.pipeline.export.ir.memory import writes
 from tools.pipeline.export.ir.rewriting import emit, rewrites
 
 _aten = torch.ops.aten

@@ -390,3 +390,20 @@ def test_the_compiler_needs_no_folder_of_its_name(tmp_path: Path, module: str) -
     environment |= {"TMPDIR": str(tmp_path), "USER": "me", "LOGNAME": "me"}
     (tmp_path / "torchinductor_me").touch()
     subprocess.run([sys.executable, "-c", f"import {module}, torch._dynamo"], env=environment, check=True)
+
+
+def test_a_matrix_that_is_computed_from_state_is_no_constant() -> None:
+    class Filter(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("covariance", torch.eye(2))
+
+        def forward(self, x: Tensor) -> Tensor:
+            factor = torch.linalg.cholesky(self.covariance + torch.eye(2))
+            self.covariance.add_(x.T @ x)
+            return torch.cholesky_solve(x.T, factor)
+
+    inputs = [_volume(1, 2), 2 * _volume(1, 2)]
+    model, program = Filter(), capture(Filter(), (inputs[0],)).module()
+    for x in inputs:
+        torch.testing.assert_close(program(x), model(x))
