@@ -30,19 +30,18 @@ def quantization_report(
 
     accuracy = report.accuracy(asked.eager.outputs, outputs, asked.eager.labels, asked.file.labels())
     jumps = report.jumps_before(quantized.module, len(parameters), asked.file.path)
-    notes = report.far_outputs(
-        asked.eager.outputs, outputs, parameters, asked.eager.names[1], asked.options, jumps
-    )
+    names, stream = asked.eager.names[1], list[bool]()
+    expected, actual, of_outputs = asked.eager.outputs, outputs, parameters
     if quantized.start and quantized.floating is not None:
-        expected, actual, of_outputs = asked.eager.outputs, outputs, parameters
+        stream = report.are_probabilities(quantized.floating, len(parameters))
         if asked.eager.labels is None:
             expected, actual = (
                 run_module(module, quantized.measured, quantized.start)
                 for module in (quantized.floating, quantized.module)
             )
             of_outputs = [None for _ in parameters]
-        notes += report.over_stream(expected, actual, of_outputs, asked.eager.names[1])
-    if source.calibration is not None and asked.eager.labels is not None:
+    notes = report.far_outputs(expected, actual, of_outputs, names, asked.options, jumps, stream)
+    if source.calibration is not None and asked.eager.labels is not None and not stream:
         samples = asked.eager.samples
         notes += report.held_out(asked.eager.outputs, outputs, parameters, samples, source.calibration)
     if quantized.constant:

@@ -154,8 +154,10 @@ def far_outputs(
     names: list[str],
     options: Options,
     jumps: Sequence[str] = (),
+    stream: Sequence[bool] = (),
 ) -> tuple[str, ...]:
-    """A line for each output that is far from the one in floating point, over all samples.
+    """A line for each output that is far from the one in floating point, over all samples; of a stream, for each output
+    in floating point.
 
     Args:
       eager, quantized: outputs of each sample.
@@ -163,23 +165,42 @@ def far_outputs(
       names: of the outputs.
       options: those of the export, which decide what helps.
       jumps: of the outputs, what jumps_before() returned.
+      stream: if the samples are a stream, of the outputs, what are_probabilities() returned.
     """
     lines = []
+    many = f"a stream of {len(eager)} calls" if stream else f"{len(eager)} sample{'s' if len(eager) > 1 else ''}"
     for index, name in enumerate(names):
         expected = [outputs[index] for outputs in eager]
         actual = [outputs[index] for outputs in quantized]
         jump = jumps[index] if jumps else ""
-        where = f"{name}, over {len(expected)} sample{'s' if len(expected) > 1 else ''}:"
+        where = f"{name}, over {many}:"
+        count = sum(tensor.numel() for tensor in expected)
         if not expected[0].is_floating_point():
-            count = sum(tensor.numel() for tensor in expected)
             same = sum(int((e == a).sum()) for e, a in zip(expected, actual, strict=True))
             if same < _SAME * count:
                 lines.append(f"{where} {same} of {count} elements are those of floating point; {jump or _CHOSEN}")
             continue
-        ratio = _signal_to_noise(expected, _numbers(actual, parameters[index]))
+        actual = _numbers(actual, parameters[index])
+        ratio = _signal_to_noise(expected, actual)
+        text = f"{where} {ratio_text(ratio)} against floating point"
+        if stream and count:
+            text += _differences(expected, actual, stream[index])
         if ratio < _FAR:
-            lines.append(f"{where} {ratio_text(ratio)} against floating point; {jump or _closer(options)}")
+            text += f"; {jump or _closer(options)}"
+        if ratio < _FAR or (stream and count):
+            lines.append(text)
     return tuple(lines)
+
+
+def _differences(expected: list[torch.Tensor], actual: list[torch.Tensor], are_probabilities: bool) -> str:
+    before, after = (torch.stack([each.double().flatten() for each in outputs]) for outputs in (expected, actual))
+    off = (before - after).abs()
+    kind = "probabilities" if are_probabilities else "values"
+    text = f"; {kind} are off by {float(off.mean()):.2g} in the mean, by {float(off.max()):.2g} at most"
+    if are_probabilities:
+        changed = int(((before > 0.5) != (after > 0.5)).sum())
+        text += f"; {changed} of {off.numel()} decisions (above a half) are others"
+    return text
 
 
 def _closer(options: Options) -> str:
@@ -206,6 +227,29 @@ def jumps_before(module: GraphModule, count: int, path: Path) -> list[str]:
     return [_jump_before(node, path) if isinstance(node, Node) else "" for node in outputs[len(outputs) - count :]]
 
 
+def are_probabilities(module: GraphModule, count: int) -> list[bool]:
+    """Whether a sigmoid or a softmax makes each of a module's last outputs.
+
+    Args:
+      module: the module in floating point.
+      count: the number of the outputs.
+    """
+    outputs = module.graph.output_node().args[0]
+    return [isinstance(node, Node) and _is_probability(node) for node in outputs[len(outputs) - count :]]
+
+
+def _is_probability(node: Node) -> bool:
+    while node.op == "call_function" and _name(node) in _PASSED:
+        node = node.all_input_nodes[0]
+    return node.op == "call_function" and _name(node) in ("sigmoid", "softmax", "hardsigmoid")
+
+
+def _name(node: Node) -> str:
+    """Returns the name of a node's operator: `softmax` of aten._softmax."""
+    schema = getattr(node.target, "_schema", None)
+    return "" if schema is None else schema.name.split("::")[1].removeprefix("_").removesuffix("_copy")
+
+
 def _jump_before(output: Node, path: Path) -> str:
     pending, seen, jump = [output], set(), None
     while pending:
@@ -213,50 +257,15 @@ def _jump_before(output: Node, path: Path) -> str:
         if node in seen or node.op != "call_function" or not hasattr(node.target, "_schema"):
             continue
         seen.add(node)
-        name = node.target._schema.name.split("::")[1]
-        passed = name in ("to", "_to_copy", *_VIEWS) or node.target == QUANTIZE or node.target in DEQUANTIZATIONS
+        passed = _name(node) in _PASSED or node.target == QUANTIZE or node.target in DEQUANTIZATIONS
         if passed or has_steps(node) or is_elementwise(node.target):
             pending += node.all_input_nodes
         if has_steps(node):
             jump = node
     if jump is None:
         return ""
-    name = jump.target._schema.name.split("::")[1].removeprefix("_").removesuffix("_copy")
     why = "a small error of int8 before a jump is a whole step after it"
-    return f"{name} at {origin(jump, path)} jumps, and {why}; keep_float of the layers before it helps"
-
-
-def over_stream(
-    eager: list[list[torch.Tensor]],
-    quantized: list[list[torch.Tensor]],
-    parameters: list[Parameters | None],
-    names: list[str],
-) -> tuple[str, ...]:
-    """A line for each output of a model that keeps state, about what quantization changes of it from call to call.
-
-    Args:
-      eager, quantized: outputs of each call, in turn.
-      parameters: of outputs that are quantized.
-      names: of the outputs.
-    """
-    lines = []
-    for index, name in enumerate(names):
-        expected = [outputs[index] for outputs in eager]
-        if not expected[0].is_floating_point() or not expected[0].numel():
-            continue
-        actual = _numbers([outputs[index] for outputs in quantized], parameters[index])
-        ratio = _signal_to_noise(expected, actual)
-        before, after = (torch.stack([each.double().flatten() for each in outputs]) for outputs in (expected, actual))
-        off = (before - after).abs()
-        text = f"{name}, over a stream of {len(expected)} calls: {ratio_text(ratio)} against floating point"
-        if float(before.min()) >= 0 and float(before.max()) <= 1:
-            changed = int(((before > 0.5) != (after > 0.5)).sum())
-            text += (
-                f"; probabilities are off by {float(off.mean()):.2g} in the mean, by {float(off.max()):.2g} at most; "
-                f"{changed} of {off.numel()} decisions (above a half) are others"
-            )
-        lines.append(text)
-    return tuple(lines)
+    return f"{_name(jump)} at {origin(jump, path)} jumps, and {why}; keep_float of the layers before it helps"
 
 
 def held_out(
@@ -313,6 +322,10 @@ _VIEWS = (
     "view", "_unsafe_view", "permute", "transpose", "squeeze", "unsqueeze", "clone", "slice", "select", "expand",
     "chunk", "split", "split_with_sizes", "unbind",
 )  # fmt: skip
+
+
+# The operators that pass values on.
+_PASSED = frozenset(("to", *(name.removeprefix("_") for name in _VIEWS)))
 
 
 def _weight(module: GraphModule, node: Node) -> Weight | None:

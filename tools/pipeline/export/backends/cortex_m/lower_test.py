@@ -1140,8 +1140,9 @@ def test_a_stream_is_measured_over_its_whole_length_with_its_own_state(tmp_path:
     # Ranges that the quiet start doesn't show stay in floating point.
     assert result.operators["torch_fusion::quantized_lstm"] == result.operators["aten::log10"] == 1
     assert result.decibels() > 25
-    (note,) = (text for text in result.said if "over a stream of 48 calls" in text)
-    assert re.search(r"off by [\d.e-]+ in the mean, by [\d.e-]+ at most; \d of 48 decisions \(above a half\)", note)
+    (note,) = (text for text in result.said if " dB " in text)
+    assert note.startswith("export: note:") and "output, over a stream of 48 calls" in note
+    assert re.search(r"; probabilities are off by [\d.e-]+ in the mean, by [\d.e-]+ at most; \d of 48 decisions", note)
 
 
 def test_a_model_is_a_stream_that_is_given_the_state_of_its_cell() -> None:
@@ -1207,6 +1208,9 @@ def test_outputs_that_are_far_from_those_in_floating_point_are_named() -> None:
     options = Options("cortex-m4", "cortex_m")
     assert far_outputs(eager, near, parameters, names, options) == ()
     scores, indices, integers = far_outputs(eager, far, parameters, names, options)
+    told = far_outputs(eager, near, parameters, names, options, stream=[True, False, False])
+    assert re.search("a stream of 1 calls: .* dB .*; probabilities are off by 0.05 in the mean, by 0.1", told[0])
+    assert "; values are off by" in told[1]
     assert scores.startswith("scores, over 1 sample: 7.0 dB against floating point; more calibration samples")
     assert indices.startswith("output_1, over 1 sample: 0 of 10 elements are those of floating point")
     assert integers.startswith("output_2, over 1 sample: 0.0 dB")
