@@ -26,10 +26,26 @@ def explain_forward(
     where = _failing_module(model, inputs)
     shown = ", ".join(describe(tensor) for tensor in inputs)
     layer = f" in {where[0]}, which got {where[1]}" if where else ""
-    hint = hint_of(error)
+    hint = hint_of(error) or _hint_of_weights(model, inputs)
     if not hint and isinstance(error, (IndexError, RuntimeError, TypeError, ValueError)):
         hint = f". {origin} must return what the model takes: a tensor for each argument, in its shape and dtype."
     return UserError(f"{place}: the model fails on its {origin} {shown}{layer}: {brief(error).rstrip('.')}{hint}")
+
+
+def _hint_of_weights(model: torch.nn.Module, inputs: tuple[torch.Tensor, ...]) -> str:
+    """Returns what to do about weights on a device or in a dtype that no inputs have, or nothing."""
+    weights = [*model.parameters(), *model.buffers()]
+    if any(weight.is_meta for weight in weights):
+        return (
+            ". Weights on the device meta hold no values: leave out torch.device('meta'), or load the weights by "
+            "load_state_dict(weights, assign=True)."
+        )
+    dtypes, given = (
+        {tensor.dtype for tensor in tensors if tensor.is_floating_point()} for tensors in (weights, inputs)
+    )
+    if given and len(dtypes) == 1 and dtypes.isdisjoint(given):
+        return f". The weights are {str(*dtypes).removeprefix('torch.')}: call .float() on the model."
+    return ""
 
 
 def _failing_module(model: torch.nn.Module, inputs: tuple[torch.Tensor, ...]) -> tuple[str, str] | None:

@@ -12,10 +12,14 @@ from executorch.exir.dialects.edge._ops import EdgeOpOverload
 from executorch.exir.schema import Program
 from executorch.extension.pybindings.portable_lib import _get_operator_names
 from torch._ops import OpOverload
-from torch._subclasses.fake_tensor import DataDependentOutputException
+from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
 from torch.export import ExportedProgram
 from torch.fx import Node
-from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, free_unbacked_symbols
+from torch.fx.experimental.symbolic_shapes import (
+    GuardOnDataDependentSymNode,
+    PendingUnbackedSymbolNotFound,
+    free_unbacked_symbols,
+)
 from torch.nn.utils.rnn import PackedSequence
 from torch.utils._sympy.value_ranges import bound_sympy
 
@@ -38,6 +42,9 @@ _ON_DATA = (
     "use torch.where or torch.cond, and |, & and ~ of tensors, which are part of the model, instead of Python's if, "
     "or, and and not"
 )
+_OF_VALUES = (
+    "the size of a tensor here depends on the values in another one; a device needs sizes that are known at build time."
+)
 
 
 def explain_capture(file: ModelFile, error: Exception) -> UserError:
@@ -52,6 +59,13 @@ def explain_capture(file: ModelFile, error: Exception) -> UserError:
         return UserError(
             f"{place}: what the model does here depends on the values in a tensor{line}; {_ON_DATA}"
             f"{more_about('DependsOnValues')}."
+        )
+    if isinstance(error, (DynamicOutputShapeException, PendingUnbackedSymbolNotFound)):
+        return UserError(f"{place}{line}: {_OF_VALUES}")
+    if "PackedParams" in str(error):
+        return UserError(
+            f"{place}: a module whose layers torch.ao.quantization converted can't be captured{line}; return the one "
+            "that it was made of, and let the build quantize it (docs/quantize.md)."
         )
     if isinstance(error, NumberConvertedError):
         return UserError(
@@ -165,10 +179,7 @@ def check_captured(program: ExportedProgram, path: Path) -> None:
     for node in program.graph.find_nodes(op="call_function", target=_aten.fused_moving_avg_obs_fake_quant.default)[:1]:
         raise UserError(f"{written(node, path)}: {_OBSERVED.format('')}")
     for node in sizes_of_values(program)[:1]:
-        raise UserError(
-            f"{written(node, path)}: the size of a tensor here depends on the values in another one; a device needs "
-            "sizes that are known at build time."
-        )
+        raise UserError(f"{written(node, path)}: {_OF_VALUES}")
     for node, value in _values(program):
         if not isinstance(value, torch.Tensor):
             continue

@@ -172,6 +172,14 @@ _LINES = {
         "return x.nonzero()",
         "my_model.py:11 (`return x.nonzero()`): the size of a tensor here depends on the values in another one",
     ),
+    "size_from_data_in_torch": (
+        "return torch.linalg.lstsq(x, x).solution",
+        "my_model.py:11 (`return torch.linalg.lstsq(x, x).solution`): the size of a tensor here depends on the",
+    ),
+    "operator_with_a_constant": (
+        "return torch.nextafter(x, torch.tensor(2.0))",
+        "  torch.nextafter from my_model.py:11 (`return torch.nextafter(x, torch.tensor(2.0))`)\n",
+    ),
     "operator": (
         "y = x + 1\nreturn torch.erfinv(y / 9)",
         "my_model.py: there is no kernel for what the model does here:\n"
@@ -201,6 +209,21 @@ def test_model(case: str, tmp_path: Path) -> None:
     init = 'self.net = nn.Sequential(nn.ReLU(), nn.Linear(5, 2)); self.register_buffer("h", torch.ones(4))'
     init += "; self.m = nn.Parameter(torch.ones(4, 2))"
     assert expected in message(tmp_path, model_source(forward, _X, init))
+
+
+@pytest.mark.parametrize(
+    ("layer", "expected"),
+    [
+        ("nn.Linear(4, 2).half()", "Float and Half. The weights are float16: call .float() on the model."),
+        ("nn.Linear(4, 2, device='meta')", "Weights on the device meta hold no values: leave out torch.device('meta')"),
+        (
+            "torch.ao.quantization.quantize_dynamic(nn.Sequential(nn.Linear(4, 2)))",
+            "my_model.py: a module whose layers torch.ao.quantization converted can't be captured; return the one that",
+        ),
+    ],
+)
+def test_weights_in_another_form_than_inputs(layer: str, expected: str, tmp_path: Path) -> None:
+    assert expected in message(tmp_path, model_source("return self.fc(x)", _X, f"self.fc = {layer}"))
 
 
 def test_place_in_a_module_beside_the_model_file(tmp_path: Path) -> None:

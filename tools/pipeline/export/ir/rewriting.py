@@ -28,13 +28,16 @@ _STEPS = frozenset((
 
 
 def run_decompositions(program: ExportedProgram, table: dict[OpOverload, Callable[..., Any]]) -> ExportedProgram:
-    """Calls program.run_decompositions(table) without checks of the inputs.
+    """Calls program.run_decompositions(table) without checks of the inputs. The result's constants are its own: passes
+    replace them, and messages about the program before have its nodes.
 
     PyTorch collects the conditions to check during shape inference, including conditions on intermediate tensors, which
     no check of inputs can evaluate.
     """
     program._guards_code = []
-    return program.run_decompositions(table)
+    decomposed = program.run_decompositions(table)
+    decomposed._state_dict, decomposed._constants = dict(decomposed.state_dict), dict(decomposed.constants)
+    return decomposed
 
 
 def place_of(node: Node) -> dict[str, Any]:

@@ -4,6 +4,7 @@ import functools
 from collections.abc import Sequence
 
 import torch
+from executorch.exir.scalar_type import ScalarType
 from executorch.exir.schema import DelegateCall, ExecutionPlan, KernelCall
 
 from tools.pipeline.export.capture.reference import differs
@@ -16,6 +17,12 @@ _MOST_WORK = 30_000_000
 _ROUNDING = 1e-6
 
 
+def _is_integer_remainder(plan: ExecutionPlan, call: KernelCall) -> bool:
+    if plan.operators[call.op_index].name != "aten::remainder":
+        return False
+    return plan.values[call.args[-1]].val.scalar_type not in (ScalarType.HALF, ScalarType.FLOAT, ScalarType.DOUBLE)
+
+
 def check_run(
     program: bytes,
     plan: ExecutionPlan,
@@ -26,14 +33,15 @@ def check_run(
     """Raises AssertionError if the program's results differ from the module's.
 
     Programs that have operators or delegates outside ExecuTorch's runtime on the host, that draw random numbers, or
-    that take long, are not run. Neither are those with topk, of which sorting consists: ExecuTorch's finds equal
-    elements in another order than PyTorch and a device's kernel.
+    that take long, are not run. Neither are those with operators that ExecuTorch computes unlike PyTorch and a device's
+    kernel: topk, of which sorting consists, finds equal elements in another order, and remainders of negative integers
+    have the dividend's sign.
     """
     calls = [instruction.instr_args for instruction in plan.chains[0].instructions]
     if macs > _MOST_WORK or any(each.name == "aten::topk" for each in plan.operators) or without_kernel(plan):
         return
     if any(isinstance(call, DelegateCall) for call in calls) or any(
-        is_random(plan, each)
+        is_random(plan, each) or _is_integer_remainder(plan, call)
         for each, call in zip(plan.chains[0].instructions, calls, strict=True)
         if isinstance(call, KernelCall) and not plan.operators[call.op_index].name.startswith("executorch_prim::")
     ):

@@ -284,6 +284,11 @@ def test_equal_elements_are_sorted_in_the_order_that_they_have(tmp_path: Path) -
         assert (result.golden[f"output_{index}"][0] == expected).all()
 
 
+def test_remainders_of_negative_integers_are_not_compared_with_executorchs(tmp_path: Path) -> None:
+    result = export_source(tmp_path, model_source("return x % 7", "(torch.arange(-9, 9).reshape(1, 18),)"))
+    assert (result.golden["output_0"] == result.golden["input_0"] % 7).all()
+
+
 @pytest.mark.parametrize(("broken", "message"), [("run", "is moved to where"), ("planned", "is read later")])
 def test_the_check_finds_a_wrong_plan_of_branches(broken: str, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
     class Model(torch.nn.Module):

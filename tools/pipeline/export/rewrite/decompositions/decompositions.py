@@ -651,6 +651,25 @@ def _one_hot(indices: Tensor, classes: int) -> Tensor:
     return (indices.unsqueeze(-1) == torch.arange(classes)).to(torch.int64)
 
 
+def _reduced(loss: Tensor, reduction: int) -> Tensor:
+    return (loss, loss.mean(), loss.sum())[reduction]
+
+
+def _cosine_embedding_loss(
+    one: Tensor, other: Tensor, target: Tensor, margin: float = 0.0, reduction: int = 1
+) -> Tensor:
+    dim = target.dim()
+    lengths = ((one * one).sum(dim) + 1e-12) * ((other * other).sum(dim) + 1e-12)
+    cosine = (one * other).sum(dim) / lengths.sqrt()
+    apart = torch.where(target == -1, (cosine - margin).clamp(min=0), 0)
+    return _reduced(torch.where(target == 1, 1 - cosine, 0) + apart, reduction)
+
+
+def _hinge_embedding_loss(x: Tensor, target: Tensor, margin: float = 1.0, reduction: int = 1) -> Tensor:
+    apart = torch.where(target == 1, 0, (margin - x).clamp(min=0))
+    return _reduced(torch.where(target == -1, 0, x) + apart, reduction)
+
+
 def _put(x: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
     return x.reshape(-1).index_put((index.reshape(-1),), source.reshape(-1), accumulate).reshape(x.shape)
 
@@ -763,6 +782,8 @@ DECOMPOSITIONS: dict[torch._ops.OpOverload, Callable[..., Any]] = {
     _aten.bilinear.default: _bilinear,
     _aten.bucketize.Tensor: _bucketize,
     _aten.copysign.Tensor: _copysign,
+    _aten.cosine_embedding_loss.default: _cosine_embedding_loss,
+    _aten.dist.default: lambda one, other, p=2: torch.linalg.vector_norm(one - other, p),
     _aten.embedding_bag.padding_idx: _embedding_bag,
     _aten.exp2.default: lambda operand: torch.pow(2.0, operand),
     _aten.fake_quantize_per_channel_affine.default: _fake_quantized_channels,
@@ -772,7 +793,9 @@ DECOMPOSITIONS: dict[torch._ops.OpOverload, Callable[..., Any]] = {
     _aten.fft_rfftfreq.default: _rfftfreq,
     _aten.fmax.default: _present(torch.maximum),
     _aten.fmin.default: _present(torch.minimum),
+    _aten.hinge_embedding_loss.default: _hinge_embedding_loss,
     _aten.hypot.default: _hypot,
+    _aten.ldexp.Tensor: lambda operand, exponent: operand * torch.pow(2.0, exponent),
     _aten.linalg_vector_norm.default: _vector_norm,
     _aten.logaddexp2.default: _logaddexp2,
     _aten.one_hot.default: _one_hot,

@@ -36,6 +36,8 @@ _WEIGHTS = torch.tensor([[1.0, -2.0, 0.5, 3.0], [0.0, 1.0, 1.0, 2.0]])
 # Bags of 3, 0 and 5 elements.
 _OFFSETS = torch.tensor([0, 3, 3])
 
+_SIGNS = torch.tensor([1.0, -1.0, 1.0])
+
 _TOKENS = _volume(2, 5, 4)
 _PAIRS = _volume(6, 4, 3)
 _SEEN = torch.ones(5, 5, dtype=torch.bool).tril()
@@ -227,6 +229,16 @@ _CALLS: dict[str, dict[str, tuple[Callable[..., object], Tensor]]] = {
         "put_": (lambda x: (x * 2).put_(torch.tensor([[3, -1], [0, 7]]), x[:, :2] - 1), _volume(2, 4)),
         "put_ of sums": (lambda x: torch.zeros(5).put_(torch.tensor([3, 1, 3]), x, accumulate=True), _volume(3)),
         "exp2_": (lambda x: (x * 2).exp2_(), _volume(3)),
+    },
+    "distances": {
+        "cosine_embedding_loss": (lambda x: _F.cosine_embedding_loss(x, x.flip(1), _SIGNS, 0.1), _volume(3, 4)),
+        "cosine_embedding_loss of one": (lambda x: _F.cosine_embedding_loss(x, x.exp(), _SIGNS[0]), _volume(4)),
+        "dist": (lambda x: (torch.dist(x, x.exp()), torch.dist(x[0], x, 3)), _volume(3, 4)),
+        "hinge_embedding_loss": (
+            lambda x: [_F.hinge_embedding_loss(x, _SIGNS, reduction=each) for each in ("none", "mean", "sum")],
+            2 * _volume(4, 3),
+        ),
+        "ldexp": (lambda x: torch.ldexp(x, torch.tensor([3, -2, 0, 1])), _volume(3, 4)),
     },
     "frequencies": {
         "fftfreq": (lambda x: x[:8] * torch.fft.fftfreq(8, 0.5), torch.linspace(-2, 2, 9)),
