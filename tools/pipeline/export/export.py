@@ -12,7 +12,7 @@ from tools.pipeline.export.capture.diagnosis import check_examples
 from tools.pipeline.export.capture.eager import keep_weights, load_weights, run_eager, without_autocast
 from tools.pipeline.export.capture.reference import SAMPLES
 from tools.pipeline.export.capture.words import WordedConsole, in_words
-from tools.pipeline.export.methods import ONE_METHOD, ExportedMethod, add_method, dim_orders_of, plan_method
+from tools.pipeline.export.methods import ONE_METHOD, ExportedMethod, add_method, dim_orders_of, macs_of, plan_method
 from tools.pipeline.export.options import Options
 from tools.pipeline.export.plan.manifest import check_labels
 from tools.pipeline.export.plan.one_run import check_run
@@ -92,9 +92,11 @@ def _export(path: Path, name: str, options: Options, weights: Path | None, conso
     }
     exported = emitted.file or serialize(emitted.program, constants, emitted.states)
     if options.backend == "portable":
-        macs = sum(instruction["macs"] for instruction in manifest["instructions"])
         run = slice(SAMPLES if emitted.keeps_state else 1)
-        check_run(exported, emitted.program.execution_plan[0], macs, lowered.samples[run], lowered.outputs[run])
+        first, *others = emitted.program.execution_plan
+        check_run(exported, first, macs_of(manifest), lowered.samples[run], lowered.outputs[run])
+        for plan, method in zip(others, methods.values(), strict=True):
+            check_run(exported, plan, method.macs, method.eager.samples, method.eager.outputs)
     return Exported(
         program=exported,
         golden=golden.serialize(

@@ -21,17 +21,24 @@ from tools.quiet.console import UserError
 
 # The restrictions of a program with several methods.
 ONE_METHOD = (
-    "a program of several methods can be neither quantized, nor keep state, nor have control flow or dynamic shapes; "
-    "make a program of each method"
+    "a program of several methods can be neither quantized, nor have control flow or dynamic shapes, nor keep state, "
+    "which methods don't share; make a program of each method, and state of several an input and an output of each"
 )
 
 
 @dataclass(frozen=True)
 class ExportedMethod:
-    """The files of a further method of a program."""
+    """A further method of a program: its files, its results in eager mode, and its multiply-accumulates."""
 
     golden: bytes
     manifest: bytes
+    eager: Eager
+    macs: int
+
+
+def macs_of(manifest: dict[str, Any]) -> int:
+    """Returns the multiply-accumulates of a call of the method of a manifest."""
+    return sum(instruction["macs"] for instruction in manifest["instructions"])
 
 
 def dim_orders_of(manifest: dict[str, Any]) -> tuple[list[list[int]], list[list[int]]]:
@@ -106,6 +113,8 @@ def add_method(
     return ExportedMethod(
         golden=golden.serialize(eager.samples, eager.outputs, None, dim_orders=dim_orders_of(manifest)),
         manifest=manifest_json(manifest).encode(),
+        eager=eager,
+        macs=macs_of(manifest),
     )
 
 

@@ -3,13 +3,17 @@
 import io
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy
 import pytest
 import torch
 
+from tools.pipeline.export import methods
+from tools.pipeline.export.backends.portable import lower_method
 from tools.pipeline.export.export import Exported, export
 from tools.pipeline.export.options import Options
+from tools.pipeline.export.plan.emission import EmittedProgram
 from tools.pipeline.export.upstream.loaded_program import LoadedProgram
 from tools.quiet.console import SilentConsole, UserError
 
@@ -77,10 +81,24 @@ def test_methods_share_constants_and_have_golden_data_of_their_own(tmp_path: Pat
             "other",
             r"must return a dict with an entry for the method 'other', not one for encode, decode, counted, missing",
         ),
-        ("counted", "a program of several methods can be neither quantized, nor keep state"),
+        ("counted", "nor keep state, which methods don't share; make a program of each method, and st"),
     ],
 )
 def test_what_is_no_method_of_a_program(method: str, says: str, tmp_path: Path) -> None:
     source = _MODEL.replace("    def counted", "    def other(self, x):\n        return x\n\n    def counted")
     with pytest.raises(UserError, match=says):
         _export(tmp_path, method, source=source)
+
+
+def test_a_method_that_computes_something_else_than_the_module_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def wrong(*arguments: Any) -> EmittedProgram:
+        emitted = lower_method(*arguments)
+        plan = emitted.program.execution_plan[0]
+        next(each for each in plan.operators if each.name == "aten::mul").name = "aten::div"
+        return emitted
+
+    monkeypatch.setattr(methods, "lower_method", wrong)
+    with pytest.raises(AssertionError, match=r"output 0 of decode\(\) is not what the module returns"):
+        _export(tmp_path, "decode")

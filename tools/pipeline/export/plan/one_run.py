@@ -13,6 +13,7 @@ from tools.pipeline.export.upstream.loaded_program import LoadedProgram, without
 
 # The limit for a run in multiply-accumulates: ExecuTorch's kernels on the host are plain loops.
 _MOST_WORK = 30_000_000
+_FLOATS = (ScalarType.HALF, ScalarType.BFLOAT16, ScalarType.FLOAT, ScalarType.DOUBLE)
 # A relative change of the inputs within rounding: an output that it changes as much as the error can't be checked.
 _ROUNDING = 1e-6
 
@@ -20,7 +21,7 @@ _ROUNDING = 1e-6
 def _is_integer_remainder(plan: ExecutionPlan, call: KernelCall) -> bool:
     if plan.operators[call.op_index].name != "aten::remainder":
         return False
-    return plan.values[call.args[-1]].val.scalar_type not in (ScalarType.HALF, ScalarType.FLOAT, ScalarType.DOUBLE)
+    return plan.values[call.args[-1]].val.scalar_type not in _FLOATS
 
 
 def check_run(
@@ -30,14 +31,14 @@ def check_run(
     samples: Sequence[Sequence[torch.Tensor]],
     expected: Sequence[Sequence[torch.Tensor]],
 ) -> None:
-    """Raises AssertionError if the program's results differ from the module's.
+    """Raises AssertionError if the results of a program's method, `plan`, differ from the module's.
 
     Programs that have operators or delegates outside ExecuTorch's runtime on the host, that draw random numbers, or
     that take long, are not run. Neither are those with operators that ExecuTorch computes unlike PyTorch and a device's
     kernel: topk, of which sorting consists, finds equal elements in another order, and remainders of negative integers
     have the dividend's sign.
     """
-    calls = [instruction.instr_args for instruction in plan.chains[0].instructions]
+    name, calls = plan.name, [instruction.instr_args for instruction in plan.chains[0].instructions]
     if macs > _MOST_WORK or any(each.name == "aten::topk" for each in plan.operators) or without_kernel(plan):
         return
     if any(isinstance(call, DelegateCall) for call in calls) or any(
@@ -51,7 +52,7 @@ def check_run(
     def run(factor: float) -> list[list[torch.Tensor]]:
         loaded = LoadedProgram(program)
         return [
-            loaded.run(*(tensor * factor if tensor.is_floating_point() else tensor.clone() for tensor in sample))
+            loaded.run(*(each * factor if each.is_floating_point() else each.clone() for each in sample), method=name)
             for sample in samples
         ]
 
@@ -66,5 +67,5 @@ def check_run(
             changed = [outputs[index] for outputs in run(1 + _ROUNDING)]
             shapes, wanted = ([tensor.shape for tensor in tensors] for tensors in (result, value))
             assert shapes == wanted and differs(changed, result), (
-                f"output {index} of the program is not what the module returns for its first golden inputs"
+                f"output {index} of {name}() is not what the module returns for its first golden inputs"
             )

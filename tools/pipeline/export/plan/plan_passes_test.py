@@ -262,8 +262,8 @@ def test_the_check_finds_an_operand_that_is_overwritten_too_early(monkeypatch: p
 
 
 def test_a_program_that_returns_something_else_is_no_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(LoadedProgram, "run", lambda self, x: [x + 1.5])
-    with pytest.raises(AssertionError, match="output 0 of the program is not what the module returns"):
+    monkeypatch.setattr(LoadedProgram, "run", lambda self, x, method: [x + 1.5])
+    with pytest.raises(AssertionError, match=r"output 0 of forward\(\) is not what the module returns"):
         export_source(tmp_path, model_source("return x + 1", "(torch.randn(8),)"))
 
 
