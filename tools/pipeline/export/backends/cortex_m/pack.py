@@ -686,7 +686,8 @@ def _replacement(node: Node, layer: Layer, arrangement: int, is_repeated: bool) 
         numbers, scale, *kept = quantization.args
         if tuple(kept) == (-layer.input_offset, *_INT8) and len(quantization.users) == 1:
             found.operand, floats = numbers, replace(floats, inverse_scale=1 / scale)
-    found.layer = replace(layer, floats=floats)
+    if floats != layer.floats:
+        found.layer = replace(layer, floats=floats)
     return found
 
 
@@ -703,10 +704,13 @@ def _only_reader(node: Node) -> tuple[list[Node], Node | None]:
     return views, readers[0] if len(readers) == 1 else None
 
 
-def _replace(program: ExportedProgram, node: Node, layer: Layer, arrangement: int, is_repeated: bool) -> None:
-    """Replaces a node, and operators beside it, by a packed layer."""
+def _replace(
+    program: ExportedProgram, node: Node, layer: Layer, packed: Tensor, arrangement: int, is_repeated: bool
+) -> None:
+    """Replaces a node, and operators beside it, by a packed layer; `packed` is the layer without scales."""
     found = _replacement(node, layer, arrangement, is_repeated)
-    packed = pack(found.layer, arrangement)
+    if found.layer is not layer:
+        packed = pack(found.layer, arrangement)
     data = packed.numpy().tobytes()
     head = Head.unpack(data)
     geometry = geometry_of(head)
@@ -774,10 +778,11 @@ def prepare(program: ExportedProgram, target: CortexMTargetConfig) -> ExportedPr
         for node in program.graph.nodes
         if (layer := _layer(program, node, arrangement)) is not None and can_be_arranged(layer, arrangement)
     }
-    constants = {node: pack(layer, arrangement).numpy().tobytes() for node, layer in layers.items()}
-    counts = Counter(constants.values())
+    constants = {node: pack(layer, arrangement) for node, layer in layers.items()}
+    counts = Counter(packed.numpy().tobytes() for packed in constants.values())
     for node, layer in layers.items():
-        _replace(program, node, layer, arrangement, counts[constants[node]] > 1)
+        packed = constants[node]
+        _replace(program, node, layer, packed, arrangement, counts[packed.numpy().tobytes()] > 1)
     for node in list(program.graph.nodes):
         if is_param_node(program, node) and not node.users:
             delete_constant_placeholder(program, node)
