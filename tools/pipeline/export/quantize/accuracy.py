@@ -16,6 +16,7 @@ from tools.pipeline.export.capture.golden import Sample
 from tools.pipeline.export.capture.reference import run_module
 from tools.pipeline.export.ir.operators import DEQUANTIZATIONS, QUANTIZE
 from tools.pipeline.export.plan.manifest import origin
+from tools.pipeline.export.quantize.float64 import Float64Interpreter
 from tools.pipeline.export.quantize.nodes import is_product
 from tools.pipeline.export.quantize.quantize import Quantized
 from tools.pipeline.export.rewrite.own_operators import RECURRENT
@@ -169,7 +170,7 @@ def _places(nodes: Iterable[Node], path: Path) -> frozenset[str]:
     return frozenset(origin(node, path) for node in nodes)
 
 
-class Run(Interpreter):
+class Run(Float64Interpreter):
     """Runs a module on a sample.
 
     Args:

@@ -11,9 +11,10 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.fx import GraphModule, Interpreter, Node
+from torch.fx import GraphModule, Node
 
 from tools.pipeline.export.ir.operators import DEQUANTIZATIONS
+from tools.pipeline.export.quantize.float64 import Float64Interpreter
 from tools.pipeline.export.quantize.nodes import attribute
 from tools.pipeline.model_file.deterministic import computing
 
@@ -71,7 +72,7 @@ def _common(errors: Tensor) -> Tensor:
     return mean * certain
 
 
-class _Run(Interpreter):
+class _Run(Float64Interpreter):
     """Runs a module on a sample, operator by operator."""
 
     def __init__(self, module: GraphModule, sample: Sequence[Tensor]) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch.fx import GraphModule, Interpreter, Node
+from torch.fx import GraphModule, Node
 from torchao.quantization.pt2e import ObserverBase
 
 from tools.pipeline.export.capture.golden import Sample
@@ -15,6 +15,7 @@ from tools.pipeline.export.capture.state import State
 from tools.pipeline.export.ir.dim_orders import channels_last
 from tools.pipeline.export.ir.operators import FILLS, FILLS_WITH
 from tools.pipeline.export.plan.manifest import origin
+from tools.pipeline.export.quantize.float64 import Float64Interpreter
 from tools.pipeline.export.quantize.in_float import NotFinite
 from tools.pipeline.export.quantize.nodes import is_product
 from tools.pipeline.export.quantize.ranges import RangeObserver
@@ -100,7 +101,7 @@ def calibrate(
         # Only the first samples of the stream fill the first slots of a cache, and any others may do so on a device.
         if kept_state and any(node.target in _ASSIGNMENTS for node in prepared.graph.nodes):
             for given in samples[1:]:
-                prepared(*channels_last(state.start()), *given)
+                Float64Interpreter(prepared).run(*channels_last(state.start()), *given)
     return observed, kept, _constant_tensors(prepared, path, list(state.buffers))
 
 
@@ -115,7 +116,7 @@ def without_observers(prepared: GraphModule) -> GraphModule:
     return GraphModule(prepared, graph)
 
 
-class _Calibration(Interpreter):
+class _Calibration(Float64Interpreter):
     """Runs one sample.
 
     Attributes:

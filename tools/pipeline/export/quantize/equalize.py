@@ -20,9 +20,10 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.fx import GraphModule, Interpreter, Node
+from torch.fx import GraphModule, Node
 
 from tools.pipeline.export.ir.operators import CLAMPS
+from tools.pipeline.export.quantize.float64 import Float64Interpreter
 from tools.pipeline.export.quantize.nodes import attribute, bounds
 from tools.pipeline.model_file.deterministic import computing
 
@@ -220,7 +221,7 @@ class _Channels:
         return float(most - least) / 255
 
 
-class _Run(Interpreter):
+class _Run(Float64Interpreter):
     """Measures channels of some tensors in a run."""
 
     def __init__(self, module: GraphModule, nodes: set[Node]) -> None:

@@ -7,15 +7,16 @@ from typing import Any, Self
 import torch
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
-from torch.fx import Interpreter, Node
+from torch.fx import Node
 
 from tools.pipeline.export.capture.golden import Sample
 from tools.pipeline.export.capture.state import State
 from tools.pipeline.export.quantize.calibration import running_sample
+from tools.pipeline.export.quantize.float64 import Float64Interpreter
 from tools.pipeline.model_file.deterministic import computing
 
 
-class Extents(Interpreter):
+class Extents(Float64Interpreter):
     """Runs samples, and records the ranges of the given nodes.
 
     Attributes:

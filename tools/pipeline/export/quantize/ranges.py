@@ -43,6 +43,8 @@ _FOLDS = 8
 _LEAST_SAMPLES = 4
 # The bins of a histogram on either side of zero.
 _BINS = 2048
+# The significant bits of a range's ends.
+_BITS = 10
 # The share of numbers outside of a percentile range.
 _OUTSIDE = 1e-4
 # The ratios to the observed range that `mse` tries for either end.
@@ -232,8 +234,9 @@ class RangeObserver(UniformQuantizationObserverBase):
         else:
             scale, zero_point = self._own_qparams()
         together = self.group or (self,)
+        # Means of integers are exact then, and average pooling (kernels/cortex_m/pool.cpp) has less to do.
         is_short = any(each.is_averaged for each in together) and not any(each.is_cut_off for each in together)
-        return (_shortened(scale) if is_short else scale), zero_point
+        return (_shortened(scale, 8) if is_short else scale), zero_point
 
     def own_range(self) -> _Range:
         """Returns the range of the integers with the observer's own parameters."""
@@ -243,15 +246,24 @@ class RangeObserver(UniformQuantizationObserverBase):
 
     def _own_qparams(self) -> tuple[Tensor, Tensor]:
         if self._own is None or self._own[0] != self.count:
-            low, high = self._choose()
-            if -math.inf < self.bounds[0] < 0 < self.bounds[1] < math.inf:
-                # The zero point is rounded. With both bounds in the range, one might have no integer, and int8
-                # saturation would not compute an activation between them.
-                low, high = (
-                    max(low, self.bounds[0] * _INSIDE_BOUNDS), min(high, self.bounds[1] * _INSIDE_BOUNDS)
-                )  # fmt: skip
+            low, high = self._rounded(*self._choose())
             self._own = self.count, self._qparams(low, high, self.least)
         return self._own[1]
+
+    def _rounded(self, low: float, high: float) -> _Range:
+        """Rounds the ends of a range outwards to a few significant bits, and keeps it within known bounds.
+
+        Sums are rounded differently on different machines: the last bits of what is observed must not matter.
+        """
+        low, high = (math.copysign(float(_shortened(torch.tensor(abs(end)), _BITS)), end) for end in (low, high))
+        least, largest = self.bounds
+        if least > largest:
+            return low, high
+        if -math.inf < least < 0 < largest < math.inf:
+            # The zero point is rounded. With both bounds in the range, one might have no integer, and int8 saturation
+            # would not compute an activation between them.
+            least, largest = least * _INSIDE_BOUNDS, largest * _INSIDE_BOUNDS
+        return max(low, least), min(high, largest)
 
     def _qparams(self, low: float, high: float, least: float) -> tuple[Tensor, Tensor]:
         # Activations of untrained networks fade from layer to layer, down to ranges far below the usual minimum of
@@ -355,13 +367,10 @@ class RangeObserver(UniformQuantizationObserverBase):
         )
 
 
-def _shortened(scale: Tensor) -> Tensor:
-    """Rounds a scale up to eight significant bits, so that means of integers are exact.
-
-    The kernel for average pooling (kernels/cortex_m/pool.cpp) has less to do for these.
-    """
-    mantissa, exponent = torch.frexp(scale)
-    return torch.ldexp(torch.ceil(mantissa * 256) / 256, exponent)
+def _shortened(value: Tensor, bits: int) -> Tensor:
+    """Rounds a positive number up to significant bits."""
+    mantissa, exponent = torch.frexp(value)
+    return torch.ldexp(torch.ceil(torch.ldexp(mantissa, torch.tensor(bits))), exponent - bits)
 
 
 def _scale(largest: Sequence[float]) -> float:

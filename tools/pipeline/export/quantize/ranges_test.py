@@ -76,6 +76,17 @@ def test_rare_numbers_far_out_are_cut_off_if_that_costs_less_than_steps_that_hav
     assert _observed([spiked(seed, 40 * int(seed == 7)) for seed in range(8)]).own_range()[1] >= 11.9
 
 
+@pytest.mark.parametrize("method", METHODS)
+def test_last_bits_of_samples_change_no_parameter(method) -> None:
+    """Processors round sums differently, and programs must be the same on all of them."""
+    for seed in range(6):
+        generator = torch.Generator().manual_seed(seed)
+        samples = [_normal(generator) for _ in range(8)]
+        # Up to four units in the last place.
+        others = [each * (1 + (torch.rand(each.shape, generator=generator) - 0.5) * 2**-20) for each in samples]
+        assert _observed(samples, method).calculate_qparams() == _observed(others, method).calculate_qparams()
+
+
 def test_a_method_can_be_forced() -> None:
     samples = [_laplace(torch.Generator().manual_seed(seed)) for seed in range(8)]
     values = torch.cat(samples)
