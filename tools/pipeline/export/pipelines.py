@@ -65,6 +65,7 @@ _FOLD_LAYERS = (
 CAPTURE = Pipeline(
     "capture",
     (
+        Pass("capture.capture:list_readers"),
         Pass("capture.capture:batch_functions"),
         Pass("capture.capture:rename_inputs"),
         Pass("capture.capture:rename_constants"),

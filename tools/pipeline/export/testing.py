@@ -106,7 +106,7 @@ class Result:
             outputs = run_program(self.program, [torch.from_numpy(array[sample].copy()) for array in inputs])
             assert len(outputs) == len(self.manifest["outputs"])
             for index, output in enumerate(outputs):
-                expected = torch.from_numpy(self.golden[f"output_{index}"][sample])
+                expected = torch.from_numpy(numpy.asarray(self.golden[f"output_{index}"][sample]))
                 assert (output.dtype, output.shape) == (expected.dtype, expected.shape)
                 if output.numel():
                     worst = max(worst, float((output.double() - expected.double()).abs().max()))

@@ -197,6 +197,16 @@ def _masks_unread() -> contextlib.AbstractContextManager[None]:
     return replaced(torch.nn.modules.transformer, "_detect_is_causal_mask", is_causal_by_name)
 
 
+def list_readers(program: ExportedProgram) -> ExportedProgram:
+    """Adds missing readers to the lists of nodes, in place: where a model turns derivatives on, as distributions do,
+    PyTorch forgets some.
+    """
+    for node in program.graph.nodes:
+        for operand in node.all_input_nodes:
+            operand.users.setdefault(node)
+    return program
+
+
 def batch_functions(program: ExportedProgram) -> ExportedProgram:
     """Writes the operators of functions that torch.vmap() batches with the batch as a dimension."""
     calls = (node.target for node in program.graph.nodes if node.op == "call_function")

@@ -61,6 +61,8 @@ def explain_capture(file: ModelFile, error: Exception) -> UserError:
             f"{more_about('DependsOnValues')}."
         )
     if isinstance(error, (DynamicOutputShapeException, PendingUnbackedSymbolNotFound)):
+        if advice := _instead(str(getattr(error, "func", ""))):
+            return UserError(f"{place}{line}: there is no form for a device of what the model does here. {advice}")
         return UserError(f"{place}{line}: {_OF_VALUES}")
     if "PackedParams" in str(error):
         return UserError(
@@ -312,8 +314,26 @@ def _unsupported(
     advice: str = "Express it by other functions of torch, or make it an operator of your own with a kernel: "
     "docs/own_operator.md.",
 ) -> UserError:
+    advice = next(filter(None, (_instead(_operator(node)) for node in nodes)), advice)
     found = sorted({f"  {_named(node)}{written(node, path)}" for node in nodes})
     return UserError("\n".join([f"{path}: {missing} what the model does here:", *found, f"  {advice}"]))
+
+
+# The advice about operators that have no form, by words of their names.
+_INSTEAD = {
+    "loss": "A loss is for training: leave it out of forward(), and return what it is computed from.",
+    "qr|lu|svd|svdvals|eigh?|pinv|lstsq": (
+        "Matrices of up to 16 rows have torch.linalg.inv(), solve(), cholesky() and det(): the least squares solution "
+        "of A x = b is solve(A.mT @ A, A.mT @ b). Decompositions of constants are computed in the build. "
+        "An operator of your own with a kernel is another way: docs/own_operator.md."
+    ),
+}
+
+
+def _instead(operator: str) -> str:
+    """Returns the advice about an operator that has no form, if there is one that suits it."""
+    words = re.split(r"\W|_", operator)
+    return next((text for names, text in _INSTEAD.items() if any(re.fullmatch(names, word) for word in words)), "")
 
 
 def written(node: Node, path: Path) -> str:

@@ -174,7 +174,16 @@ _LINES = {
     ),
     "size_from_data_in_torch": (
         "return torch.linalg.lstsq(x, x).solution",
-        "my_model.py:11 (`return torch.linalg.lstsq(x, x).solution`): the size of a tensor here depends on the",
+        "my_model.py:11 (`return torch.linalg.lstsq(x, x).solution`): there is no form for a device of what the model "
+        "does here. Matrices of up to 16 rows have torch.linalg.inv(), solve(), cholesky() and det(): the least ",
+    ),
+    "matrix": (
+        "return torch.linalg.svd(x)",
+        "torch.linalg.svd from my_model.py:11 (`return torch.linalg.svd(x)`)\n  Matrices of up to 16 rows have torch.",
+    ),
+    "loss": (
+        "n = torch.tensor([2])\nreturn nn.functional.ctc_loss(x[:, None].log_softmax(2), n[None], n, n - 1)",
+        "n - 1)`): there is no form for a device of what the model does here. A loss is for training: leave it out of",
     ),
     "operator_with_a_constant": (
         "return torch.nextafter(x, torch.tensor(2.0))",
@@ -354,6 +363,14 @@ def test_random_numbers_of_forward_are_noted(tmp_path: Path) -> None:
     layers = "self.dropout = nn.Dropout(); self.lstm = nn.LSTM(4, 4)"
     source = model_source(f"return self.dropout({attention} + self.lstm(x)[0])", _X, layers)
     assert not any("random" in said for said in export_source(tmp_path, source).said)
+
+
+def test_the_accuracy_of_random_numbers_is_not_measured(tmp_path: Path) -> None:
+    forward = "return self.fc(x) + torch.randn_like(x)"
+    source = model_source(forward, "(torch.randn(2, 4),)", "self.fc = nn.Linear(4, 4)")
+    said = "\n".join(export_source(tmp_path, source, options=Options("cortex-m4", "cortex_m")).said)
+    assert "dB against floating point; the model draws random numbers, which are others in each run" in said
+    assert "What helps" not in said
 
 
 def test_who_computes_in_other_dtypes_of_floating_point_is_told_what_to_call(tmp_path: Path) -> None:

@@ -2,10 +2,11 @@
 
 PyTorch makes symbols of them, which few passes and no quantizer accept. A tensor without dimensions takes the place of
 a number in Python's arithmetic and in most operators; the others are written of operators that take tensors. Checks
-that raise are left out, as a device has no exceptions.
+that raise are left out, those of PyTorch's functions, too, as a device has no exceptions.
 """
 
 import dis
+import math
 import sys
 import types
 from collections.abc import Callable, Sequence
@@ -46,6 +47,8 @@ class NumbersKept(TorchFunctionMode):
             return repr(args[0])
         if func is Tensor.__bool__ and _is_unknown(*args) and (answer := _answer_without_error()) is not None:
             return answer
+        if func in _WITHOUT_READS:
+            return _WITHOUT_READS[func](*args, **given)
         if func in _OF_NUMBERS and any(map(_holds_tensor, [*args[1:], *given.values()])):
             return _OF_NUMBERS[func](*args, **given)
         if func is torch.tensor and _holds_tensor(args[0]) and not isinstance(args[0], Tensor):
@@ -147,6 +150,78 @@ def _linspace(start: Any, end: Any, steps: int, **options: Any) -> Tensor:
     return start + (end - start) * torch.linspace(0, 1, steps, **options)
 
 
+def _cov(x: Tensor, *, correction: float = 1, fweights: Tensor | None = None, aweights: Tensor | None = None) -> Tensor:
+    rows = torch.atleast_2d(x)
+    if fweights is None and aweights is None:
+        distances = rows - rows.mean(1, True)
+        return (distances @ distances.mT / max(rows.shape[1] - correction, 0)).squeeze()
+    weights = torch.ones(()) if fweights is None else fweights
+    importance = weights if aweights is None else weights * aweights
+    total = importance.sum()
+    distances = rows - (rows * importance).sum(1, True) / total
+    lost = correction if aweights is None else correction * (importance * aweights).sum() / total
+    return ((distances * importance) @ distances.mT / torch.clamp_min(total - lost, 0)).squeeze()
+
+
+def _corrcoef(x: Tensor) -> Tensor:
+    covariance = _cov(x)
+    deviation = torch.atleast_1d(covariance.diagonal() if covariance.dim() else covariance).sqrt()
+    return (covariance / deviation.unsqueeze(-1) / deviation).clamp(-1, 1).reshape(covariance.shape)
+
+
+def _gaussian_nll_loss(
+    x: Tensor, target: Tensor, var: Any, full: bool = False, eps: float = 1e-6, reduction: str = "mean"
+) -> Tensor:
+    var = torch.as_tensor(var)
+    if var.shape == x.shape[:-1] and var.shape != x.shape:
+        var = var.unsqueeze(-1)
+    var = var.clamp(min=eps)
+    loss = 0.5 * (var.log() + (x - target) ** 2 / var) + (0.5 * math.log(2 * math.pi) if full else 0.0)
+    return {"none": loss, "mean": loss.mean(), "sum": loss.sum()}[reduction]
+
+
+def _normed(weight: Tensor, most: float, order: float) -> Tensor:
+    norms = torch.linalg.vector_norm(weight, order, 1, True)
+    return weight * torch.where(norms > most, most / (norms + 1e-7), 1.0)
+
+
+def _embedding(
+    x: Tensor,
+    weight: Tensor,
+    padding_idx: int | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2.0,
+    *further: Any,
+    **options: Any,
+) -> Tensor:
+    if max_norm is not None:
+        weight = _normed(weight, max_norm, norm_type)
+    return functional.embedding(x, weight, padding_idx, None, norm_type, *further, **options)
+
+
+def _embedding_bag(
+    x: Tensor,
+    weight: Tensor,
+    offsets: Tensor | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2,
+    *further: Any,
+    **options: Any,
+) -> Tensor:
+    if max_norm is not None:
+        weight = _normed(weight, max_norm, norm_type)
+    return functional.embedding_bag(x, weight, offsets, None, norm_type, *further, **options)
+
+
+# Functions that check the values of their operands, and those that write to one: an embedding with a largest norm
+# scales the rows of its weights that it reads. A program has all rows scaled.
+_WITHOUT_READS: dict[Any, Callable[..., Tensor]] = {
+    **dict.fromkeys((torch.corrcoef, Tensor.corrcoef), _corrcoef),
+    **dict.fromkeys((torch.cov, Tensor.cov), _cov),
+    functional.embedding: _embedding,
+    functional.embedding_bag: _embedding_bag,
+    functional.gaussian_nll_loss: _gaussian_nll_loss,
+}
 _OF_NUMBERS: dict[Any, Callable[..., Tensor]] = {
     torch.clamp: _clamp,
     torch.clip: _clamp,

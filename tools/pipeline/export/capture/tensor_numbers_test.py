@@ -32,6 +32,24 @@ def test_numbers_are_tensors(forward: str, tmp_path: Path) -> None:
     assert "aten::_local_scalar_dense" not in result.operators
 
 
+_CHECKED = {
+    "gaussian_nll_loss": "f = nn.functional.gaussian_nll_loss\nreturn f(x, y, y.abs() + 0.1) + f(x, y, 1, True), "
+    "f(x, y, y[:, 0].exp(), reduction='sum'), f(x, y, y[:, :1].abs(), eps=0.5, reduction='none')",
+    "cov": "return torch.cov(x), x[0].cov(correction=0), torch.cov(x, fweights=w), torch.cov(x, aweights=y[0].abs()), "
+    "torch.cov(x, fweights=w, aweights=y[0].abs(), correction=0)",
+    "corrcoef": "return torch.corrcoef(x), x[:1].corrcoef(), x[0].corrcoef()",
+    "embedding": "return self.rows(w), self.bags(w[None], per_sample_weights=y[:1]), self.rows.weight.sum() * 0",
+}
+
+
+@pytest.mark.parametrize("forward", _CHECKED.values(), ids=_CHECKED.keys())
+def test_what_pytorch_checks_values_for(forward: str, tmp_path: Path) -> None:
+    init = "self.rows = nn.Embedding(9, 3, max_norm=1.0)\nself.bags = nn.EmbeddingBag(9, 3, 1.0, 1.0, mode='sum')"
+    inputs = "(torch.randn(3, 8), torch.randn(3, 8), torch.arange(8) % 3 + 1)"
+    result = export_source(tmp_path, model_source(forward, inputs, init, "x, y, w"))
+    assert result.largest_error() < 1e-5
+
+
 def test_int8(tmp_path: Path) -> None:
     source = model_source(
         f"x = self.linear(x)\n{_PEAK}return torch.clamp(x, min=peak - 1.5) / peak",

@@ -212,6 +212,7 @@ class _Layout:
                 self.regions[index] = Region(index, 0, nbytes_of(value.val))
         self.sizes = {index: region.nbytes for index, region in self.regions.items()}
         self._note_scratch()
+        self._accessed: dict[int, _Accesses] = {}
         # Storages that exist before the first instruction or are written from outside: state of the model and inputs.
         accesses = self._accesses()
         self.state = {
@@ -442,6 +443,7 @@ class _Layout:
     def _remove(self, index: int, moved: dict[int, list[_Part]]) -> None:
         self.moved[index] = moved
         del self.instructions[index]
+        self._accessed = {}
 
     def _move(self, value: int, storage: int, offset: int) -> None:
         """Moves the storage of `value` into another storage."""
@@ -510,14 +512,15 @@ class _Layout:
         return buffers
 
     def _accesses(self) -> dict[int, _Accesses]:
-        accesses: dict[int, _Accesses] = {}
-        for index in self.instructions:
-            reads, writes = self.touched[index]
-            for read in reads:
-                accesses.setdefault(read, _Accesses()).reads.append(index)
-            for write in writes:
-                accesses.setdefault(write, _Accesses()).writes.append(index)
-        return accesses
+        """Returns the instructions that access each value; callers change nothing in it."""
+        if not self._accessed:
+            for index in self.instructions:
+                reads, writes = self.touched[index]
+                for read in reads:
+                    self._accessed.setdefault(read, _Accesses()).reads.append(index)
+                for write in writes:
+                    self._accessed.setdefault(write, _Accesses()).writes.append(index)
+        return self._accessed
 
     def _name(self, instruction: Instruction) -> tuple[str, str]:
         operator = self.plan.operators[instruction.instr_args.op_index]

@@ -4,7 +4,7 @@ import torch
 
 from tools.artifacts.quantization_report.quantization_report import QuantizationReport
 from tools.pipeline.export.backends.request import LoweringRequest
-from tools.pipeline.export.capture.diagnosis import some_of
+from tools.pipeline.export.capture.diagnosis import random_operators, some_of
 from tools.pipeline.export.capture.reference import run_module
 from tools.pipeline.export.plan.manifest import Parameters
 from tools.pipeline.export.quantize import report
@@ -30,6 +30,8 @@ def quantization_report(
 
     accuracy = report.accuracy(asked.eager.outputs, outputs, asked.eager.labels, asked.file.labels())
     jumps = report.jumps_before(quantized.module, len(parameters), asked.file.path)
+    if random_operators(source.captured, asked.file.path):
+        jumps = ["the model draws random numbers, which are others in each run"] * len(parameters)
     names, stream = asked.eager.names[1], list[bool]()
     expected, actual, of_outputs = asked.eager.outputs, outputs, parameters
     if quantized.start and quantized.floating is not None:

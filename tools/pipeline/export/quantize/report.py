@@ -168,7 +168,7 @@ def far_outputs(
       stream: if the samples are a stream, of the outputs, what are_probabilities() returned.
     """
     lines = []
-    many = f"a stream of {len(eager)} calls" if stream else f"{len(eager)} sample{'s' if len(eager) > 1 else ''}"
+    many = f"{'a stream of ' if stream else ''}{len(eager)} {'call' if stream else 'sample'}{'s' * (len(eager) > 1)}"
     for index, name in enumerate(names):
         expected = [outputs[index] for outputs in eager]
         actual = [outputs[index] for outputs in quantized]

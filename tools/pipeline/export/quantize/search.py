@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from tools.pipeline.export.capture import golden
-from tools.pipeline.export.capture.diagnosis import some_of
+from tools.pipeline.export.capture.diagnosis import random_operators, some_of
 from tools.pipeline.export.ir.dim_orders import channels_last
 from tools.pipeline.export.quantize import quantize
 from tools.pipeline.export.quantize.accuracy import (
@@ -183,7 +183,9 @@ def worst_in_float(
                 f"{blamed(costs_of_places(quantized, path))}. What helps: {for_integers}{calibration}, or {training}."
             )
         return in_float
-    for demand in [*([] if options.min_snr else [useful]), *demands]:
+    # What a model draws is another in each run.
+    is_measured = not options.min_snr and not random_operators(source.captured, path)
+    for demand in [*([useful] if is_measured else []), *demands]:
         try:
             found = leave_worst_in_float(quantized, requantized, in_float, demand, path)
         except OutOfReach as error:

@@ -10,6 +10,7 @@ from torch.export import ExportedProgram
 
 from tools.pipeline.export.ir import rewriting
 from tools.pipeline.export.ir.constants import Constants
+from tools.pipeline.export.ir.memory import writes
 from tools.pipeline.export.ir.operators import EMPTY
 from tools.pipeline.export.upstream.replaced import replace
 
@@ -70,6 +71,9 @@ def fold_without_kernel(program: ExportedProgram) -> ExportedProgram:
     constants = Constants(program)
     for node in program.graph.nodes:
         is_outside = isinstance(node.target, torch._ops.OpOverload) and torch.Tag.core not in node.target.tags
-        if is_outside and constants.value(node) is not None:
+        # Of an operator with several results, such as a decomposition of a matrix, the operands count.
+        has_parts = isinstance(node.meta.get("val"), tuple) and not writes(node)
+        computed = node.all_input_nodes if has_parts else [node]
+        if is_outside and computed and all(constants.value(each) is not None for each in computed):
             return propagate_constants(rewriting.run_decompositions(program, {}))
     return program

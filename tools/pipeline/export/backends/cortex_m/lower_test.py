@@ -1209,7 +1209,7 @@ def test_outputs_that_are_far_from_those_in_floating_point_are_named() -> None:
     assert far_outputs(eager, near, parameters, names, options) == ()
     scores, indices, integers = far_outputs(eager, far, parameters, names, options)
     told = far_outputs(eager, near, parameters, names, options, stream=[True, False, False])
-    assert re.search("a stream of 1 calls: .* dB .*; probabilities are off by 0.05 in the mean, by 0.1", told[0])
+    assert re.search("a stream of 1 call: .* dB .*; probabilities are off by 0.05 in the mean, by 0.1", told[0])
     assert "; values are off by" in told[1]
     assert scores.startswith("scores, over 1 sample: 7.0 dB against floating point; more calibration samples")
     assert indices.startswith("output_1, over 1 sample: 0 of 10 elements are those of floating point")

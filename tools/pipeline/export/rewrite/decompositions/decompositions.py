@@ -21,11 +21,13 @@ from tools.pipeline.export.rewrite.decompositions import small_matrices
 _aten = torch.ops.aten
 _functional = torch.nn.functional
 
-# Views that other operators may write to, and what functionalization makes of such a write.
+# Operators of another name in place, and views that others may write to: what functionalization makes of them.
 _SCATTERED = {
     _aten.as_strided.default: _aten.as_strided_scatter.default,
     _aten.diagonal.default: _aten.diagonal_scatter.default,
     _aten.fill_diagonal_.default: _aten.as_strided_scatter.default,
+    _aten.bernoulli_.float: _aten.bernoulli.p,
+    _aten.normal_.default: _aten.normal_functional.default,
 }
 
 
@@ -670,6 +672,54 @@ def _hinge_embedding_loss(x: Tensor, target: Tensor, margin: float = 1.0, reduct
     return _reduced(torch.where(target == -1, 0, x) + apart, reduction)
 
 
+def _multilabel_margin_loss(x: Tensor, target: Tensor, reduction: int = 1) -> Tensor:
+    # PyTorch's own decomposition counts classes behind the first -1 as targets.
+    is_listed = (target < 0).cumsum(-1) == 0
+    places = torch.where(is_listed, target, 0)
+    is_target = (is_listed.unsqueeze(-1) & (places.unsqueeze(-1) == torch.arange(x.shape[-1]))).any(-2)
+    # [..., targets, classes]
+    margins = (1 - x.gather(-1, places).unsqueeze(-1) + x.unsqueeze(-2)).clamp(min=0)
+    counted = is_listed.unsqueeze(-1) & ~is_target.unsqueeze(-2)
+    return _reduced((margins * counted.to(x.dtype)).sum((-2, -1)) / x.shape[-1], reduction)
+
+
+def _vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
+    count = x.shape[0] if N is None else N
+    factors = x.unsqueeze(-1).expand(-1, max(count - 1, 0))
+    powers = torch.cat([x.new_ones(x.shape[0], min(count, 1)), *([_cumprod(factors, -1)] if count > 1 else [])], -1)
+    return powers if increasing else powers.flip(-1)
+
+
+def _uniform(x: Tensor, begin: float = 0.0, end: float = 1.0, **_: Any) -> Tensor:
+    return torch.rand(x.shape, dtype=x.dtype) * (end - begin) + begin
+
+
+def _exponential(x: Tensor, rate: float = 1.0, **_: Any) -> Tensor:
+    # A device's rand() may return 0, and PyTorch's exponential numbers are finite.
+    return torch.rand(x.shape, dtype=x.dtype).clamp(min=2**-25).log() / -rate
+
+
+def _normal(mean: Tensor | float, deviation: Tensor | float = 1.0, **_: Any) -> Tensor:
+    shape = torch.broadcast_shapes(*(each.shape for each in (mean, deviation) if isinstance(each, Tensor)))
+    return torch.randn(shape) * deviation + mean
+
+
+def _normal_like(x: Tensor, mean: float = 0.0, deviation: float = 1.0, **_: Any) -> Tensor:
+    return torch.randn(x.shape, dtype=x.dtype) * deviation + mean
+
+
+def _randint(low: int, high: int, size: Sequence[int], *, dtype: torch.dtype | None = None, **_: Any) -> Tensor:
+    return ((torch.rand(size) * (high - low)).floor() + low).to(dtype or torch.int64)
+
+
+def _multinomial(x: Tensor, samples: int, replacement: bool = False, **_: Any) -> Tensor:
+    """Draws by exponential races: P. Efraimidis and P. Spirakis, Weighted Random Sampling with a Reservoir, 2006."""
+    if samples == 1 or not replacement:
+        return torch.topk(x / _exponential(x), samples, -1)[1]
+    weights = x.unsqueeze(-2).expand(*x.shape[:-1], samples, x.shape[-1])
+    return (weights / _exponential(weights)).argmax(-1)
+
+
 def _put(x: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
     return x.reshape(-1).index_put((index.reshape(-1),), source.reshape(-1), accumulate).reshape(x.shape)
 
@@ -764,6 +814,7 @@ _OF_STATIC_SHAPES: dict[torch._ops.OpOverload, Callable[..., Any]] = {
     _aten.median.default: _median_of_all,
     _aten.median.dim: _median,
     _aten.mode.default: _mode,
+    _aten.multilabel_margin_loss.default: _multilabel_margin_loss,
     _aten.nanmedian.default: _nanmedian_of_all,
     _aten.nanmedian.dim: _nanmedian,
     _aten.scatter_reduce.two: _scatter_reduce,
@@ -806,9 +857,31 @@ DECOMPOSITIONS: dict[torch._ops.OpOverload, Callable[..., Any]] = {
     _aten.signbit.default: _is_negative,
     _aten.sinc.default: _sinc,
     _aten.square.default: lambda operand: _pow(operand, 2),
+    _aten.vander.default: _vander,
     _aten.var_mean.dim: lambda operand, dim, unbiased=True, keepdim=False: torch.var_mean(
         operand, dim, correction=int(unbiased), keepdim=keepdim
     ),
     **{target: _of_static_shape(function) for target, function in _OF_STATIC_SHAPES.items()},
     **small_matrices.DECOMPOSITIONS,
+    # Draws, made of those of rand() and randn(), which have kernels.
+    **dict.fromkeys(
+        (_aten.bernoulli.p, _aten.bernoulli.Tensor), lambda x, p=0.5, **_: (torch.rand(x.shape) < p).to(x.dtype)
+    ),
+    _aten.exponential.default: _exponential,
+    _aten.geometric.default: lambda x, p, **_: _exponential(x, -math.log1p(-p)).ceil(),
+    _aten.log_normal.default: lambda x, mean=1.0, deviation=2.0, **_: _normal_like(x, mean, deviation).exp(),
+    _aten.multinomial.default: _multinomial,
+    _aten.normal.Tensor_Tensor: _normal,
+    _aten.normal.Tensor_float: _normal,
+    _aten.normal.float_Tensor: _normal,
+    _aten.normal.float_float: lambda mean, deviation, size, **_: torch.randn(size) * deviation + mean,
+    _aten.normal_functional.default: _normal_like,
+    _aten.rand_like.default: _uniform,
+    _aten.randint.default: lambda high, size, **options: _randint(0, high, size, **options),
+    _aten.randint.low: _randint,
+    _aten.randint_like.default: lambda x, high, **_: _randint(0, high, x.shape, dtype=x.dtype),
+    _aten.randint_like.low_dtype: lambda x, low, high, **_: _randint(low, high, x.shape, dtype=x.dtype),
+    _aten.randn_like.default: _normal_like,
+    _aten.randperm.default: lambda count, **_: torch.rand(count).argsort(),
+    _aten.uniform.default: _uniform,
 }

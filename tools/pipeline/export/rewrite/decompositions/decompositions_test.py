@@ -37,6 +37,7 @@ _WEIGHTS = torch.tensor([[1.0, -2.0, 0.5, 3.0], [0.0, 1.0, 1.0, 2.0]])
 _OFFSETS = torch.tensor([0, 3, 3])
 
 _SIGNS = torch.tensor([1.0, -1.0, 1.0])
+_LABELS = torch.tensor([[1, 3, -1, 0, 0], [2, -1, 0, 4, 0]])
 
 _TOKENS = _volume(2, 5, 4)
 _PAIRS = _volume(6, 4, 3)
@@ -238,6 +239,12 @@ _CALLS: dict[str, dict[str, tuple[Callable[..., object], Tensor]]] = {
             lambda x: [_F.hinge_embedding_loss(x, _SIGNS, reduction=each) for each in ("none", "mean", "sum")],
             2 * _volume(4, 3),
         ),
+        "multilabel_margin_loss": (
+            lambda x: [_F.multilabel_margin_loss(x, _LABELS, reduction=each) for each in ("none", "mean", "sum")],
+            _volume(2, 5),
+        ),
+        "vander": (lambda x: (torch.vander(x), torch.vander(x, 3, True), torch.vander(x, 1)), _volume(4)),
+        "multilabel_margin_loss of one": (lambda x: _F.multilabel_margin_loss(x, _LABELS[0]), _volume(5)),
         "ldexp": (lambda x: torch.ldexp(x, torch.tensor([3, -2, 0, 1])), _volume(3, 4)),
     },
     "frequencies": {
@@ -325,6 +332,48 @@ def test_decompositions_give_what_eager_gives_by_operators_that_there_are(topic:
     for name, result, expected in zip(_CALLS[topic], results, Calls(functions)(*inputs), strict=True):
         torch.testing.assert_close(result, expected, equal_nan=True, msg=lambda text, name=name: f"{name}: {text}")
     assert operators <= set(read_catalog())
+
+
+_DRAWN = {
+    "bernoulli": (lambda x: (x + 0.3).bernoulli(), 0.3, 0.46),
+    "bernoulli_": (lambda x: x.clone().bernoulli_(0.3), 0.3, 0.46),
+    "exponential_": (lambda x: x.clone().exponential_(4), 0.25, 0.25),
+    "geometric_": (lambda x: x.clone().geometric_(0.4), 2.5, 1.94),
+    "gumbel_softmax": (lambda x: _F.gumbel_softmax(x.reshape(-1, 2), hard=True), 0.5, 0.5),
+    "log_normal_": (lambda x: x.clone().log_normal_(0.1, 0.2).log(), 0.1, 0.2),
+    "multinomial": (lambda x: (x.reshape(-1, 2) + torch.tensor([1.0, 3.0])).multinomial(1).float(), 0.75, 0.43),
+    "multinomial, again": (lambda x: (x[:4] + torch.tensor([1.0, 0, 0, 3])).multinomial(9999, True).float(), 2.25, 1.3),
+    "normal": (lambda x: torch.normal(x + 3, 2.0), 3, 2),
+    "normal of numbers": (lambda x: x + torch.normal(3.0, 2.0, (20000,)), 3, 2),
+    "normal_": (lambda x: x.clone().normal_(3, 2), 3, 2),
+    "rand_like": (lambda x: torch.rand_like(x), 0.5, 0.289),
+    "randint": (lambda x: x + torch.randint(1, 4, (20000,)), 2, 0.816),
+    "randint_like": (lambda x: torch.randint_like(x, 4) - torch.randint_like(x, 1, 3), 0, 1.22),
+    "randn_like": (lambda x: torch.randn_like(x), 0, 1),
+    "randperm": (lambda x: x + torch.randperm(20000) / 20000, 0.5, 0.289),
+    "sample": (lambda x: torch.distributions.Categorical(logits=x.reshape(-1, 2)).sample().float(), 0.5, 0.5),
+    "uniform_": (lambda x: x.clone().uniform_(-1, 1), 0, 0.577),
+}
+
+
+def test_random_numbers_are_made_of_those_that_there_are() -> None:
+    """Their means and deviations are those of PyTorch's; ExecuTorch has kernels of rand() and randn()."""
+    inputs = (torch.zeros(20000),) * len(_DRAWN)
+    program = to_edge(capture(Calls([call for call, _, _ in _DRAWN.values()]), inputs))
+    drawn = [
+        node for node in program.graph.nodes if torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
+    ]
+    assert {node.target._op for node in drawn} == {torch.ops.aten.rand.default, torch.ops.aten.randn.default}
+    torch.manual_seed(0)
+    for name, result, (_, mean, deviation) in zip(_DRAWN, program.module()(*inputs), _DRAWN.values(), strict=True):
+        values = result.double()
+        assert abs(values.mean() - mean) < 0.03 and abs(values.std() - deviation) < 0.03, name
+
+
+def test_permutations_and_draws_without_repetition_have_each_number_once() -> None:
+    calls = Calls([lambda x: torch.randperm(9) + x.long(), lambda x: (x + 1).multinomial(9)])
+    for result in to_edge(capture(calls, (torch.zeros(9),) * 2)).module()(torch.zeros(9), torch.zeros(9)):
+        assert sorted(result.tolist()) == list(range(9))
 
 
 def test_grids_are_matrix_products() -> None:
