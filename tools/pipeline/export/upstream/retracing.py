@@ -143,7 +143,8 @@ def _key(argument: Any) -> Any:
 
 
 def _changes_nothing(export_pass: _ExportPassBase, module: GraphModule) -> bool:
-    """Whether a pass would write a graph with the same nodes, names, metadata and shapes again.
+    """Whether a pass would write a graph with the same nodes, names and metadata again; if so, writes the results'
+    shapes into the graph, where passes move nodes without them.
 
     Calls the pass for each node. Its calls of operators are compared with the graph's instead of being written down,
     and the first one that differs ends this, and restores the pass's own state.
@@ -172,6 +173,8 @@ def _changes_nothing(export_pass: _ExportPassBase, module: GraphModule) -> bool:
         # A pass that asks for what only a new graph has, such as a proxy, ends here, too. True errors are raised again.
         vars(export_pass).clear()
         vars(export_pass).update(state | contents)
+        for node, value in replay.replaced.items():
+            node.meta["val"] = value
         return False
     # The pass keeps its notes about the graph.
     del export_pass._fx
@@ -193,11 +196,16 @@ def _name_as_written_anew(module: GraphModule) -> None:
 
 
 class _Replay:
-    """Runs a pass on each node of a graph."""
+    """Runs a pass on each node of a graph.
+
+    Attributes:
+      replaced: the values before, of nodes whose results have other shapes.
+    """
 
     def __init__(self, export_pass: _ExportPassBase, module: GraphModule) -> None:
         self._interpreter = export_pass.ExportInterpreter(export_pass, module)
         self._module = module
+        self.replaced: dict[Node, Any] = {}
         self._node = next(iter(module.graph.nodes))
         self._args: Any = ()
         self._kwargs: Any = {}
@@ -218,7 +226,7 @@ class _Replay:
 
     def compare(self, kind: str, target: Any, args: Any, kwargs: Any, meta: NodeMetadata) -> ProxyValue:
         """Replaces _fx() of the pass: returns the result of the node if the call is the node's."""
-        node, value = self._node, self._node.meta.get("val")
+        node = self._node
         if (
             kind != node.op
             or target is not node.target
@@ -228,9 +236,10 @@ class _Replay:
             or any(each is not node.meta[name] for name, each in meta.data.items())
         ):
             raise _ChangeError
-        if _key(_EMPTY.call_function(target, _data(args), _data(kwargs))) != _key(value):
-            raise _ChangeError
-        return ProxyValue(value, node)
+        value, result = node.meta.get("val"), _EMPTY.call_function(target, _data(args), _data(kwargs))
+        if _key(result) != _key(value):
+            self.replaced[node], node.meta["val"] = value, result
+        return ProxyValue(node.meta["val"], node)
 
 
 _EMPTY = Interpreter(GraphModule(torch.nn.Module(), torch.fx.Graph()))

@@ -126,6 +126,28 @@ def test_results_of_one_shape_are_different_tensors() -> None:
     assert len({id(value) for value in values}) == 4
 
 
+@pytest.mark.parametrize("kept", [0, 9])
+def test_shapes_are_worked_out_in_the_graph_where_a_pass_changes_nothing_else(kept: int) -> None:
+    def shorter() -> GraphModule:
+        edge = to_edge(capture(_Steps().eval(), (torch.randn(2, 5), torch.randn(2, 3))))
+        module = edge.exported_program().graph_module
+        (node,) = module.graph.find_nodes(op="call_function", target=exir_ops.edge.aten.slice_copy.Tensor)
+        node.args = (*node.args[:3], 2)
+        return module
+
+    def shapes(module: GraphModule) -> list[object]:
+        return [node.meta["val"].shape for node in module.graph.nodes if node.op == "call_function"]
+
+    module, before = shorter(), shapes(shorter())
+    expected = shapes(_SinesAreCosines(kept)(shorter()).graph_module)
+    with known_results():
+        result = _SinesAreCosines(kept)(module).graph_module
+    assert shapes(result) == expected != before
+    assert (result is module) == (kept == 9)
+    # A graph that is written anew leaves the first one as it was.
+    assert kept == 9 or shapes(module) == before
+
+
 @pytest.mark.parametrize("kept", [0, 3, 9])
 def test_a_pass_that_changes_nothing_returns_its_graph_and_any_other_the_new_one(kept: int) -> None:
     module = to_edge(capture(_Steps().eval(), (torch.randn(2, 5), torch.randn(2, 3)))).exported_program().graph_module
