@@ -33,7 +33,7 @@ def test_numbers_are_tensors(forward: str, tmp_path: Path) -> None:
 
 
 _CHECKED = {
-    "gaussian_nll_loss": "f = nn.functional.gaussian_nll_loss\nreturn f(x, y, y.abs() + 0.1) + f(x, y, 1, True), "
+    "gaussian_nll_loss": "f = nn.functional.gaussian_nll_loss\nreturn f(x, y, y.abs() + 0.1) + f(x, y, 1.0, 1), "
     "f(x, y, y[:, 0].exp(), reduction='sum'), f(x, y, y[:, :1].abs(), eps=0.5, reduction='none')",
     "cov": "return torch.cov(x), x[0].cov(correction=0), torch.cov(x, fweights=w), torch.cov(x, aweights=y[0].abs()), "
     "torch.cov(x, fweights=w, aweights=y[0].abs(), correction=0)",
