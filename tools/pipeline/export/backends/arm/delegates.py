@@ -83,7 +83,9 @@ _REASONS = {
     # For example, an activation after a layer that is left to the core.
     r"Was first node in partition and input \S+ had fp dtype\.?": "what it reads is in floating point",
     r"Input \S+ has unsupported dtype torch\.(\w+) \(Supports (\w+)\)\.?": r"{target} takes no \1 there, but \2",
-    r".*: index dtype torch\.int64 not supported; expected int32\.": "its indices are of 64 bits, {target}'s of 32",
+    r".*: index (dtype torch\.int64 not supported|must be .*, got dtype=torch\.int64).*": (
+        "its indices are of 64 bits, {target}'s of 32"
+    ),
     r".*Had torch\.bool (in|out)put\b.*": r"{target} has no \1puts of true and false there",
     r"(?:Input|Tensor x) dtype torch\.(\w+) .*is not supported in .*": r"{target} takes no \1 there",
     r"(?:Had|Output dtype) torch\.(\w+) (?:output that )?is not supported (?:by|in) .*": r"{target} gives no \1 there",

@@ -1121,6 +1121,10 @@ def test_what_masks_exclude_from_maxima_and_minima_has_no_share_in_ranges() -> N
             "X takes no int64 there",
         ),
         ("Non-constant int64 input aten_add_tensor_3", "one of its inputs is of 64-bit integers"),
+        (
+            "index_select: index must be rank-1 int32, got dtype=torch.int64 shape=(3,).",
+            "its indices are of 64 bits, X's of 32",
+        ),
         ("TOSA ARGMAX does not support keepdim=True.", "its indices are of 64 bits, X's of 32"),
         ("aten.slice_copy.Tensor: dtype torch.float32 requires FP profile or INT.", "X takes no float32 there"),
         ("Casting from torch.int32 is not supported on U55.", "X casts nothing from int32"),
