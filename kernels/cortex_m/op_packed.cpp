@@ -4,11 +4,12 @@ namespace torch::executor::native::cortex_m {
 
 namespace {
 
-/// Fails the context (InvalidArgument) and returns false unless there is scratch memory enough.
-bool check_scratch(KernelRuntimeContext& ctx, const Tensor& scratch, int64_t needed) {
+/// Fails the context (InvalidArgument) and returns false unless there is scratch memory enough,
+/// with an element for each byte.
+ET_INLINE bool check_scratch(KernelRuntimeContext& ctx, const Tensor& scratch, int64_t needed) {
   CHECK_ARGUMENT(
       ctx,
-      static_cast<int64_t>(scratch.nbytes()) >= needed &&
+      int64_t{scratch.numel()} >= needed &&
           (reinterpret_cast<uintptr_t>(scratch.const_data_ptr()) & 3) == 0,
       "scratch has %zu bytes, and the layer needs %d",
       scratch.nbytes(),
@@ -82,9 +83,12 @@ bool check_packed_linear(
     const Tensor& input,
     const Tensor& packed,
     PackedParts& parts) {
-  if (!find_packed(ctx, packed, LayerKind::Linear, parts)) {
-    return false;
+  const auto* const data = packed.const_data_ptr<int8_t>();
+  if (aligned_cast<const PackedLayer>(data)->kind != LayerKind::Linear) {
+    // It fails.
+    return find_packed(ctx, packed, LayerKind::Linear, parts);
   }
+  parts = linear_parts(data);
   const auto in_sizes = input.sizes();
   CHECK_ARGUMENT(
       ctx,
@@ -110,18 +114,6 @@ bool check_transposed(KernelRuntimeContext& ctx, const Tensor& packed, const Ten
       false,
       "A linear layer with transposed outputs is arranged for MVE, or its shape is dynamic");
   return true;
-}
-
-bool check_floats(KernelRuntimeContext& ctx, const Tensor& input, const Tensor& out) {
-  const bool reads_floats = input.scalar_type() == ScalarType::Float;
-  KERNEL_CHECK(
-      ctx,
-      !reads_floats || input.numel() <= kMostFloats,
-      InvalidArgument,
-      false,
-      "input has more numbers than a linear layer quantizes");
-  return (reads_floats || int8_or_fail(ctx, input)) &&
-      (out.scalar_type() == ScalarType::Float || int8_or_fail(ctx, out));
 }
 
 } // namespace torch::executor::native::cortex_m

@@ -48,7 +48,17 @@ bool check_transposed(KernelRuntimeContext& ctx, const Tensor& packed, const Ten
 
 /// Fails the context and returns false unless inputs and outputs are of int8, or of float32, of
 /// which a linear layer quantizes at most kMostFloats.
-bool check_floats(KernelRuntimeContext& ctx, const Tensor& input, const Tensor& out);
+ET_INLINE bool check_floats(KernelRuntimeContext& ctx, const Tensor& input, const Tensor& out) {
+  const bool reads_floats = input.scalar_type() == ScalarType::Float;
+  KERNEL_CHECK(
+      ctx,
+      !reads_floats || input.numel() <= kMostFloats,
+      InvalidArgument,
+      false,
+      "input has more numbers than a linear layer quantizes");
+  return (reads_floats || int8_or_fail(ctx, input)) &&
+      (out.scalar_type() == ScalarType::Float || int8_or_fail(ctx, out));
+}
 
 // The geometry that the schemas have is for the export's shape inference; the packed constant says
 // it all.
@@ -126,7 +136,7 @@ constexpr auto& packed_depthwise_convolution_out = packed_images_of<S, kDepthwis
 /// Gives `out` the input's sizes with a layer's channels as dim `dim`. Fails the context
 /// (InvalidArgument) and returns false if it has no room for `rows` vectors of them.
 template <class S>
-bool size_channels(
+ET_INLINE bool size_channels(
     KernelRuntimeContext& ctx,
     const Tensor& input,
     size_t dim,
@@ -158,7 +168,7 @@ int32_t open_rows(
     const Tensor& packed,
     Tensor& out,
     PackedParts& parts) {
-  if (!check_packed_linear(ctx, input, packed, parts) || !check_contiguous<S>(ctx, input, out)) {
+  if (!check_packed_linear(ctx, input, packed, parts)) {
     return -1;
   }
   const int32_t rows = static_cast<int32_t>(input.numel()) / parts.inner;

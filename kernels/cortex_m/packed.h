@@ -103,13 +103,14 @@ struct LinearFloats {
   int16_t unused[3];
 };
 
-/// Returns the LinearFloats of a linear layer.
+/// Returns a linear layer's LinearFloats. Compilers load what is used of them, but would copy them
+/// as a whole.
 ET_INLINE LinearFloats linear_floats(const PackedLayer& layer) {
-  LinearFloats floats;
-  std::memcpy(
-      &floats,
-      reinterpret_cast<const int8_t*>(&layer) + offsetof(PackedLayer, kernel),
-      sizeof(floats));
+  const auto* const from = reinterpret_cast<const int8_t*>(&layer) + offsetof(PackedLayer, kernel);
+  LinearFloats floats = {};
+  std::memcpy(&floats.inverse_scale, from, sizeof(float));
+  std::memcpy(&floats.scale, from + offsetof(LinearFloats, scale), sizeof(float));
+  std::memcpy(&floats.zero_point, from + offsetof(LinearFloats, zero_point), sizeof(int16_t));
   return floats;
 }
 

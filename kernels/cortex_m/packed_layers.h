@@ -144,9 +144,12 @@ packed_linear_floats(const Layer& layer, const In* in, int32_t rows, Out* out, M
   [[maybe_unused]] int8_t integers[kMostFloats];
   const int32_t count = rows * head.channels;
   if constexpr (std::is_same_v<In, float>) {
-    const Quantization quantization = {
-        floats.inverse_scale, static_cast<float>(head.input_zero_point), -128.0f, 127.0f};
-    quantize(quantization, in, 1, integers, static_cast<size_t>(rows * head.in_channels));
+    quantize_neighbours(
+        floats.inverse_scale,
+        head.input_zero_point,
+        in,
+        integers,
+        static_cast<size_t>(rows * head.in_channels));
     from = integers;
   } else {
     from = in;

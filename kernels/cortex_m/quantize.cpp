@@ -254,6 +254,30 @@ dequantize_fours(float scale, int32_t zero_point, const int8_t*& in, float*& out
 
 } // namespace
 
+void quantize_neighbours(
+    float inverse_scale,
+    int32_t zero_point,
+    const float* in,
+    int8_t* out,
+    size_t count) {
+  const Quantization q = {inverse_scale, static_cast<float>(zero_point), -128.0f, 127.0f};
+#if defined(__ARM_FEATURE_DSP) && defined(__ARM_FP) && \
+    !(defined(__ARM_FEATURE_MVE) && (__ARM_FEATURE_MVE & 2))
+  for (;;) {
+    quantize_eights(inverse_scale, zero_point, in, out, count);
+    quantize_ones(inverse_scale, zero_point, in, sizeof(float), out, count);
+    if (count == 0) {
+      return;
+    }
+    // A NaN.
+    *out++ = static_cast<int8_t>(q.apply(*in++));
+    --count;
+  }
+#else
+  quantize(q, in, 1, out, count);
+#endif
+}
+
 template <class T>
 void quantize(
     const Quantization& quantization,
@@ -293,10 +317,10 @@ void quantize(
         const auto zero_point = static_cast<int32_t>(q.zero_point);
         const int32_t bytes = step * static_cast<int32_t>(sizeof(float));
         if (step == 1) {
-          quantize_eights(q.inverse_scale, zero_point, in, out, count);
-        } else {
-          quantize_fours(q.inverse_scale, zero_point, in, bytes, out, count);
+          quantize_neighbours(q.inverse_scale, zero_point, in, out, count);
+          return;
         }
+        quantize_fours(q.inverse_scale, zero_point, in, bytes, out, count);
         quantize_ones(q.inverse_scale, zero_point, in, bytes, out, count);
         // A NaN is the next one, if there is any.
         next = count == 0 ? 0 : 1;

@@ -35,6 +35,14 @@ void quantize(
     T* out,
     size_t count);
 
+/// Does the same for neighbours, to all numbers of int8.
+void quantize_neighbours(
+    float inverse_scale,
+    int32_t zero_point,
+    const float* in,
+    int8_t* out,
+    size_t count);
+
 /// Sets out[i] = (in[i * step] - quantization.zero_point) * scale; T is int8_t or int16_t.
 template <class T>
 void dequantize(
