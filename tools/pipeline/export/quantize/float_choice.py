@@ -20,8 +20,10 @@ import torch
 from torch.fx import GraphModule, Node
 from torchao.quantization.pt2e.quantizer.quantizer import Q_ANNOTATION_KEY
 
+from tools.abi.layouts.layouts import MOST_FLOATS
 from tools.pipeline.export.backends.cortex_m.forms import is_channels_last
 from tools.pipeline.export.ir.dim_orders import CONTIGUOUS_ONLY
+from tools.pipeline.export.ir.operators import CLAMPS, SIZE_CHANGES, TRANSPOSITIONS
 from tools.pipeline.export.quantize.costs import Costs
 from tools.pipeline.export.quantize.float_work import Work
 from tools.pipeline.export.quantize.int8_work import MOVES, VIEWS, dense_groups, shape_of, work_of, work_of_group
@@ -106,7 +108,7 @@ def choose(
             work = work_of(node)
             if node not in tables:
                 # An activation that is fused into the layer before it costs nothing.
-                is_free = any(_is_fused(operand, node) for operand in node.all_input_nodes)
+                is_free = _is_clamp_of_layer(node) or any(_is_fused(operand, node) for operand in node.all_input_nodes)
                 pay(node, floating_point, 0.0 if is_free else costs.int8(work))
             elif node is tables[node][-1]:
                 pay(node, floating_point, costs.int8(work_of_group(tables[node])))
@@ -132,8 +134,10 @@ def choose(
             # A tensor is quantized or dequantized once for all its readers.
             read, quantized = ("read", operand), ("quantized", operand)
             if not cut.has_edge(operand, read):
-                pay(operand, read, costs.border(False, math.prod(value.shape)), _DOUBT)
-                pay(quantized, operand, costs.border(True, math.prod(value.shape)), _DOUBT)
+                elements = math.prod(value.shape)
+                is_read, is_quantized = (elements <= MOST_FLOATS and each for each in _linear_around(operand))
+                pay(operand, read, costs.border(False, elements, is_read), _DOUBT)
+                pay(quantized, operand, costs.border(True, elements, is_quantized), _DOUBT)
             pay(read, node, math.inf)
             pay(node, quantized, math.inf)
     _, (in_int8, in_float) = networkx.minimum_cut(cut, int8, floating_point)
@@ -205,6 +209,35 @@ def _is_fused(operand: Node, node: Node) -> bool:
         return False
     before, after = operand.meta[Q_ANNOTATION_KEY], node.meta[Q_ANNOTATION_KEY]
     return before.output_qspec is None and after.input_qspec_map.get(operand) is None
+
+
+def _is_clamp_of_layer(node: Node) -> bool:
+    """Whether an activation clamps a transposed result of a layer, which does that itself in int8."""
+    if node.target not in CLAMPS or node.args[0].target not in TRANSPOSITIONS:
+        return False
+    operand = node.args[0]
+    while operand.target in TRANSPOSITIONS and len(operand.users) == 1:
+        operand = operand.args[0]
+    return operand.target == _aten.linear.default and len(operand.users) == 1
+
+
+def _linear_around(tensor: Node) -> tuple[bool, bool]:
+    """Returns whether a tensor is what a linear layer returns, and whether nothing but such a layer reads it.
+
+    These dequantize their few results themselves, and quantize their few inputs.
+    """
+    made, readers = tensor, [*tensor.users]
+    is_alone = len(readers) == 1
+    while made.target in SIZE_CHANGES | TRANSPOSITIONS and is_alone:
+        is_transposed = made.target in TRANSPOSITIONS
+        made = made.all_input_nodes[0]
+        is_alone = len(made.users) == 1
+        if is_transposed:
+            # Only rows that are computed together are transposed in memory, too.
+            work = work_of(made) if made.target == _aten.linear.default else None
+            is_alone = is_alone and work is not None and work.kind == "linear_rows"
+    is_read = is_alone and made.target == _aten.linear.default
+    return is_read, len(readers) == 1 and readers[0].target == _aten.linear.default
 
 
 def _memory(node: Node, is_int8: bool) -> int:

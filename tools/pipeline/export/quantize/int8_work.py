@@ -33,6 +33,7 @@ from tools.pipeline.export.quantize.float_work import (
     work_of_call,
 )
 from tools.pipeline.export.rewrite.own_operators import RECURRENT
+from tools.pipeline.placement.leads import LANES
 
 _aten = torch.ops.aten
 
@@ -90,8 +91,11 @@ def work_of(node: Node) -> Work | None:
         return Work("transposed", transposed_in_float(_geometry(node)))
     if target == _aten.linear.default:
         features, inner = shape_of(node.args[1])
-        if are_computed_together(outputs // features, features):
-            return Work("linear_rows", (1, outputs, outputs * inner, outputs // features * inner))
+        rows = outputs // features
+        if are_computed_together(rows, features):
+            amounts = (1, outputs, outputs * inner, rows * inner)
+            # In int8, four rows are computed together, and those that remain one after the other.
+            return Work("linear_rows", (*amounts, rows % LANES * features), Work("linear_rows", amounts))
         return Work("linear", (1, outputs, outputs * inner))
     if target == _aten.bmm.default:
         return Work("bmm", (1, outputs, outputs * shape_of(node.args[0])[2]))
