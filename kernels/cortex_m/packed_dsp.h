@@ -406,7 +406,7 @@ ET_INLINE int32_t second_sum(int32_t sum, int32_t both, [[maybe_unused]] int32_t
 }
 
 /// Does the same as dot_pair() for two pairs of channels and `count` inputs, a multiple of eight;
-/// the weights move on. With `kIsLong`, for kNeedsMany, sixteen inputs take a turn.
+/// the weights move on. With `kIsLong`, for kNeedsMany, 32 inputs take a turn.
 template <bool kIsLong>
 ET_INLINE void dot_vector(
     [[maybe_unused]] const PackedLayer& layer,
@@ -454,9 +454,11 @@ ET_INLINE void dot_vector(
     uint32_t d;
     auto c = static_cast<uint32_t>(count);
     __asm__ volatile(
-        "lsls %[c], #28; bmi 2f\n"
+        // 24, 16, 8 or no inputs more than the turns take.
+        "lsls %[c], #28; bhi 2f; bcs 3f; bmi 4f\n"
         ".p2align 2\n"
         "1:\n" FOUR_OF_MANY FOUR_OF_MANY "2:\n" FOUR_OF_MANY FOUR_OF_MANY
+        "3:\n" FOUR_OF_MANY FOUR_OF_MANY "4:\n" FOUR_OF_MANY FOUR_OF_MANY
         "cmp %[x], %[end]; bne 1b\n"
         : OPERANDS, [c] "+r"(c), [d] "=&r"(d)
         : [end] "r"(end)

@@ -268,7 +268,7 @@ def transpose_convolution_cases(count: int) -> Iterator[Case]:
 
 def matmul_cases(count: int) -> Iterator[Case]:
     for _ in range(count):
-        inner, columns = random.choice([1, 3, 4, 7, 8, 16, 33, 64]), random.choice([1, 2, 3, 4, 5, 8, 12])
+        inner, columns = random.choice([1, 3, 4, 7, 8, 16, 24, 33, 64, 100]), random.choice([1, 2, 3, 4, 5, 8, 12])
         x = integers((*random.choice([(), (1,), (2,), (3,), (5,), (2, 3), (8,)]), inner))
         weight = integers((columns, inner), -127)
         bias = torch.randint(-5000, 5000, (columns,), dtype=torch.int32) if random.random() < 0.8 else None
