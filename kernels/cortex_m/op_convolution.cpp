@@ -39,6 +39,11 @@ bool check_parameters(
     return false;
   }
   const auto sizes = weight.sizes();
+  // The rest of a kernel's sizes would stand for work without elements.
+  CHECK_ARGUMENT(
+      ctx,
+      arguments.layout != WeightLayout::OHWI || sizes[3] > 0 || sizes[0] == 0,
+      "weight has no input channels");
   CHECK_ARGUMENT(
       ctx,
       arguments.layout == WeightLayout::OHWI || sizes[0] == 1,

@@ -88,7 +88,7 @@ Tensor& convolution_out(
   if (check_parameters(ctx, arguments, out, prepared.parameters) &&
       set_sizes(ctx, arguments, prepared.parameters, sizes) && shape_out<S>(ctx, out, sizes) &&
       describe_image(ctx, arguments.input, prepared.in_shape) &&
-      describe_image(ctx, out, prepared.out_shape)) {
+      describe_image(ctx, out, prepared.out_shape) && out.numel() > 0) {
     run(ctx, arguments, prepared, out.mutable_data_ptr<int8_t>());
   }
   return out;
