@@ -171,6 +171,13 @@ int32_t open_rows(
   if (!check_packed_linear(ctx, input, packed, parts)) {
     return -1;
   }
+  if constexpr (S::has(Variant::DynamicShape)) {
+    // The export checks static shapes.
+    if (out.shape_dynamism() != executorch::aten::TensorShapeDynamism::STATIC &&
+        !check_contiguous<S>(ctx, input, out)) {
+      return -1;
+    }
+  }
   const int32_t rows = static_cast<int32_t>(input.numel()) / parts.inner;
   return size_channels<S>(ctx, input, input.sizes().size() - 1, parts, rows, out) ? rows : -1;
 }
