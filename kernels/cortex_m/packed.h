@@ -269,7 +269,9 @@ enum PackedNeeds : uint32_t {
   kNeedsGathered = 1024,
   /// Linear layers of many inputs, which have a longer loop then: faster, and not needed.
   kNeedsMany = 2048,
-  kNeedsAll = 63 | kNeedsChannelwise | kNeedsPixels | kNeedsWindows | kNeedsGathered,
+  /// Linear layers of more than one vector, which are set up once then: faster, and not needed.
+  kNeedsRows = 4096,
+  kNeedsAll = 63 | kNeedsChannelwise | kNeedsPixels | kNeedsWindows | kNeedsGathered | kNeedsRows,
 };
 
 } // namespace torch::executor::native::cortex_m

@@ -731,7 +731,87 @@ ET_INLINE void single_to_outputs(const PackedParts& parts, int32_t x, int8_t* ou
   }
 }
 
-/// The inputs of vectors of a layer in a program with `needs`: eights, and the last ones.
+/// Computes all outputs of one vector; `kFactorStep` is the layer's, `kIsLong` is dot_vector()'s.
+template <int32_t kFactorStep, bool kIsLong = false>
+void vector_to_outputs(
+    const PackedParts& parts,
+    const int8_t* in,
+    int8_t* out,
+    uint32_t needs = kNeedsAll) {
+  const bool is_narrow = (needs & kNeedsWide) == 0 || parts.layer->is_wide == 0;
+  if ((needs & kNeedsSingle) != 0 && parts.inner == 1 && is_narrow) {
+    single_to_outputs(parts, in[0], out);
+    return;
+  }
+  const int32_t channels = parts.layer->channels;
+  const int32_t addend = addend_of(*parts.layer);
+  const int32_t eights = parts.inner & ~7;
+  if ((needs & kNeedsRest) == 0 && eights == 0) {
+    __builtin_unreachable();
+  }
+  // The last inputs, with zeros until there are eight, and how many words they are.
+  uint32_t rest[2];
+  int32_t rest_words = 0;
+  if (const int32_t rest_bytes = (needs & kNeedsRest) != 0 ? parts.inner & 7 : 0) {
+    rest[0] = rest[1] = 0;
+    copy_bytes(in + eights, rest_bytes, reinterpret_cast<int8_t*>(rest));
+    rest_words = (rest_bytes + 3) / 4;
+  }
+  const int32_t* bias = parts.bias;
+  const int32_t* multipliers = parts.multipliers;
+  const int8_t* shifts = parts.shifts;
+  const auto* first = aligned_cast<const uint32_t>(parts.weights);
+  const uint32_t pair_words = static_cast<uint32_t>(parts.padded_inner) / 2;
+  const PackedLayer& layer = *parts.layer;
+  // There may be eight more of the last ones.
+  const bool is_short = (needs & kNeedsLong) == 0 || has_short_sums(parts);
+  const int32_t most = is_short ? eights : kPackedShortSum - 8;
+  // Used for linear layers.
+  const Scale scale = {multipliers[0], shifts[0], addend};
+  int32_t c = 0;
+  if (is_narrow) {
+    for (; c + 4 <= channels; c += 4) {
+      int32_t s0, s1, s2, s3;
+      take_four(bias, s0, s1, s2, s3);
+      first = dot_quad<kIsLong>(
+          layer, in, eights, most, rest, rest_words, first, first + pair_words, s0, s1, s2, s3);
+      if constexpr (kFactorStep == 0) {
+        store_lanes(s0, s1, s2, s3, scale, out);
+      } else {
+        store_group(multipliers, shifts, addend, s0, s1, s2, s3, out);
+      }
+      multipliers += 4 * kFactorStep;
+      shifts += 4 * kFactorStep;
+      out += 4;
+    }
+  }
+  for (; c < channels; c += 2) {
+    int32_t s0 = bias[0], s1 = bias[1];
+    const int8_t* x = in;
+    do {
+      const int8_t* const end = in + eights - x < most ? in + eights : x + most;
+      int32_t both = begin_second(s0);
+      for (; x != end; x += 4) {
+        dot_pair(layer, x, first, s0, both);
+        first += 2;
+      }
+      for (int32_t i = 0; x == in + eights && i < rest_words; ++i) {
+        dot_pair(layer, rest + i, first, s0, both);
+        first += 2;
+      }
+      s1 = second_sum(s1, both, s0);
+    } while (x != in + eights);
+    const bool has_scale = kFactorStep == 0 && (needs & kNeedsWide) == 0;
+    out[0] = has_scale ? scale.apply(s0) : scaled(parts, s0, c, needs);
+    if (c + 1 < channels) {
+      out[1] = has_scale ? scale.apply(s1) : scaled(parts, s1, c + 1, needs);
+    }
+    bias += 2;
+    out += 2;
+  }
+}
+
+/// The inputs of vectors of a linear layer in a program with `needs`: eights, and the last ones.
 struct VectorInputs {
   VectorInputs(const PackedParts& parts, uint32_t needs)
       : eights(parts.inner & ~7), rest_bytes((needs & kNeedsRest) != 0 ? parts.inner & 7 : 0) {
@@ -763,8 +843,8 @@ struct VectorInputs {
 
 /// Computes the outputs of vectors that are in fours of channels, of a layer that is not wide: a
 /// function of its own, so that the compiler keeps less on the stack. `kIsLong` is dot_vector()'s.
-template <int32_t kFactorStep, bool kIsLong>
-ET_NOINLINE void quads_to_outputs(
+template <bool kIsLong>
+ET_NOINLINE void quads_of_vectors(
     const PackedParts& parts,
     const int8_t* in,
     int32_t rows,
@@ -773,13 +853,10 @@ ET_NOINLINE void quads_to_outputs(
   const PackedLayer& layer = *parts.layer;
   VectorInputs inputs(parts, needs);
   const uint32_t pair_words = static_cast<uint32_t>(parts.padded_inner) / 2;
-  // Used for linear layers.
   const Scale scale = {parts.multipliers[0], parts.shifts[0], addend_of(layer)};
   for (; rows > 0; --rows) {
     inputs.take_rest(in);
     const int32_t* bias = parts.bias;
-    const int32_t* multipliers = parts.multipliers;
-    const int8_t* shifts = parts.shifts;
     const auto* first = aligned_cast<const uint32_t>(parts.weights);
     int8_t* to = out;
     int8_t* const end = out + (layer.channels & ~3);
@@ -799,13 +876,7 @@ ET_NOINLINE void quads_to_outputs(
           s1,
           s2,
           s3);
-      if constexpr (kFactorStep == 0) {
-        store_lanes(s0, s1, s2, s3, scale, to);
-      } else {
-        store_group(multipliers, shifts, scale.addend, s0, s1, s2, s3, to);
-      }
-      multipliers += 4 * kFactorStep;
-      shifts += 4 * kFactorStep;
+      store_lanes(s0, s1, s2, s3, scale, to);
       to += 4;
     }
     in += parts.inner;
@@ -814,7 +885,6 @@ ET_NOINLINE void quads_to_outputs(
 }
 
 /// Computes the outputs of vectors of any layer from a channel on, an even number.
-template <int32_t kFactorStep>
 ET_NOINLINE void pairs_of_vectors(
     const PackedParts& parts,
     const int8_t* in,
@@ -824,7 +894,7 @@ ET_NOINLINE void pairs_of_vectors(
     uint32_t needs) {
   const PackedLayer& layer = *parts.layer;
   VectorInputs inputs(parts, needs);
-  const bool has_scale = kFactorStep == 0 && ((needs & kNeedsWide) == 0 || layer.is_wide == 0);
+  const bool has_scale = (needs & kNeedsWide) == 0 || layer.is_wide == 0;
   const Scale scale = {parts.multipliers[0], parts.shifts[0], addend_of(layer)};
   for (; rows > 0; --rows) {
     inputs.take_rest(in);
@@ -857,16 +927,24 @@ ET_NOINLINE void pairs_of_vectors(
   }
 }
 
-/// Computes all outputs of vectors, one after the other; `kFactorStep` is the layer's, `kIsLong` is
+/// Computes all outputs of the vectors of a linear layer, one after the other; `kIsLong` is
 /// dot_vector()'s.
-template <int32_t kFactorStep, bool kIsLong = false>
+template <bool kIsLong = false>
 ET_INLINE void vectors_to_outputs(
     const PackedParts& parts,
     const int8_t* in,
     int32_t rows,
     int8_t* out,
-    uint32_t needs = kNeedsAll) {
+    uint32_t needs) {
   const int32_t channels = parts.layer->channels;
+  if ((needs & kNeedsRows) == 0) {
+    for (; rows > 0; --rows) {
+      vector_to_outputs<0, kIsLong>(parts, in, out, needs);
+      in += parts.inner;
+      out += channels;
+    }
+    return;
+  }
   const bool is_narrow = (needs & kNeedsWide) == 0 || parts.layer->is_wide == 0;
   if ((needs & kNeedsSingle) != 0 && parts.inner == 1 && is_narrow) {
     for (; rows > 0; --rows) {
@@ -877,10 +955,10 @@ ET_INLINE void vectors_to_outputs(
   }
   const int32_t quads = is_narrow ? channels & ~3 : 0;
   if (quads != 0) {
-    quads_to_outputs<kFactorStep, kIsLong>(parts, in, rows, out, needs);
+    quads_of_vectors<kIsLong>(parts, in, rows, out, needs);
   }
   if (quads != channels) {
-    pairs_of_vectors<kFactorStep>(parts, in, rows, quads, out, needs);
+    pairs_of_vectors(parts, in, rows, quads, out, needs);
   }
 }
 
@@ -899,8 +977,16 @@ void pixels_to_outputs(
   while (pixels > 0) {
     const int32_t lanes = pixels < kLanes ? pixels : kLanes;
     pixels -= lanes;
-    if (!kTransposed && lanes < kLanes) {
-      vectors_to_outputs<kFactorStep>(parts, in, lanes, out);
+    if (!kTransposed && lanes <= (kFactorStep == 0 ? 3 : 2)) {
+      if constexpr (kFactorStep == 0) {
+        vectors_to_outputs(parts, in, lanes, out, kNeedsAll);
+      } else {
+        for (int32_t i = 0; i < lanes; ++i) {
+          vector_to_outputs<kFactorStep>(parts, in, out);
+          in += in_channels;
+          out += channels;
+        }
+      }
       return;
     }
     const int8_t* from[kLanes];
@@ -1335,14 +1421,14 @@ void packed_linear(
     uint32_t needs) {
 #if defined(__ARM_FEATURE_DSP) && !defined(__ARM_FEATURE_MVE)
   if ((needs & kNeedsMany) != 0) {
-    vectors_to_outputs<0, true>(parts, in, rows, out, needs);
+    vectors_to_outputs<true>(parts, in, rows, out, needs);
   } else {
-    vectors_to_outputs<0>(parts, in, rows, out, needs);
+    vectors_to_outputs(parts, in, rows, out, needs);
   }
 #else
 #ifndef __ARM_FEATURE_MVE
   if (parts.layer->arrangement != Arrangement::Mve) {
-    vectors_to_outputs<0>(parts, in, rows, out, needs);
+    vectors_to_outputs(parts, in, rows, out, needs);
   } else
 #endif
   {

@@ -22,7 +22,7 @@ from tools.artifacts.packed_layer.packed_layer import (
 from tools.pipeline.compile.call import Call, are_placed, are_plain, flag, int_list, ints, is_factor, number, pointer
 from tools.pipeline.compile.chain import Window
 from tools.pipeline.compile.elementwise import ELEMENTWISE_CALLS
-from tools.pipeline.compile.layout import kind_of
+from tools.pipeline.compile.layout import Instruction, kind_of
 from tools.pipeline.compile.program import Method, Shape
 from tools.pipeline.compile.values import floating
 from tools.pipeline.compile.window import WINDOW_CALLS, windows_name
@@ -172,6 +172,17 @@ def _transposed(method: Method, arguments: Sequence[int]) -> Call | None:
     return Call("kernels/cortex_m/transpose.h", "cortex_m::transpose", given, (x, out))
 
 
+def _linear_rows(method: Method, instruction: Instruction) -> int:
+    """Returns the number of vectors that an instruction gives to packed_linear() or packed_linear_table()."""
+    if instruction.kind != "KernelCall" or _CALLS.get(method.operator(instruction)) not in (
+        _packed_linear, _packed_linear_table
+    ):  # fmt: skip
+        return 0
+    x, packed, *_ = instruction.values
+    head = method.packed.get(packed)
+    return method.shapes[x].numel // head.inner if head is not None and head.inner else 0
+
+
 def _linear_needs(method: Method) -> str:
     """Returns the needs of a method's packed linear layers: cortex_m::PackedNeeds of kernels/cortex_m/packed.h."""
     heads = [head for head in method.packed.values() if head.kind == LINEAR]
@@ -183,6 +194,7 @@ def _linear_needs(method: Method) -> str:
         "cortex_m::kNeedsLong": any(not head.has_short_sums for head in heads),
         "cortex_m::kNeedsSingle": bool(singles),
         "cortex_m::kNeedsMany": any(head.inner >= _MANY_INPUTS for head in heads),
+        "cortex_m::kNeedsRows": any(_linear_rows(method, instruction) > 1 for instruction in method.layout.code),
     }
     return _joined(needs)
 
