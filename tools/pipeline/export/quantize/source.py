@@ -80,6 +80,9 @@ class Prepared:
     quantized: Quantized
     captured: ExportedProgram
 
+# How often the example inputs of a model with state are its calibration.
+_CALLS = 8
+
 
 def capture_source(asked: LoweringRequest) -> Source:
     """Captures a model that is to be quantized; one that its author quantized, with images channels-last."""
@@ -98,8 +101,8 @@ def capture_source(asked: LoweringRequest) -> Source:
         asked.note("model() is quantized already; it is lowered as it is.")
         module = asked.eager.module.to(memory_format=torch.channels_last)
         return Source(asked, capture(module, inputs), State({}), inputs, None, WeightDtypes())
-    calibration = _calibration_samples(asked, inputs)
     captured, state = state_to_inputs(captured)
+    calibration = _calibration_samples(asked, inputs, bool(state.buffers))
     options = asked.options
     dtype = "int4" if options.weight_dtype == AUTO else options.weight_dtype
     weights = WeightDtypes(dtype, dict(options.weight_dtypes), options.group_size)
@@ -125,7 +128,7 @@ def _lay_out_channels_last(captured: ExportedProgram) -> ExportedProgram:
     return captured
 
 
-def _calibration_samples(asked: LoweringRequest, inputs: golden.Sample) -> list[golden.Sample]:
+def _calibration_samples(asked: LoweringRequest, inputs: golden.Sample, is_stream: bool) -> list[golden.Sample]:
     """Returns the model file's calibration_inputs(), or its example inputs, with a note, if it has none."""
     if asked.file.has("calibration_inputs"):
         return [channels_last(sample) for sample in asked.file.calibration_inputs()]
@@ -133,7 +136,8 @@ def _calibration_samples(asked: LoweringRequest, inputs: golden.Sample) -> list[
         "the file has no calibration_inputs(): the ranges of int8 tensors come from example_inputs() alone, which "
         "makes a less accurate model unless they cover what the device will see."
     )
-    return [inputs]
+    # State that begins with zeros has a range from the second call on.
+    return [inputs] * (_CALLS if is_stream else 1)
 
 
 # Quantizes a captured program, which it may change, calibrated on samples.

@@ -18,6 +18,7 @@ from executorch.exir.dialects.edge._ops import EdgeOpOverload
 from torch.export import ExportedProgram
 from torch.fx import Node
 
+from tools.pipeline.export.backends.arm.delegates import is_copy
 from tools.pipeline.export.backends.cortex_m.lower import target_of
 from tools.pipeline.export.ir.dim_orders import copy_to_order
 from tools.pipeline.export.ir.rewriting import emit, replace_node
@@ -62,6 +63,7 @@ def to_int8(edge: ExportedProgram, core: str, path: Path) -> ExportedProgram:
     lowered = copy.deepcopy(edge, {id(tensor): tensor for tensor in tensors})
     _convolve_linear(lowered)
     _leave_in_float(lowered)
+    _drop_copies_in_float(lowered)
     _copy_operands(lowered)
     try:
         lowered = CORTEX_M_SUBSTITUTION.run(lowered, target=target_of(core))
@@ -191,6 +193,14 @@ def _leave_in_float(program: ExportedProgram) -> None:
         elif "custom" in node.meta:
             info = {ArmAnnotationInfo.CUSTOM_META_KEY: dict(ArmAnnotationInfo(quantized=False))}
             node.meta["custom"] = {**node.meta["custom"], **info}
+
+
+def _drop_copies_in_float(program: ExportedProgram) -> None:
+    """Drops copies in floating point, in place, which only an NPU needs."""
+    for node in list(program.graph.nodes):
+        if is_copy(node) and node.args[0].target not in DQ_OPS:
+            node.replace_all_uses_with(node.args[0])
+            program.graph.erase_node(node)
 
 
 def _has_int8_operator(node: Node, in_int8: set[Node]) -> bool:

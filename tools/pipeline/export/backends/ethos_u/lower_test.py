@@ -1285,3 +1285,19 @@ return self.head(self.keys[:, :, 0].reshape(1, 6))
 def test_values_of_inputs_that_decide_are_exact(tmp_path: Path, init: str, forward: str) -> None:
     result = _export(tmp_path, model_source(forward, "(torch.randn(1, 12),)", init) + _CALIBRATED, "float32")
     assert _worst(result) > 25
+
+
+def test_copies_for_the_npu_are_none_on_the_core_and_state_has_a_range_without_calibration_inputs(
+    tmp_path: Path,
+) -> None:
+    init = "self.register_buffer('q', torch.tensor([1.0, 0, 0, 0]))\nself.register_buffer('i', torch.zeros(3))"
+    forward = (
+        "w, x, y, z = self.q.unbind()\n"
+        "self.i += torch.linalg.cross(nn.functional.normalize(acc, dim=-1), torch.stack([2 * x * z, w * x, w * w]))\n"
+        "a, b, c = (gyr + self.i).unbind()\n"
+        "q = self.q + torch.stack([-x * a - y * b, w * a + y * c, w * b - x * c, w * c + x * b]) * 0.01\n"
+        "self.q.copy_(q)\nreturn torch.atan2(q[0] * q[1], 1 - 2 * q[1] ** 2).reshape(1), q.clone()"
+    )
+    result = _export(tmp_path, model_source(forward, "(torch.randn(3), torch.randn(3))", init, "acc, gyr"))
+    assert "aten::atan2" in result.operators and "aten::avg_pool2d" not in result.operators
+    assert not any("avg_pool2d" in said for said in result.said)
