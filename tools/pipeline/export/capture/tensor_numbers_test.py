@@ -47,7 +47,8 @@ def test_what_pytorch_checks_values_for(forward: str, tmp_path: Path) -> None:
     init = "self.rows = nn.Embedding(9, 3, max_norm=1.0)\nself.bags = nn.EmbeddingBag(9, 3, 1.0, 1.0, mode='sum')"
     inputs = "(torch.randn(3, 8), torch.randn(3, 8), torch.arange(8) % 3 + 1)"
     result = export_source(tmp_path, model_source(forward, inputs, init, "x, y, w"))
-    assert result.largest_error() < 1e-5
+    # Sums reach hundreds.
+    assert result.largest_error() < 1e-4
 
 
 def test_int8(tmp_path: Path) -> None:
