@@ -56,7 +56,10 @@ def serialize(program: Program, constants: Sequence[bytes], states: Sequence[byt
     flatbuffer = _Writer().program(program, offsets if data else [0], len(data), initial_offsets, len(initial))
     segment = data + initial
     if not segment:
-        return flatbuffer
+        # Names of operators and delegates are behind all tables. Without any, something else has to be: the runtime
+        # reads up to kUnstated bytes beyond a table (runtime/flatbuffer/flatbuffer.h).
+        has_names = any(plan.operators or plan.delegates for plan in program.execution_plan)
+        return flatbuffer if has_names else flatbuffer + bytes(8)
     header_size = _HEADER.size
     program_size = len(flatbuffer) + header_size
     base = -(-program_size // CONSTANT_ALIGNMENT) * CONSTANT_ALIGNMENT

@@ -8,6 +8,7 @@ from executorch.exir.schema import Double, DoubleList, EValue, Int, IntList, Pro
 
 from tools.pipeline.export.backends.portable import to_edge
 from tools.pipeline.export.capture.capture import capture
+from tools.pipeline.export.options import Options
 from tools.pipeline.export.plan.emission import emit
 from tools.pipeline.export.plan.plan_passes import optimize_plan
 from tools.pipeline.export.plan.serialize import serialize
@@ -110,3 +111,10 @@ def test_dtypes(dtype: str, tmp_path: Path) -> None:
     result = export_source(tmp_path, model_source("return torch.cat([x, x[:1]]).t()", inputs))
     assert result.largest_error() == 0
     assert str(result.golden["input_0"].dtype) == dtype
+
+
+def test_a_program_without_operators_has_bytes_behind_its_tables(tmp_path: Path) -> None:
+    result = export_source(
+        tmp_path, model_source("return x", "(torch.randn(2, 3),)"), options=Options("cortex-m4", "cortex_m", "int8")
+    )
+    assert not result.operators and result.program.endswith(bytes(8))
