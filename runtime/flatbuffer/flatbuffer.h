@@ -120,8 +120,8 @@ class Table;
  * offsets but of different widths, and the vtable has the size of the one written first. No scalar
  * is wider than 8 bytes. Verifier refuses tables that end less than this before the buffer does, so
  * that later reads of a table, through a View or a generated class, only access verified memory.
- * Programs end with text or numbers, whoever writes them: at least 24 bytes follow their last
- * tables.
+ * Programs end with names of operators or delegates, whoever writes them: at least 24 bytes follow
+ * their last tables. This project's serializer pads those that have neither.
  */
 constexpr uint32_t kUnstated = 7;
 

@@ -31,6 +31,9 @@ from tools.quiet.console import UserError
 # A weight_dtype: int4 where min_snr allows it, and int8 elsewhere.
 AUTO = "auto"
 
+# How often the example inputs of a model with state are its calibration.
+_CALLS = 8
+
 
 @dataclass(frozen=True)
 class Source:
@@ -79,9 +82,6 @@ class Prepared:
 
     quantized: Quantized
     captured: ExportedProgram
-
-# How often the example inputs of a model with state are its calibration.
-_CALLS = 8
 
 
 def capture_source(asked: LoweringRequest) -> Source:
