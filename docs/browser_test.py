@@ -327,7 +327,7 @@ def test_picture_of_a_running_board(browser: Browser, tmp_path: Path, monkeypatc
     addresses: queue.Queue[str] = queue.Queue()
     monkeypatch.setattr(window, "_open", lambda url: addresses.put(url) or True)
     (board,) = [path for path in os.environ["BOARDS"].split() if path.endswith("/nucleo_wb55rg/board.json")]
-    # Of the image and the program, the files that .live is given.
+    # .live is given these files of the image and the program.
     given = {"--elf": ".elf", "--report": ".report.json", "--dataset": ".golden.npz"}
     names = [str(Path(name).absolute()) for name in os.environ["DIGITS"].split()]
     options = [f"{option}={next(name for name in names if name.endswith(end))}" for option, end in given.items()]

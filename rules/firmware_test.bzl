@@ -56,7 +56,7 @@ With --//firmware:environment=board the boards that --//firmware:probes names ru
     attrs = EMULATOR_ATTRS | {
         "atol": attr.string(default = "1e-5", doc = "Absolute tolerance of an output element."),
         "rtol": attr.string(default = "1e-5", doc = "Relative tolerance of an output element."),
-        "on_board": attr.label(executable = True, cfg = "exec", doc = "What runs the image on a real board, where --//firmware:environment=board."),
+        "on_board": attr.label(executable = True, cfg = "exec", doc = "The tool that runs the image on a real board, where --//firmware:environment=board."),
         "_pool": attr.label(default = "//firmware:pool"),
         "_probes": attr.label(default = "//firmware:probes"),
         "_simulate": attr.label(default = "//boardsim:simulate", executable = True, cfg = "exec"),

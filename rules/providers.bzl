@@ -19,7 +19,7 @@ BoardInfo = provider(
 )
 
 UpdateSettingsInfo = provider(
-    doc = "What an image accepts as an update, which its board's flash_driver writes.",
+    doc = "The updates that an image accepts, which its board's flash_driver writes.",
     fields = {},
 )
 

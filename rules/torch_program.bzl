@@ -318,7 +318,7 @@ the scales and zero points in header and manifest. `int16` is for `ethos_u`, and
         "memory": attr.string(
             default = "layers",
             values = ["layers", "smallest", "stream_rows"],
-            doc = """What layers pass to each other, with `cortex_m`: `layers`: whole tensors, or the same as `smallest` where these don't fit the board's
+            doc = """Chooses what layers pass to each other, with `cortex_m`: `layers`: whole tensors, or the same as `smallest` where these don't fit the board's
 RAM; `smallest`: rows of images where that makes the arena smaller, by chains of layers that compute a few rows at a time. The outputs are the same, to the bit, and nothing is computed
 twice; `stream_rows`: the same, and the application hands over the rows of an int8 image one after another, such as a camera's lines, so that the arena doesn't have the image. Images with `engine = \"loaded\"` can't have it.
 """,

@@ -12,7 +12,7 @@ static_assert(static_cast<char>(-1) > 0, "compiled without the flags of mbed-cor
 
 static_assert(SINE_STACK_SIZE > 0, "an emulated core measured it");
 
-// What the self-test and the heap need above the model.
+// The self-test and the heap need this much more than the model.
 alignas(8) static unsigned char stack[SINE_STACK_SIZE + 512];
 
 static int run() {

@@ -24,7 +24,7 @@ schema_reader = rule(
             allow_files = [".fbs"],
         ),
         "language": attr.string(
-            doc = "What to generate.",
+            doc = "The language to generate.",
             mandatory = True,
             values = ["cpp", "python"],
         ),

@@ -241,7 +241,7 @@ def _run(arguments: argparse.Namespace) -> int:
     if timers:
         print(f"next: instructions and times, counted on {', '.join(timers)}", file=sys.stderr, flush=True)
         timed = _images(bazel, workspace, root, packages, arguments.variants, [*boards, *timers])
-        # What is built stays, also if this build ends early.
+        # Images that are built stay, also if this build ends early.
         built = timed | {key: image for key, image in asked.items() if isinstance(image, Image)}
     images = {key: image for key, image in built.items() if isinstance(image, Image)}
     title = ", ".join(package.removeprefix("explore/") for package in packages)

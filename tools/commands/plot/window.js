@@ -1,6 +1,6 @@
 "use strict";
 
-// What tools/commands/plot/plot.py sent last.
+// The last message of tools/commands/plot/plot.py.
 let shown = null;
 
 /** A plot as wide as a view. */

@@ -11,7 +11,7 @@ from executorch.exir.schema import ExecutionPlan, Program, Tensor
 from tools.artifacts.manifest.manifest import manifest_json
 from tools.pipeline.export.backends.portable import lower_method
 from tools.pipeline.export.capture import golden
-from tools.pipeline.export.capture.eager import Eager, parameter_names, run_eager
+from tools.pipeline.export.capture.eager import Eager, run_eager
 from tools.pipeline.export.options import Options
 from tools.pipeline.export.plan.emission import EmittedProgram, optimize
 from tools.pipeline.export.plan.manifest import Quantization, make_manifest
@@ -61,21 +61,7 @@ def plan_method(
     if emitted.file is None:
         nodes, memory = optimize(emitted, options)
     constants = [buffer.storage for buffer in emitted.program.constant_buffer]
-    manifest = make_manifest(
-        name,
-        options.core,
-        options.backend,
-        emitted.program,
-        constants,
-        nodes,
-        memory,
-        path,
-        eager.names,
-        quantization,
-        emitted.keeps_state,
-        parameter_names(emitted.constants, eager),
-        emitted.bounds,
-    )
+    manifest = make_manifest(name, emitted, nodes, memory, eager, options, path, quantization)
     return constants, manifest
 
 

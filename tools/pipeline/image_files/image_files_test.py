@@ -87,7 +87,7 @@ def test_bin_has_what_the_linker_placed(board: str) -> None:
 @pytest.mark.parametrize("board", ["mps2_an386", "nucleo_wb55rg", "pico2_w"])
 def test_the_list_of_components_names_what_is_linked(board: str) -> None:
     document = json.loads(_file(board, ".spdx.json").read_text())
-    # What made it comes behind what it consists of.
+    # Build tools come after components.
     packages = {package["name"]: package for package in reversed(document["packages"])}
     (image,) = (name for name in packages if name == f"{board}.elf")
     digest = hashlib.sha256(_file(board, ".elf").read_bytes()).hexdigest()

@@ -96,7 +96,7 @@ class Operators:
 
 @dataclass(frozen=True)
 class Sources:
-    """What packages take from this project and from ExecuTorch.
+    """The files that packages take from this project and from ExecuTorch.
 
     Attributes:
         roots: folders with kernels, runtime and headers, and their paths in the package.

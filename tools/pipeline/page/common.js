@@ -1,6 +1,6 @@
 "use strict";
 
-// What all pages share. Their data is text or numbers: it reaches a page as textContent, never as markup.
+// All pages share this code. Their data is text or numbers: it reaches a page as textContent, never as markup.
 const data = JSON.parse(document.getElementById("data").textContent);
 
 // Okabe and Ito's colours.

@@ -525,7 +525,7 @@ function drawImages() {
     ["Accuracy", (image) => image.accuracy, (value) => [`${(100 * value).toFixed(1)} %`]],
   ].filter(([, value]) => data.images.some((image) => value(image) !== null));
   const [, sortedBy] = columns[state.imageSort] ?? [null, (image) => data.images.indexOf(image)];
-  // What is unknown comes last, either way.
+  // Unknown values come last, either way.
   const order = (a, b) => (a === null) - (b === null) || d3.ascending(a, b) * (state.imageDescending ? -1 : 1);
   const rows = [...data.images].sort((a, b) => order(sortedBy(a), sortedBy(b))).map((image) =>
     element("tr", { "data-image": data.images.indexOf(image), tabindex: "0", "aria-selected": String(image === state.image) },

@@ -32,8 +32,8 @@ from tools.pipeline.export.capture.tensor_indices import AssignmentsKept
 from tools.pipeline.export.capture.tensor_numbers import NumberConvertedError, NumbersKept
 from tools.pipeline.export.ir import rewriting
 from tools.pipeline.export.ir.operators import EMPTY
+from tools.pipeline.export.ir.origins import origin, user_place
 from tools.pipeline.export.pipelines import CAPTURE, STRAIGHT
-from tools.pipeline.export.plan.manifest import origin, user_place
 from tools.pipeline.export.rewrite import derivatives
 from tools.pipeline.export.rewrite.batch_norm import fold_batch_norm
 from tools.pipeline.export.rewrite.branches import MOST_OPERATORS

@@ -24,9 +24,9 @@ from torch.nn.utils.rnn import PackedSequence
 from torch.utils._sympy.value_ranges import bound_sympy
 
 from tools.pipeline.export.capture.tensor_numbers import NumberConvertedError
+from tools.pipeline.export.ir.origins import origin
 from tools.pipeline.export.ir.rewriting import named_arguments, run_decompositions
 from tools.pipeline.export.ir.scalar_types import is_supported, supported_names
-from tools.pipeline.export.plan.manifest import origin
 from tools.pipeline.model_file.model_file import ModelFile, brief
 from tools.quiet.console import UserError
 from tools.quiet.troubleshooting import more_about
@@ -118,7 +118,7 @@ def explain_capture(file: ModelFile, error: Exception) -> UserError:
 def takes_derivatives(error: Exception) -> bool:
     """Returns whether an error of a capture is one of a model that takes derivatives."""
     frames = (frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_tb(error.__traceback__))
-    # What PyTorch says of a tensor of a derivative that it takes for a constant.
+    # PyTorch says this of a tensor of a derivative that it takes for a constant.
     is_left = re.search("fake tensor in the exported program constant|functorch tensor", str(error)) is not None
     if is_left or "torch._functorch.eager_transforms" in frames:
         return True

@@ -1,7 +1,6 @@
 """Makes the manifest of a program; tools/artifacts/manifest defines its format."""
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,14 +8,17 @@ from typing import Any
 
 import executorch.version
 import torch
-from executorch.exir.schema import ExecutionPlan, KernelCall, OptionalTensorList, Program, Tensor, TensorList
+from executorch.exir.schema import ExecutionPlan, KernelCall, OptionalTensorList, Tensor, TensorList
 from torch.fx import Node
 
+from tools.pipeline.export.capture.eager import Eager, parameter_names
+from tools.pipeline.export.ir.origins import origin
 from tools.pipeline.export.ir.passes import made_by
 from tools.pipeline.export.ir.rewriting import named_arguments
 from tools.pipeline.export.ir.scalar_types import itemsize, type_name
-from tools.pipeline.model_file.call import CALLED
-from tools.pipeline.model_file.model_file import innermost_place
+from tools.pipeline.export.options import Options
+from tools.pipeline.export.plan.emission import EmittedProgram
+from tools.pipeline.export.plan.plan_passes import is_constant
 from tools.pipeline.placement.placement import MemoryPlan
 from tools.quiet.console import UserError
 
@@ -24,8 +26,6 @@ from tools.quiet.console import UserError
 MACS = "multiply_accumulates"
 
 TORCH_FUSION_VERSION = "0.1.0"
-
-_FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+)')
 
 
 @dataclass(frozen=True)
@@ -52,18 +52,13 @@ class Quantization:
 
 def make_manifest(
     name: str,
-    core: str,
-    backend: str,
-    program: Program,
-    constants: list[bytes],
+    emitted: EmittedProgram,
     nodes: Sequence[Node | None],
     memory: MemoryPlan | None,
+    eager: Eager,
+    options: Options,
     model_file: Path,
-    names: tuple[list[str], list[str]],
     quantization: Quantization | None = None,
-    keeps_state: bool = False,
-    parameters: Mapping[str, str] | None = None,
-    bounds: Mapping[int, Sequence[tuple[int, int]]] | None = None,
 ) -> dict[str, Any]:
     """Returns the manifest as a JSON object.
 
@@ -76,18 +71,14 @@ def make_manifest(
       nodes: the graph node of each instruction, or None if it is unknown; or empty.
       memory: the memory plan; None if it is ExecuTorch's.
       model_file: the path of the model file as given by the user.
-      names: the names of inputs and outputs.
       quantization: the quantization of a quantized program.
-      keeps_state: whether an inference depends on earlier ones.
-      parameters: maps nodes to the names of the module's parameters and buffers.
-      bounds: maps the index of each input with a dynamic shape to the smallest and largest size of each dimension.
     """
-    plan = program.execution_plan[0]
-    names_of_values = _parameters(plan, nodes, parameters or {})
+    plan = emitted.program.execution_plan[0]
+    names_of_values = _parameters(plan, nodes, parameter_names(emitted.constants, eager))
     manifest: dict[str, Any] = {
         "name": name,
-        "core": core,
-        "backend": backend,
+        "core": options.core,
+        "backend": options.backend,
         "versions": {
             "torch": torch.__version__.partition("+")[0],
             "executorch": executorch.version.__version__.partition("+")[0],
@@ -95,8 +86,8 @@ def make_manifest(
         },
         "operators": _operators(plan, nodes, model_file),
         "instructions": _instructions(plan, nodes, model_file),
-        "inputs": _border(plan, plan.inputs, names[0], quantization.inputs if quantization else None),
-        "outputs": _border(plan, plan.outputs, names[1], quantization.outputs if quantization else None),
+        "inputs": _border(plan, plan.inputs, eager.names[0], quantization.inputs if quantization else None),
+        "outputs": _border(plan, plan.outputs, eager.names[1], quantization.outputs if quantization else None),
         "tensors": [
             _tensor(value.val)
             | {"constant": is_constant(value.val)}
@@ -104,11 +95,11 @@ def make_manifest(
             for index, value in enumerate(plan.values)
             if isinstance(value.val, Tensor)
         ],
-        "keeps_state": keeps_state,
+        "keeps_state": emitted.keeps_state,
         "planned_buffers": plan.non_const_buffer_sizes[1:],
-        "constants_bytes": sum(len(constant) for constant in constants),
+        "constants_bytes": sum(len(buffer.storage) for buffer in emitted.program.constant_buffer),
     }
-    for place, sizes in (bounds or {}).items():
+    for place, sizes in emitted.bounds.items():
         manifest["inputs"][place]["bounds"] = [list(bound) for bound in sizes]
     if quantization is not None:
         manifest["io"] = quantization.io
@@ -131,31 +122,6 @@ def check_labels(labels: Sequence[str], outputs: Sequence[Mapping[str, Any]], pa
             f"{path}: labels() names {len(labels)} classes, and no output has a dimension of that size: their shapes "
             f"are {', '.join(map(str, shapes))}. Name each class of an output, or remove labels()."
         )
-
-
-def is_constant(tensor: Tensor) -> bool:
-    """Whether the tensor's data is stored in the program."""
-    return tensor.data_buffer_idx > 0 and tensor.allocation_info is None
-
-
-def origin(node: Node, model_file: Path) -> str:
-    """Returns where in the user's model a node comes from: `layer (Class) at file:line`, as far as torch knows."""
-    stack = node.meta.get("nn_module_stack", {}).values()
-    layers = [(path.removeprefix(f"{CALLED}."), kind) for path, kind in stack if path not in ("", CALLED)]
-    layer = ""
-    if layers:
-        path, kind = layers[-1]
-        kind = kind if isinstance(kind, str) else kind.__name__
-        layer = f"{path} ({kind.rpartition('.')[2]})"
-    place = user_place(node.meta.get("stack_trace") or "", model_file)
-    return " at ".join(part for part in (layer, place) if part) or node.name
-
-
-def user_place(stack_trace: str, model_file: Path) -> str:
-    """Returns `file:line` of the innermost frame in the user's code, from a node's stack trace, or an empty string."""
-    place = innermost_place(model_file, [(match["file"], int(match["line"])) for match in _FRAME.finditer(stack_trace)])
-    # Outputs must not contain paths of this machine.
-    return Path(place).name if Path(place).is_absolute() else place
 
 
 def _parameters(plan: ExecutionPlan, nodes: Sequence[Node | None], names: Mapping[str, str]) -> dict[int, str]:

@@ -30,7 +30,6 @@ from executorch.exir.schema import (
 )
 
 from tools.pipeline.export.ir.scalar_types import itemsize
-from tools.pipeline.export.plan.manifest import is_constant
 from tools.pipeline.placement.placement import Buffer, Lead, MemoryPlan, Overlap, plan_memory
 
 # Key in a node's meta: the Lead of its result over its first operand, if the operator allows them to overlap.
@@ -723,6 +722,11 @@ def _numel(tensor: Tensor) -> int:
     for size in tensor.sizes:
         count *= size
     return count
+
+
+def is_constant(tensor: Tensor) -> bool:
+    """Whether the tensor's data is stored in the program."""
+    return tensor.data_buffer_idx > 0 and tensor.allocation_info is None
 
 
 def nbytes_of(tensor: Tensor) -> int:

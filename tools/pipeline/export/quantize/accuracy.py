@@ -15,7 +15,7 @@ from tools.pipeline.export.backends.cortex_m.int4 import is_int4
 from tools.pipeline.export.capture.golden import Sample
 from tools.pipeline.export.capture.reference import run_module
 from tools.pipeline.export.ir.operators import DEQUANTIZATIONS, QUANTIZE
-from tools.pipeline.export.plan.manifest import origin
+from tools.pipeline.export.ir.origins import origin
 from tools.pipeline.export.quantize.float64 import Float64Interpreter
 from tools.pipeline.export.quantize.nodes import is_product
 from tools.pipeline.export.quantize.quantize import Quantized

@@ -10,8 +10,9 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import OutputKind
 from torch.fx import Node
 
+from tools.pipeline.export.ir.origins import origin
 from tools.pipeline.export.ir.signature import user_inputs, user_outputs
-from tools.pipeline.export.plan.manifest import Parameters, origin
+from tools.pipeline.export.plan.manifest import Parameters
 from tools.quiet.console import UserError
 
 

@@ -14,7 +14,7 @@ from tools.pipeline.export.capture.golden import Sample
 from tools.pipeline.export.capture.state import State
 from tools.pipeline.export.ir.dim_orders import channels_last
 from tools.pipeline.export.ir.operators import FILLS, FILLS_WITH
-from tools.pipeline.export.plan.manifest import origin
+from tools.pipeline.export.ir.origins import origin
 from tools.pipeline.export.quantize.float64 import Float64Interpreter
 from tools.pipeline.export.quantize.in_float import NotFinite
 from tools.pipeline.export.quantize.nodes import is_product

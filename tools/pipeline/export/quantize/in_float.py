@@ -6,7 +6,7 @@ from pathlib import Path
 
 from torch.fx import GraphModule, Node
 
-from tools.pipeline.export.plan.manifest import origin
+from tools.pipeline.export.ir.origins import origin
 from tools.pipeline.export.quantize.nodes import is_layer, is_product, layers_of
 from tools.pipeline.export.rewrite.spectra.spectra import SPECTRA
 

@@ -27,7 +27,7 @@ from tools.pipeline.export.capture.state import State
 from tools.pipeline.export.ir import rewriting
 from tools.pipeline.export.ir.dim_orders import channels_last
 from tools.pipeline.export.ir.operators import DEQUANTIZE, QUANTIZE, SOFTMAX
-from tools.pipeline.export.plan.manifest import origin
+from tools.pipeline.export.ir.origins import origin
 from tools.pipeline.export.quantize.activation_tables import is_int8
 from tools.pipeline.export.quantize.biases import correct_biases
 from tools.pipeline.export.quantize.calibration import calibrate, measured_of, without_observers

@@ -13,9 +13,10 @@ from tools.artifacts.quantization_report.quantization_report import Accuracy, La
 from tools.pipeline.export.backends.cortex_m.int4 import factors_of, is_int4
 from tools.pipeline.export.capture.golden import Sample
 from tools.pipeline.export.ir.operators import DEQUANTIZATIONS, DEQUANTIZE_CHANNELS, QUANTIZE
+from tools.pipeline.export.ir.origins import origin
 from tools.pipeline.export.ir.rewriting import has_steps, is_elementwise
 from tools.pipeline.export.options import Options
-from tools.pipeline.export.plan.manifest import Parameters, origin
+from tools.pipeline.export.plan.manifest import Parameters
 from tools.pipeline.export.quantize.accuracy import (
     Run,
     decibels,

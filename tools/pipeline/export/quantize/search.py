@@ -183,7 +183,7 @@ def worst_in_float(
                 f"{blamed(costs_of_places(quantized, path))}. What helps: {for_integers}{calibration}, or {training}."
             )
         return in_float
-    # What a model draws is another in each run.
+    # Random numbers of a model differ in each run.
     is_measured = not options.min_snr and not random_operators(source.captured, path)
     for demand in [*([useful] if is_measured else []), *demands]:
         try:

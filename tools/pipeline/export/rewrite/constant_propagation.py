@@ -71,7 +71,7 @@ def fold_without_kernel(program: ExportedProgram) -> ExportedProgram:
     constants = Constants(program)
     for node in program.graph.nodes:
         is_outside = isinstance(node.target, torch._ops.OpOverload) and torch.Tag.core not in node.target.tags
-        # Of an operator with several results, such as a decomposition of a matrix, the operands count.
+        # The operands count if an operator has several results, such as a decomposition of a matrix.
         has_parts = isinstance(node.meta.get("val"), tuple) and not writes(node)
         computed = node.all_input_nodes if has_parts else [node]
         if is_outside and computed and all(constants.value(each) is not None for each in computed):

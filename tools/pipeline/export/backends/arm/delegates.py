@@ -44,8 +44,8 @@ from tools.pipeline.export.capture.state import State
 from tools.pipeline.export.capture.words import in_words
 from tools.pipeline.export.ir.dim_orders import channels_last
 from tools.pipeline.export.ir.operators import DEQUANTIZE, QUANTIZE
+from tools.pipeline.export.ir.origins import origin
 from tools.pipeline.export.plan.emission import EmittedProgram, mark_states
-from tools.pipeline.export.plan.manifest import origin
 from tools.pipeline.export.plan.serialize import CONSTANT_ALIGNMENT
 from tools.pipeline.export.quantize.annotations import leave_nodes
 from tools.pipeline.export.quantize.boundary import BorderOperators
@@ -65,7 +65,6 @@ _QUANTIZE = exir_ops.edge.quantized_decomposed.quantize_per_tensor.default
 _COPY = exir_ops.edge.dim_order_ops._to_dim_order_copy.default
 _DEQUANTIZE = exir_ops.edge.quantized_decomposed.dequantize_per_tensor.default
 
-_NO_STATE = State({})
 # The smallest scale of ExecuTorch's quantizers for Arm, whose quotients of scales must fit into integers.
 _LEAST_SCALE = 2.0**-16
 
@@ -124,7 +123,12 @@ class Compiled(Protocol):
 
 
 def quantize(
-    program: ExportedProgram, samples: Iterable[Sample], quantizer: TOSAQuantizer, path: Path, state: State = _NO_STATE
+    program: ExportedProgram,
+    samples: Iterable[Sample],
+    quantizer: TOSAQuantizer,
+    path: Path,
+    state: State,
+    is_limited: bool,
 ) -> Quantized:
     """Returns the program with the quantize and dequantize operators of a quantizer for Arm, calibrated on the samples.
 
@@ -132,6 +136,7 @@ def quantize(
       program: is modified.
       path: the model file, for messages.
       state: the state, which the program's first inputs read and its first outputs update, from one sample to the next.
+      is_limited: see Quantized.
 
     Raises UserError for values that calibration can't handle, by layer.
     """
@@ -148,10 +153,17 @@ def quantize(
     floating = without_observers(prepared)
     quantized = convert_pt2e(prepared)
     part_activations(quantized)
-    start = channels_last(state.start())
-    measured = measured_of(samples, state)
+    measured, start = measured_of(samples, state), channels_last(state.start())
     return Quantized(
-        quantized, observed, kept, {}, floating=floating, constant=constant, measured=measured, start=start
+        quantized,
+        observed,
+        kept,
+        {},
+        floating=floating,
+        constant=constant,
+        measured=measured,
+        start=start,
+        is_limited=is_limited,
     )
 
 

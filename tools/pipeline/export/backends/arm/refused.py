@@ -18,7 +18,7 @@ from torch.fx import Node
 from torch.fx.passes.operator_support import OperatorSupportBase
 
 from tools.pipeline.export.ir.edge import COPIES_TO_ORDER
-from tools.pipeline.export.plan.manifest import origin
+from tools.pipeline.export.ir.origins import origin
 from tools.pipeline.export.upstream.replaced import replaced
 
 _COPIES = (*COPIES_TO_ORDER, exir_ops.edge.aten.alias_copy.default)

@@ -30,10 +30,11 @@ from tools.pipeline.export.ir.constants import Constants, add_constant
 from tools.pipeline.export.ir.dim_orders import PIXELS, copy_to_order
 from tools.pipeline.export.ir.edge import COPIES_TO_ORDER
 from tools.pipeline.export.ir.operators import DEQUANTIZATIONS, DEQUANTIZE, DEQUANTIZE_CHANNELS, QUANTIZE
+from tools.pipeline.export.ir.origins import origin
 from tools.pipeline.export.ir.rewriting import emit, for_each, is_elementwise, named_arguments, replace_node
 from tools.pipeline.export.ir.signature import user_inputs
 from tools.pipeline.export.pipelines import CORTEX_M_EDGE, CORTEX_M_PACKED, CORTEX_M_QUANTIZED
-from tools.pipeline.export.plan.manifest import MACS, origin
+from tools.pipeline.export.plan.manifest import MACS
 from tools.pipeline.export.plan.plan_passes import LEAD
 from tools.pipeline.export.quantize.boundary import BorderOperators
 from tools.pipeline.export.upstream.retracing import known_results_of

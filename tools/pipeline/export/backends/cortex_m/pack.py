@@ -353,7 +353,7 @@ _SCHEMAS = {
 # The bits of the numbers in a geometry, the first one lowest: channels, and per axis the window size less the padding,
 # plus half of its range, and the stride less one.
 _CHANNEL_BITS, _WINDOW_BITS, _STRIDE_BITS = 16, 13, 10
-# What a geometry of a linear layer with outputs in floating point has beside the channels.
+# This bit of a geometry marks a linear layer with outputs in floating point.
 _IN_FLOAT = 1 << _CHANNEL_BITS
 
 

@@ -19,8 +19,9 @@ from tools.pipeline.export.capture import golden
 from tools.pipeline.export.capture.diagnosis import check_out_variants
 from tools.pipeline.export.capture.state import inputs_to_state
 from tools.pipeline.export.ir.dim_orders import channels_last, order_for_kernels, takes_any_order_as_emitted
+from tools.pipeline.export.ir.origins import origin
 from tools.pipeline.export.pipelines import ETHOS_U
-from tools.pipeline.export.plan.manifest import Quantization, origin
+from tools.pipeline.export.plan.manifest import Quantization
 from tools.pipeline.export.quantize import quantize
 from tools.pipeline.export.quantize.in_float import InFloat, NoInt8Form
 from tools.pipeline.export.quantize.quantization_report import quantization_report

@@ -213,9 +213,9 @@ def quantize(
         # The quantizer will do the same: a node with several readers has one scale.
         _merge_equal(program.graph_module, program)
         isolate_concat_scales(program, samples, state, path)
-    quantized = delegates.quantize(ETHOS_U_FORMS.run(program, npu=npu), samples, quantizer, path, state)
+    quantized = delegates.quantize(ETHOS_U_FORMS.run(program, npu=npu), samples, quantizer, path, state, is_limited)
     round_weights(quantized.module)
-    return replace(quantized, is_limited=is_limited)
+    return quantized
 
 
 def delegate(

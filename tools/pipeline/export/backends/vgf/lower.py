@@ -6,7 +6,7 @@ import re
 import signal
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import model_converter
@@ -118,10 +118,10 @@ def quantize(
     path, quantizer = in_float.path, _Quantizer(in_float)
     quantizer.set_global(get_symmetric_quantization_config())
     samples = list(samples)
-    is_limited = write_masks(program, samples, State({}), 8, path)
-    isolate_concat_scales(program, samples, State({}), path)
-    quantized = delegates.quantize(VGF_FORMS.run(program), samples, quantizer, path)
-    return replace(quantized, is_limited=is_limited)
+    state = State({})
+    is_limited = write_masks(program, samples, state, 8, path)
+    isolate_concat_scales(program, samples, state, path)
+    return delegates.quantize(VGF_FORMS.run(program), samples, quantizer, path, state, is_limited)
 
 
 def delegate(program: ExportedProgram, io: str, path: Path) -> Lowered:

@@ -18,8 +18,8 @@ from torch.export import ExportedProgram
 from torch.fx import Node
 
 from tools.pipeline.export.ir.operators import FILLS, RESHAPES, SUMS
+from tools.pipeline.export.ir.origins import origin
 from tools.pipeline.export.ir.rewriting import replace_node, run_decompositions
-from tools.pipeline.export.plan.manifest import origin
 from tools.pipeline.export.rewrite.spectra.emitter import Emitter
 from tools.pipeline.export.rewrite.spectra.spectrum import ALL_TRANSPOSITIONS, SAME, Spectrum
 from tools.pipeline.export.rewrite.spectra.transforms import (

@@ -9,8 +9,8 @@ from torch import Tensor
 from torch.fx import Node
 
 from tools.pipeline.export.ir.operators import RESHAPES
+from tools.pipeline.export.ir.origins import origin
 from tools.pipeline.export.ir.rewriting import named_arguments
-from tools.pipeline.export.plan.manifest import origin
 from tools.pipeline.export.rewrite.spectra.emitter import Emitter
 from tools.pipeline.export.rewrite.spectra.spectrum import SAME, Spectrum
 from tools.quiet.console import UserError
