@@ -203,7 +203,7 @@ def _py_tool_test_impl(ctx):
     return _launch(ctx, _PYTEST.format(
         sources = " ".join(["'%s'" % source.short_path for source in ctx.files.srcs]),
         workspace = ctx.workspace_name,
-    ), ctx.attr.deps + [ctx.attr._pytest])
+    ), ctx.attr.deps + [ctx.attr._pytest, ctx.attr._testing])
 
 _py_tool_test = rule(
     doc = "Tests in Python, run by pytest. See the docstring of this file.",
@@ -214,6 +214,7 @@ _py_tool_test = rule(
             default = "@pypi//:test",
             providers = [PyInfo],
         ),
+        "_testing": attr.label(default = "//tools/quiet:testing", providers = [PyInfo]),
     },
 )
 

@@ -14,6 +14,7 @@ from tools.artifacts.board.board import read_board
 from tools.artifacts.elf_image.elf_image import ElfImage
 from tools.artifacts.golden.golden import read_golden
 from tools.artifacts.size_report.size_report import read_size_report
+from tools.quiet.testing import given_file
 from tools.verify.environment.hosted import EmulationError, join_inputs
 from tools.verify.environment.npu import QemuWithNpu
 from tools.verify.environment.qemu import Qemu
@@ -29,8 +30,8 @@ of_silent_images = pytest.mark.skipif(not SILENT, reason="there are no images wi
 LOADED_FILES = [Path(name) for name in os.environ["LOADED"].split()]
 LOADED = next(path for path in LOADED_FILES if path.suffix == ".elf")
 # This image has a torch_cpp_library of the program.
-LIBRARY = next(Path(name) for name in os.environ["LIBRARY"].split() if name.endswith(".elf"))
-GOLDEN = read_golden(next(Path(name) for name in os.environ["PROGRAM"].split() if name.endswith(".npz")))
+LIBRARY = given_file("LIBRARY", ".elf")
+GOLDEN = read_golden(given_file("PROGRAM", ".npz"))
 # The command that sets OFM_BASE0.
 OUTPUT_BASE = 0x4010
 
@@ -116,7 +117,7 @@ def test_the_driver_takes_1_kilobyte() -> None:
 def test_an_execution_takes_few_instructions_of_the_core_whatever_the_input() -> None:
     """Tests a whole delegate, whose inputs and outputs are where the NPU has them."""
     (silent,) = [path for path in SILENT if path.suffix == ".elf"]
-    (larger,) = [Path(name) for name in os.environ["LARGER"].split() if name.endswith(".elf")]
+    larger = given_file("LARGER", ".elf")
     counts = {}
     for image, input_bytes in (silent, 490), (larger, 3 * 32 * 32):
         result = QemuWithNpu(BOARD, QEMU, counts=True).run(image, join_inputs([np.zeros((1, input_bytes), np.int8)]))

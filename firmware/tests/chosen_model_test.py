@@ -16,18 +16,13 @@ from tools.artifacts.golden.golden import read_golden
 from tools.commands.console.channel import Channel, EmulatorChannel
 from tools.commands.infer.protocol import Client
 from tools.quiet.console import UserError
+from tools.quiet.testing import given_file
 from tools.verify.emulate.emulate import main, run_golden
 from tools.verify.environment.hosted import EmulationError
 from tools.verify.environment.qemu import Qemu
 
-
-def _file(variable: str, suffix: str) -> Path:
-    (path,) = [Path(name) for name in os.environ[variable].split() if name.endswith(suffix)]
-    return path
-
-
-ELF, BOARD, QEMU = _file("IMAGE", ".elf"), _file("BOARD", "board.json"), Path(os.environ["QEMU"])
-GOLDEN = {name: _file("GOLDEN", f"{name}.golden.npz") for name in ("sine", "softmax")}
+ELF, BOARD, QEMU = given_file("IMAGE", ".elf"), given_file("BOARD", "board.json"), Path(os.environ["QEMU"])
+GOLDEN = {name: given_file("GOLDEN", f"{name}.golden.npz") for name in ("sine", "softmax")}
 
 
 @pytest.fixture

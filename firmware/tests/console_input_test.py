@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tools.artifacts.board.board import read_board
+from tools.quiet.testing import given_file
 from tools.verify.environment.qemu import command_line
 
 SECONDS = 60
@@ -42,8 +43,8 @@ class Terminal:
 
 @pytest.fixture
 def terminal() -> Iterator[Terminal]:
-    (elf,) = [Path(name) for name in os.environ["IMAGE"].split() if name.endswith(".elf")]
-    (board,) = [Path(name) for name in os.environ["BOARD"].split() if name.endswith("board.json")]
+    elf = given_file("IMAGE", ".elf")
+    board = given_file("BOARD", "board.json")
     command = command_line(elf, read_board(board), Path(os.environ["QEMU"]), ["image", "console=1"])
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         try:

@@ -9,12 +9,13 @@ from tools.artifacts.board.board import Board, read_board
 from tools.artifacts.program.program import load
 from tools.artifacts.size_report.size_report import read_size_report
 from tools.pipeline.report.stack import stack_bound
+from tools.quiet.testing import given_file
 from tools.verify.environment.hosted import EmulationError
 from tools.verify.environment.qemu import Qemu
 
 QEMU = Path(os.environ["QEMU"])
 FILES = [Path(name) for name in os.environ["IMAGES"].split()]
-(PROGRAM,) = [Path(name) for name in os.environ["PROGRAM"].split() if name.endswith(".pte")]
+PROGRAM = given_file("PROGRAM", ".pte")
 MODELS = [image for image in FILES if image.suffix == ".elf" and ("several_" in image.name or "_test_" in image.name)]
 BOARDS = {path.parent.name: read_board(path) for path in FILES if path.name == "board.json"}
 

@@ -6,14 +6,10 @@ from pathlib import Path
 import pytest
 from elftools.elf.elffile import ELFFile
 
+from tools.quiet.testing import given_file
 
-def _elf(variable: str) -> Path:
-    (path,) = [Path(name) for name in os.environ[variable].split() if name.endswith(".elf")]
-    return path
-
-
-COMPILED = {name: _elf(name) for name in ("COMPILED_FLOAT32", "COMPILED_INT8")}
-LOADED = _elf("LOADED")
+COMPILED = {name: given_file(name, ".elf") for name in ("COMPILED_FLOAT32", "COMPILED_INT8")}
+LOADED = given_file("LOADED", ".elf")
 PACKED = Path(os.environ["PACKED"])
 
 

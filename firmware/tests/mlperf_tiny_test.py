@@ -1,8 +1,6 @@
 """MLPerf Tiny's serial protocol: a host of our own asks images on a simulated board, and compares with PyTorch."""
 
-import os
 import re
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,21 +12,17 @@ from tools.artifacts.board.board import read_board
 from tools.artifacts.elf_image.elf_image import ElfImage
 from tools.artifacts.golden.golden import read_golden
 from tools.artifacts.manifest.manifest import read_manifest
+from tools.quiet.testing import given_file
 
 _LIMIT = 50_000_000
-
-
-def _file(variable: str, suffix: str) -> Path:
-    (path,) = [Path(name) for name in os.environ[variable].split() if name.endswith(suffix)]
-    return path
 
 
 class Host:
     """The runner's side."""
 
     def __init__(self, model: str) -> None:
-        board = read_board(_file("BOARDS", "nucleo_wb55rg/board.json"))
-        self.machine = Simulation(ElfImage(_file("IMAGES", f"mlperf_tiny_{model}.elf")), board).machine
+        board = read_board(given_file("BOARDS", "nucleo_wb55rg/board.json"))
+        self.machine = Simulation(ElfImage(given_file("IMAGES", f"mlperf_tiny_{model}.elf")), board).machine
         self.machine.reset()
         self.start = self._lines()
 
@@ -79,8 +73,8 @@ def test_it_says_what_it_is(host: Host) -> None:
 
 def test_results_are_pytorchs(host: Host) -> None:
     model = _model(host)
-    golden = read_golden(_file("PROGRAMS", f"{model}.golden.npz"))
-    manifest = read_manifest(_file("PROGRAMS", f"{model}.manifest.json"))
+    golden = read_golden(given_file("PROGRAMS", f"{model}.golden.npz"))
+    manifest = read_manifest(given_file("PROGRAMS", f"{model}.manifest.json"))
     given, expected = golden.inputs_in_memory()[0][0], golden.outputs_in_memory()[0][0].astype(float).reshape(-1)
     if model == "ad01":
         expected = np.array([np.mean((expected - given.reshape(-1)) ** 2)])

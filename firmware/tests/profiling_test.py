@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-(IMAGE,) = [Path(name) for name in os.environ["IMAGE"].split() if name.endswith(".bin")]
+from tools.quiet.testing import given_file
+
+IMAGE = given_file("IMAGE", ".bin")
 APPLICATION = Path(os.environ["APPLICATION"])
 
 

@@ -12,10 +12,11 @@ from boardsim.machine import Machine
 from boardsim.rp2350_usb import UsbHost
 from tools.artifacts.board.board import read_board
 from tools.artifacts.elf_image.elf_image import ElfImage
+from tools.quiet.testing import given_file
 
 BOARD = read_board(Path(os.environ["BOARD"]))
-(IMAGE,) = [Path(name) for name in os.environ["IMAGE"].split() if name.endswith(".elf")]
-(SLEEPING,) = [Path(name) for name in os.environ["SLEEPING"].split() if name.endswith(".elf")]
+IMAGE = given_file("IMAGE", ".elf")
+SLEEPING = given_file("SLEEPING", ".elf")
 _LIMIT = 100_000_000
 
 
@@ -29,7 +30,7 @@ def machine() -> Machine:
 
 def test_a_pico_has_it_too() -> None:
     machine = simulated(read_board(Path(os.environ["PICO_BOARD"])))
-    (image,) = [Path(name) for name in os.environ["PICO_IMAGE"].split() if name.endswith(".elf")]
+    image = given_file("PICO_IMAGE", ".elf")
     machine.load_elf(ElfImage(image))
     machine.reset()
     host = _open(machine)

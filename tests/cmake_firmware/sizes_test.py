@@ -5,9 +5,11 @@ from pathlib import Path
 
 from elftools.elf.elffile import ELFFile
 
+from tools.quiet.testing import given_file
+
 _PACKAGE = next(Path(path) for path in os.environ["PACKAGES"].split() if not path.endswith(".zip"))
 _SIZES = _PACKAGE / "SIZES.md"
-_IMAGE = next(Path(path) for path in os.environ["IMAGES"].split() if path.endswith(".elf"))
+_IMAGE = given_file("IMAGES", ".elf")
 # The size of sine alone: three layers of 1, 16, 16 and 1 numbers in float32.
 _WEIGHTS = 4 * (16 + 16 + 16 * 16 + 16 + 16 + 1)
 

@@ -9,11 +9,12 @@ import torch
 from executorch.exir.scalar_type import ScalarType
 
 from tools.pipeline.model_file.model_file import ModelFile
+from tools.quiet.testing import given_file
 from tools.verify.run_pte.cases import Case, run_cases
 from tools.verify.run_pte.run_pte import read_runners
 from tools.verify.run_pte.values import encode
 
-_PROGRAM = next(Path(path) for path in os.environ["PROGRAM"].split() if path.endswith(".pte"))
+_PROGRAM = given_file("PROGRAM", ".pte")
 # The paths are those of the runfiles.
 _STEPS = (2, 5, 16)
 

@@ -1,6 +1,5 @@
 """Simulated boards for tests of the whole flash command, from the files in BOARDS, IMAGES and ALGORITHM."""
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,11 +14,7 @@ from tools.artifacts.board.board import read_board
 from tools.artifacts.intel_hex.reader import read_intel_hex
 from tools.commands.flash import simulated_probe
 from tools.commands.flash.flash import main
-
-
-def _file(variable: str, suffix: str) -> Path:
-    (path,) = [Path(name) for name in os.environ[variable].split() if name.endswith(suffix)]
-    return path
+from tools.quiet.testing import given_file
 
 
 @contextmanager
@@ -56,17 +51,17 @@ class BoardUnderTest:
     @property
     def definition(self) -> Path:
         """Returns board.json."""
-        return _file("BOARDS", f"{self.name}/board.json")
+        return given_file("BOARDS", f"{self.name}/board.json")
 
     @property
     def image(self) -> Path:
         """Returns an image that prints PASS, as Intel HEX."""
-        return _file("IMAGES", f"{self.name}.image.hex")
+        return given_file("IMAGES", f"{self.name}.image.hex")
 
     @property
     def uf2(self) -> Path:
         """Returns the same as UF2."""
-        return _file("IMAGES", f"{self.name}.image.uf2")
+        return given_file("IMAGES", f"{self.name}.image.uf2")
 
     def machine(self) -> Machine:
         """Returns a board as it comes from the factory."""
@@ -115,7 +110,7 @@ class BoardUnderTest:
 def nucleo() -> BoardUnderTest:
     """Describes the NUCLEO-WB55RG, on this project's flash algorithm."""
     return BoardUnderTest(
-        "nucleo_wb55rg", 0x08000000, 4096, 4096, 127, ("--algorithm", str(_file("ALGORITHM", ".elf")))
+        "nucleo_wb55rg", 0x08000000, 4096, 4096, 127, ("--algorithm", str(given_file("ALGORITHM", ".elf")))
     )
 
 

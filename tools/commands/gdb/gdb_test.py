@@ -15,23 +15,18 @@ from tools.artifacts.board.board import read_board
 from tools.artifacts.board.testing import write_board
 from tools.commands.gdb.gdb import find_gdb, gdb_command, main, openocd_server
 from tools.quiet.console import UserError
-
-
-def _file(variable: str, suffix: str) -> Path:
-    (path,) = [Path(name) for name in os.environ[variable].split() if name.endswith(suffix)]
-    return path
-
+from tools.quiet.testing import given_file
 
 # The start of flash.
 _FLASH = {"nucleo_wb55rg": 0x08000000, "pico2_w": 0x10000000}
 
 
 def _elf(board: str) -> Path:
-    return _file("IMAGES", f"{board}.image.elf")
+    return given_file("IMAGES", f"{board}.image.elf")
 
 
 def _definition(board: str) -> Path:
-    return _file("BOARDS", f"{board}/board.json")
+    return given_file("BOARDS", f"{board}/board.json")
 
 
 class Remote:

@@ -19,14 +19,10 @@ from tools.commands.infer import protocol
 from tools.commands.infer.infer import confusion_matrix, fit, main
 from tools.commands.infer.protocol import Client, FrameReader, Inference, TensorSpec, encode_frame
 from tools.quiet.console import UserError
+from tools.quiet.testing import given_file
 
-
-def _file(variable: str, suffix: str) -> Path:
-    (path,) = [Path(name) for name in os.environ[variable].split() if name.endswith(suffix)]
-    return path
-
-
-_ELF, _BOARD, _GOLDEN = _file("IMAGE", ".elf"), _file("BOARDS", "mps2_an386/board.json"), _file("GOLDEN", ".golden.npz")
+_ELF, _BOARD = given_file("IMAGE", ".elf"), given_file("BOARDS", "mps2_an386/board.json")
+_GOLDEN = given_file("GOLDEN", ".golden.npz")
 _QEMU = Path(os.environ["QEMU"])
 _RUN = ["--elf", str(_ELF), "--board", str(_BOARD), "--qemu", str(_QEMU), "--on", "qemu"]
 
@@ -109,7 +105,7 @@ def test_outputs_are_pytorchs(channel: Channel, golden: dict[str, np.ndarray]) -
 
 
 def test_a_model_that_the_runtime_runs_answers_as_any() -> None:
-    channel = EmulatorChannel(_file("LOADED", ".elf"), read_board(_BOARD), _QEMU)
+    channel = EmulatorChannel(given_file("LOADED", ".elf"), read_board(_BOARD), _QEMU)
     try:
         client = Client(channel)
         assert (client.device.name, client.device.inputs, client.device.outputs) == (
@@ -117,9 +113,9 @@ def test_a_model_that_the_runtime_runs_answers_as_any() -> None:
             (TensorSpec(np.dtype("float32"), (1, 1), 0, 4),),
             (TensorSpec(np.dtype("float32"), (1, 1), 0, 4),),
         )
-        program = _file("GOLDEN_LOADED", ".pte").read_bytes()
+        program = given_file("GOLDEN_LOADED", ".pte").read_bytes()
         assert (client.device.program_size, client.device.program_crc) == (len(program), binascii.crc32(program))
-        golden = np.load(_file("GOLDEN_LOADED", ".golden.npz"))
+        golden = np.load(given_file("GOLDEN_LOADED", ".golden.npz"))
         for given, expected in zip(golden["input_0"], golden["output_0"], strict=True):
             np.testing.assert_allclose(client.infer([given]).outputs[0], expected, rtol=1e-4, atol=1e-4)
     finally:

@@ -11,15 +11,10 @@ from tools.commands.monitor import monitor as monitor_module
 from tools.commands.monitor.decode import FaultDecoder
 from tools.commands.monitor.monitor import LinePrinter, main, monitor
 from tools.quiet.console import UserError
+from tools.quiet.testing import given_file
 
-
-def _file(variable: str, suffix: str) -> Path:
-    (path,) = [Path(name) for name in os.environ[variable].split() if name.endswith(suffix)]
-    return path
-
-
-_ELF, _BOARD = _file("IMAGE", ".elf"), _file("IMAGE", "board.json")
-_ADDR2LINE = _file("TOOLCHAIN", "/tools/addr2line")
+_ELF, _BOARD = given_file("IMAGE", ".elf"), given_file("IMAGE", "board.json")
+_ADDR2LINE = given_file("TOOLCHAIN", "/tools/addr2line")
 _NOON = datetime(2026, 1, 2, 12, 0, 0, 345678)
 
 

@@ -1,5 +1,4 @@
 import json
-import os
 import threading
 from pathlib import Path
 from urllib.error import HTTPError
@@ -11,8 +10,9 @@ import pytest
 from tools.artifacts.program.program import operator_name, read
 from tools.commands.netron.netron import server
 from tools.quiet.console import UserError
+from tools.quiet.testing import given_file
 
-(_PROGRAM,) = (Path(name) for name in os.environ["PROGRAM"].split() if name.endswith(".pte"))
+_PROGRAM = given_file("PROGRAM", ".pte")
 
 
 def test_a_program_is_served_with_netrons_page(tmp_path: Path) -> None:

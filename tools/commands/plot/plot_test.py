@@ -19,14 +19,9 @@ from tools.commands.infer.protocol import Device, TensorSpec
 from tools.commands.plot.plot import Curves, main, points, save_plot, text_plot
 from tools.commands.plot.window import Window
 from tools.quiet.console import UserError
+from tools.quiet.testing import given_file
 
-
-def _file(variable: str, suffix: str) -> Path:
-    (path,) = [Path(name) for name in os.environ[variable].split() if name.endswith(suffix)]
-    return path
-
-
-_RUN = ["--elf", str(_file("IMAGE", ".elf")), "--board", str(_file("BOARDS", "nucleo_wb55rg/board.json"))]
+_RUN = ["--elf", str(given_file("IMAGE", ".elf")), "--board", str(given_file("BOARDS", "nucleo_wb55rg/board.json"))]
 _RUN += ["--on", "simulator"]
 
 
@@ -112,7 +107,7 @@ def test_the_plot_grows_in_a_window(tmp_path, capsys, monkeypatch) -> None:
     monkeypatch.setattr("webbrowser.open", browser.open)
     monkeypatch.setenv("DISPLAY", ":0")
     saved, record = tmp_path / "sine.png", tmp_path / "sine.npz"
-    options = ["--points", "24", "--window", os.devnull, "--report", str(_file("IMAGE", ".report.json"))]
+    options = ["--points", "24", "--window", os.devnull, "--report", str(given_file("IMAGE", ".report.json"))]
     assert main([*_RUN, *options, "--save", str(saved), "--record", str(record)]) == 0
     browser.close()
     out = capsys.readouterr().out

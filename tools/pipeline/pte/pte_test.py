@@ -15,10 +15,11 @@ from tools.artifacts.manifest.manifest import read_manifest
 from tools.artifacts.program.program import load
 from tools.pipeline.link.interface import find_method
 from tools.pipeline.pte.__main__ import main
+from tools.quiet.testing import given_file
 
 CNN = Path(os.environ["CNN"])
 PROGRAMS = Path(os.environ["PROGRAMS"])
-PACKED = next(Path(path) for path in os.environ["PACKED"].split() if path.endswith(".pte"))
+PACKED = given_file("PACKED", ".pte")
 
 
 NPU = Path(os.environ["NPU"])
