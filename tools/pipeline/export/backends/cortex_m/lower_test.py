@@ -13,7 +13,7 @@ from executorch.exir.dialects._ops import ops as exir_ops
 from executorch.exir.scalar_type import ScalarType
 from executorch.exir.schema import IntList
 from torch.export import ExportedProgram
-from torch.fx import GraphModule
+from torch.fx import GraphModule, Node
 
 from tools.pipeline.export.backends.cortex_m import lower, pack
 from tools.pipeline.export.ir.operators import SOFTMAX
@@ -191,7 +191,7 @@ class _Network(NamedTuple):
     least: float = 20
     said: str = ""
     unsaid: str = "Please report"
-    options: Mapping[str, Any] = {}
+    options: Mapping[str, Any] = {"packed": True}
 
 
 _PACKED = {"packed": True}
@@ -232,7 +232,7 @@ return tuple(each.softmax(-1) @ v for each in masked)
         "return self.head(seen.max(dim=1).values), self.head(seen.amax(1))",
         "torch.randn(2, 12, 8)",
         "self.body, self.head = nn.Linear(8, 8), nn.Linear(8, 3)",
-        {"cortex_m::quantized_linear": 3},
+        {"torch_fusion::linear": 2, "torch_fusion::linear_rows": 1},
     ),
     # The biases of the last layer are far larger than its other terms, which happens in untrained networks.
     **{
@@ -311,7 +311,6 @@ return torch.cat([self.second(part) if part.shape[1] == 4 else part for part in 
         "self.fc = nn.Linear(64, 24)",
         {"aten::rand": 1, "torch_fusion::linear": 1},
         -20,
-        options=_PACKED,
     ),
     "floating point is hardly faster": _Network(
         "return self.out(self.layers(x).mean(-1))",
@@ -383,7 +382,6 @@ return torch.cat([self.second(part) if part.shape[1] == 4 else part for part in 
             "torch_fusion::grouped_convolution": 1,
             "torch_fusion::depthwise_convolution": 1,
         },
-        options=_PACKED,
     ),
     # Vectors have no kernel for several outputs per channel.
     **{
@@ -401,13 +399,12 @@ return torch.cat([self.second(part) if part.shape[1] == 4 else part for part in 
         "torch.randn(1, 3, 7, 7)",
         "self.conv = nn.Conv2d(3, 8, 3); self.fc = nn.Linear(7, 2)",
         {"aten::slice_copy": 1, "dim_order_ops::_clone_dim_order": 0},
-        options=_PACKED,
     ),
     "powers that would make int8 useless": _Network(
         "return self.head(torch.relu(self.conv(x)).clamp(min=1e-6).pow(8).mean((2, 3)).pow(1 / 8))",
         "torch.randn(1, 2, 10, 10)",
         "self.conv, self.head = nn.Conv2d(2, 8, 3), nn.Linear(8, 3)",
-        {"cortex_m::quantized_conv2d": 1, "aten::pow": 2},
+        {"torch_fusion::convolution": 1, "aten::pow": 2},
         15,
     ),
     # A result has no dimensions; the constants can't be viewed as they lie.
@@ -459,7 +456,6 @@ return h
         "torch.randn(1, 16)",
         "self.fc = nn.Linear(16, 16, bias=False)",
         {"torch_fusion::linear": 2, "cortex_m::dequantize_per_tensor": 0},
-        options=_PACKED,
     ),
     # Averages over channels and powers of them are cheaper in int8.
     "averages over channels": _Network(
@@ -475,7 +471,7 @@ return h
         "return self.b(torch.softmax(self.a(x) * 2.0 ** -60, -1))",
         "torch.randn(1, 8)",
         "self.a, self.b = nn.Linear(8, 4), nn.Linear(4, 4)",
-        {"aten::_softmax": 1, "cortex_m::quantized_linear": 2},
+        {"aten::_softmax": 1, "torch_fusion::linear": 2},
     ),
     "convolution by computed weights": _Network(
         "return self.b(nn.functional.conv2d(self.a(x), self.w(x.mean((2, 3))).view(4, 4, 1, 1)).relu())",
@@ -483,7 +479,6 @@ return h
         "self.a, self.b, self.w = nn.Conv2d(4, 4, 3, padding=1), nn.Conv2d(4, 4, 3), nn.Linear(4, 16)",
         {"aten::convolution": 1, "torch_fusion::convolution": 2},
         25,
-        options=_PACKED,
     ),
     "linear layer by computed weights": _Network(
         "y = self.a(x).flatten(2)\n"
@@ -492,7 +487,6 @@ return h
         "self.a, self.m = nn.Conv2d(4, 4, 3, padding=1), nn.Linear(64, 192)",
         {"aten::linear": 1, "torch_fusion::convolution": 1},
         25,
-        options=_PACKED,
     ),
     **{
         f"layer of {dtype}": _Network(
@@ -511,7 +505,6 @@ return h
         f"{_THREE}\nself.mean, self.deviation = torch.randn(2, 4, 1, 1, dtype=torch.float64).abs()",
         {"torch_fusion::convolution": 1, "aten::sub": 1},
         25,
-        options=_PACKED,
     ),
     "places of a pooling": _Network(
         "y, places = nn.functional.max_pool2d(self.a(x).relu(), 2, return_indices=True)\n"
@@ -520,7 +513,6 @@ return h
         _THREE,
         {"torch_fusion::convolution": 3},
         15,
-        options=_PACKED,
     ),
     "layers that clamp share a range": _Network(
         "y = self.a(x).relu()\nreturn torch.cat([y, torch.clamp(self.b(y), -0.1, 0.2), self.c(y)], 1)",
@@ -528,7 +520,6 @@ return h
         _THREE,
         {"aten::clamp": 0},
         25,
-        options=_PACKED,
     ),
     "a layer with slope and bounds shares a range": _Network(
         "return self.out(torch.cat([x, nn.functional.hardsigmoid(self.gate(x))], 1))",
@@ -536,7 +527,6 @@ return h
         "self.gate, self.out = nn.Linear(8, 8), nn.Linear(16, 3)",
         {"torch_fusion::linear_table": 1, "torch_fusion::linear": 1, "cortex_m::dequantize_per_tensor": 0},
         25,
-        options=_PACKED,
     ),
     "differences of layers": _Network(
         "y = self.a(x)\nreturn y - self.b(y) - y.mean((2, 3), keepdim=True)",
@@ -544,15 +534,6 @@ return h
         _THREE,
         {"aten::sub": 0, "cortex_m::quantized_add": 2},
         25,
-        options=_PACKED,
-    ),
-    "a difference of a state, in floating point": _Network(
-        "self.mean.mul_(0.9).add_(0.1 * x)\nreturn self.linear(x - self.mean)",
-        "torch.randn(1, 8)",
-        "self.linear = nn.Linear(8, 4)\nself.register_buffer('mean', torch.zeros(1, 8))",
-        {"aten::sub": 1, "cortex_m::quantized_add": 0, "torch_fusion::linear": 1},
-        25,
-        options=_PACKED,
     ),
     "operands with a factor, and a division": _Network(
         "y, z = self.a(x), self.b(x)\n"
@@ -561,7 +542,6 @@ return h
         _THREE,
         {"aten::add": 1, "aten::sub": 1, "aten::div": 1},
         30,
-        options=_PACKED,
     ),
     "an input read in both forms": _Network(
         "return self.linear(torch.cat([x.amax(-1), x.std(-1)], 1))",
@@ -569,7 +549,6 @@ return h
         "self.linear = nn.Linear(6, 4)",
         {"cortex_m::quantize_per_tensor": 0, "torch_fusion::linear": 1},
         25,
-        options=_PACKED,
     ),
     "a clamp behind a transposed product": _Network(
         "return nn.functional.relu(self.matrix @ self.linear(x)) @ self.matrix",
@@ -593,7 +572,6 @@ return h
             "torch_fusion::transposed": 2,
         },
         25,
-        options=_PACKED,
     ),
     "a function behind a layer in the line of a spectrum": _Network(
         "return nn.functional.gelu(self.linear(x + torch.fft.irfft(torch.fft.rfft(x))))",
@@ -601,7 +579,6 @@ return h
         "self.linear = nn.Linear(8, 4)",
         {"aten::gelu": 0},
         25,
-        options=_PACKED,
     ),
     "a layer and its view between operators in floating point": _Network(
         "y = self.linear(x)\nreturn y.std(1), y.view(4, 8).std(0), y.permute(0, 1).unsqueeze(0).std(2)",
@@ -609,27 +586,24 @@ return h
         "self.linear = nn.Linear(8, 8)",
         {"aten::var": 3, "cortex_m::dequantize_per_tensor": 0},
         unsaid="no line of the model",
-        options=_PACKED,
     ),
     "bounds that are infinite": _Network(
         "return torch.clamp(self.linear(x), 0.1, float('inf')) + torch.clamp(self.linear(x), float('-inf'), 0.5)",
         "torch.randn(4, 8)",
         "self.linear = nn.Linear(8, 8)",
-        {"cortex_m::quantized_linear": 2},
+        {"torch_fusion::linear_rows": 2},
     ),
     "a layer and its view, whose numbers would take more memory beside another layer's": _Network(
         "y = self.a(x)\na, b = y.std(1), self.b(x).std(1)\nreturn a, b, y.view(32, 128).std(1)",
         "torch.randn(64, 8)",
         "self.a, self.b = nn.Linear(8, 64), nn.Linear(8, 64)",
         {"aten::var": 3, "cortex_m::dequantize_per_tensor": 3},
-        options=_PACKED,
     ),
     "a product between operators in floating point": _Network(
         "return self.linear(x).exp().sum(1) * 0.5",
         "torch.randn(1, 8)",
         "self.linear = nn.Linear(8, 4)",
         {"aten::mul": 1, "cortex_m::quantized_mul": 0},
-        options=_PACKED,
     ),
 }
 
@@ -1282,6 +1256,8 @@ def test_numbers_beside_tensors_in_floating_point_have_no_dimensions(tmp_path: P
     forward = "self.mean.mul_(0.9).add_(0.1 * x)\nreturn self.linear(x - self.mean)"
     result = exported(tmp_path, forward, "(torch.randn(1, 8),)", init, packed=True)
     assert [[*number.sizes] for _, number, *_ in result.calls("aten::mul")] == [[], []]
+    # The difference is one of floating point.
+    assert result.operators["aten::sub"] == result.operators["torch_fusion::linear"] == 1 and result.decibels() > 25
 
 
 @pytest.mark.parametrize("core", ["cortex-m4", "cortex-m55"])
@@ -1325,43 +1301,40 @@ def test_a_layer_that_is_called_several_times_is_in_the_program_once(tmp_path: P
     assert ((outputs - eager) ** 2).sum() < 0.01 * (eager**2).sum()
 
 
-def test_what_passes_cannot_lower_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("targets", "says", "left"),
+    [
+        ((), "all but layers with weights stays in floating point", {"aten::_softmax", "aten::native_layer_norm"}),
+        # Only the place that fails stays.
+        (
+            SOFTMAX,
+            "stays in floating point, as int8 of it can't be lowered (AttributeError: 'Node' has no",
+            {"aten::_softmax", "torch_fusion::quantized_layer_norm"},
+        ),
+    ],
+    ids=["anywhere", "at a place"],
+)
+def test_what_passes_cannot_lower_stays_in_floating_point(targets, says, left, tmp_path, monkeypatch) -> None:
     to_cortex_m = lower.to_cortex_m
     refused = []
 
-    def refuse_once(*arguments: Any) -> Any:
-        if not refused:
-            refused.append(arguments)
-            raise AttributeError("'Node' has no attribute 'shape'")
-        return to_cortex_m(*arguments)
-
-    monkeypatch.setattr(lower, "to_cortex_m", refuse_once)
-    init = "self.layers = nn.Sequential(nn.Linear(8, 8), nn.GELU())"
-    result = exported(tmp_path, "return self.layers(x)", "(torch.randn(1, 8),)", init)
-    (told,) = [said for said in result.said if "all but layers with weights stays in floating point" in said]
-    assert "AttributeError: 'Node' has no attribute 'shape'" in told
-    assert "Please report this" in told
-    assert {"cortex_m::quantized_linear", "aten::gelu"} <= set(result.operators)
-
-
-def test_the_place_that_passes_fail_at_stays_in_floating_point_alone(tmp_path, monkeypatch) -> None:
-    to_cortex_m = lower.to_cortex_m
-    refused = []
+    def refuse(node: Node | None) -> None:
+        # The node in the frame of the error is its place.
+        raise AttributeError("'Node' has no attribute 'shape'")
 
     def refuse_once(program: ExportedProgram, target: CortexMTargetConfig) -> ExportedProgram:
-        for node in program.graph.nodes:
-            if node.target in SOFTMAX and not refused:
-                refused.append(node)
-                raise AttributeError("'Node' has no attribute 'shape'")
+        if not refused:
+            refused.append(program)
+            refuse(next((node for node in program.graph.nodes if node.target in targets), None))
         return to_cortex_m(program, target)
 
     monkeypatch.setattr(lower, "to_cortex_m", refuse_once)
     init = "self.layers = nn.Sequential(nn.Linear(8, 8), nn.Softmax(-1), nn.Linear(8, 8), nn.LayerNorm(8))"
     result = exported(tmp_path, "return self.layers(x)", "(torch.randn(1, 8),)", init, packed=True)
     (told,) = [said for said in result.said if "Please report this" in said]
-    assert "layers.1 (Softmax) at my_model.py" in told
-    assert "stays in floating point, as int8 of it can't be lowered (AttributeError: 'Node' has no" in told
-    assert {"aten::_softmax", "torch_fusion::quantized_layer_norm"} <= set(result.operators)
+    assert says in told and "AttributeError: 'Node' has no attribute 'shape'" in told
+    assert not targets or "layers.1 (Softmax) at my_model.py" in told
+    assert left | {"torch_fusion::linear"} <= set(result.operators)
 
 
 def test_arithmetic_of_quantized_integers_stays_in_floating_point(tmp_path: Path, monkeypatch) -> None:
