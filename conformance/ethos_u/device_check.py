@@ -13,23 +13,17 @@ from npu.device import engine_of
 from npu.fault import NpuFault
 from npu.memory import Bytes, Segments
 from tools.artifacts.ethos_u.payload import Payload, parse_commands
+from tools.artifacts.ethos_u.testing import command_data, payload_of
 
 # Addresses of commands have 40 bits: none reaches from one region into another.
 _REGIONS = {0: 1 << 44, 1: 2 << 44, 2: 3 << 44}
 
 
-def _block(name: str, data: bytes) -> bytes:
-    return struct.pack("<16sI12x", name.encode(), len(data)) + data + bytes(-len(data) % 16)
-
-
 def pack(words: Sequence[int], weights: bytes, scratch_size: int, config: int) -> bytes:
     """Returns a payload of these commands without inputs and outputs, for the NPU with this CONFIG."""
-    # Three words of nothing, so that the commands are aligned.
-    driver_words = 1, config, 0, 5, 5, 5, 2 | (len(words) >> 16) << 8 | (len(words) & 0xFFFF) << 16
-    commands = struct.pack(f"<4s7I{len(words)}I", b"COP1", *driver_words, *words)
-    blocks = {"vela_bin_stream": b"", "cmd_data": commands, "weight_data": weights}
+    blocks = {"cmd_data": command_data(words, config), "weight_data": weights}
     blocks |= {"scratch_size": struct.pack("<I", scratch_size), "inputs": bytes(4), "outputs": bytes(4)}
-    return b"".join(_block(name, data) for name, data in (blocks | {"vela_end_stream": b""}).items())
+    return payload_of(blocks)
 
 
 def verdicts(checker: Path, payloads: Sequence[bytes], cache_bytes: int | Sequence[int] = 0) -> list[str]:

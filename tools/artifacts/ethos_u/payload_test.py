@@ -5,13 +5,10 @@ import struct
 import pytest
 
 from tools.artifacts.ethos_u.payload import PayloadError, TensorPlace, parse, parse_commands
+from tools.artifacts.ethos_u.testing import payload_of
 
 _SOURCE = TensorPlace((1, 1, 1, 4, 4, 3), 1, 64, 1)
 _RESULT = TensorPlace((1, 1, 1, 1, 1, 10), 2, 16, 1)
-
-
-def _block(name: str, data: bytes) -> bytes:
-    return struct.pack("<16sI12x", name.encode(), len(data)) + data + bytes(-len(data) % 16)
 
 
 def _tensors(*places: TensorPlace) -> bytes:
@@ -21,15 +18,13 @@ def _tensors(*places: TensorPlace) -> bytes:
 
 def _payload(**changed: bytes) -> bytes:
     blocks = {
-        "vela_bin_stream": b"",
         "cmd_data": b"COP1" + bytes(20),
         "weight_data": bytes(range(33)),
         "scratch_size": (4096).to_bytes(4, "little"),
         "inputs": _tensors(_SOURCE),
         "outputs": _tensors(_RESULT),
-        "vela_end_stream": b"",
     }
-    return b"".join(_block(name, data) for name, data in (blocks | changed).items())
+    return payload_of(blocks | changed)
 
 
 def test_content() -> None:

@@ -3,7 +3,6 @@
 import math
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from tools.artifacts.document.document import from_json, record, to_json
 from tools.quiet.files import reading
@@ -109,15 +108,13 @@ class QuantizationReport:
 def quantization_report_json(report: QuantizationReport) -> str:
     """The text of the report. What a layer has not is left out."""
     content = asdict(report)
-    content["layers"] = [_without_none(layer) for layer in content["layers"]]
+    content["layers"] = [
+        {name: value for name, value in layer.items() if value is not None} for layer in content["layers"]
+    ]
     for layer in content["layers"]:
         if layer.get("snr_db") == math.inf:
             layer["snr_db"] = _EXACT
     return to_json(_FORMAT, _VERSION, content)
-
-
-def _without_none(entry: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in entry.items() if value is not None}
 
 
 def read_quantization_report(path: Path) -> QuantizationReport:

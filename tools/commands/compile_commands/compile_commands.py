@@ -44,16 +44,12 @@ def compile_commands(graph: dict[str, Any], roots: Roots) -> list[dict[str, Any]
     entries: dict[str, dict[str, Any]] = {}
     commands = [action["arguments"] for action in graph.get("actions", []) if action.get("arguments")]
     for arguments in sorted(commands, key=lambda command: (command[0].startswith("/"), command)):
-        source = _source(arguments)
+        source = arguments[arguments.index("-c") + 1] if "-c" in arguments[:-1] else None
         if source is not None and source not in entries:
             command = _command(arguments, roots)
             file = roots.absolute(source)
             entries[source] = {"directory": str(roots.workspace), "file": file, "arguments": command}
     return [entries[source] for source in sorted(entries)]
-
-
-def _source(arguments: list[str]) -> str | None:
-    return arguments[arguments.index("-c") + 1] if "-c" in arguments[:-1] else None
 
 
 # An option and its path in one word, and options whose path is a separate word.

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tools.artifacts.ethos_u.testing import payload_of
 from tools.artifacts.program.program import ProgramFile, ScalarType
 from tools.artifacts.program.program_schema import AllocationDetails, CompileSpec, DelegateCall, KernelCall, Tensor
 from tools.pipeline.compile.in_place import is_in_place, use_in_place
@@ -16,18 +17,13 @@ from tools.pipeline.link.backends import Backend, arena_alignment, delegate_aren
 _SCRATCH = 208
 
 
-def _block(name: str, data: bytes) -> bytes:
-    return struct.pack("<16sI12x", name.encode(), len(data)) + data + bytes(-len(data) % 16)
-
-
 def _place(size: int, offset: int) -> bytes:
     return struct.pack("<I6i3i", 1, 1, 1, 1, 1, 1, size, 1, offset, 1)
 
 
 def _payload() -> bytes:
-    blocks = {"vela_bin_stream": b"", "cmd_data": b"", "weight_data": b"", "scratch_size": struct.pack("<I", _SCRATCH)}
-    blocks |= {"inputs": _place(100, 32), "outputs": _place(10, 192), "vela_end_stream": b""}
-    return b"".join(_block(name, data) for name, data in blocks.items())
+    blocks = {"cmd_data": b"", "weight_data": b"", "scratch_size": struct.pack("<I", _SCRATCH)}
+    return payload_of(blocks | {"inputs": _place(100, 32), "outputs": _place(10, 192)})
 
 
 def _tensor(size: int, offset: int) -> Any:
@@ -58,15 +54,11 @@ def _method() -> Any:
     )
 
 
-def _offsets(method: Any) -> list[int]:
-    return [value.val.allocation_info.memory_offset_low for value in method.values]
-
-
 def test_a_program_of_one_delegate_lies_in_the_npus_memory() -> None:
     method = _method()
     use_in_place(_FILE, method)
     assert is_in_place(method.delegates[0])
-    assert _offsets(method) == [32, 192]
+    assert [value.val.allocation_info.memory_offset_low for value in method.values] == [32, 192]
     assert method.non_const_buffer_sizes == [0, _SCRATCH]
 
 

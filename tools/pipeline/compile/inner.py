@@ -449,17 +449,13 @@ def _dequantize(method: Method, arguments: Sequence[int]) -> Call | None:
         return None
     given = [
         quantization,
-        _scale(scale),
+        f"{floating(float(np.float32(scale)), True)} /* scale */",
         pointer(method, x, c_type),
         "1 /* step */",
         pointer(method, out, "float", is_out=True),
         f"{method.shapes[x].numel} /* elements */",
     ]
     return Call("kernels/cortex_m/quantize.h", "cortex_m::dequantize", given, (x, out))
-
-
-def _scale(scale: float) -> str:
-    return f"{floating(float(np.float32(scale)), True)} /* scale */"
 
 
 def inverse(scale: float) -> float:

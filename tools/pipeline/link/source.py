@@ -31,7 +31,8 @@ def source(
         for kind, arrays in (("input", example.inputs), ("output", example.outputs)):
             for i, data in enumerate(arrays):
                 array = f"{symbol}_example_{kind}_{i}"
-                lines += _symbol(f".program.{array}.example", array, _bytes(data))
+                rows = [".byte " + ",".join(map(str, data[i : i + 32])) for i in range(0, len(data), 32)]
+                lines += _symbol(f".program.{array}.example", array, rows)
     for memory, nbytes in (memories or {}).items():
         lines += _symbol(f".arena.{memory}", f"{symbol}_{memory}", [f".zero {nbytes}"], '"aw", %nobits')
     # Without this, a Linux linker makes the stack executable.
@@ -50,7 +51,3 @@ def _symbol(section: str, name: str, body: Sequence[str], flags: str = '"a", %pr
         *body,
         f".size {name}, . - {name}",
     ]
-
-
-def _bytes(data: bytes) -> list[str]:
-    return [".byte " + ",".join(str(byte) for byte in data[i : i + 32]) for i in range(0, len(data), 32)]

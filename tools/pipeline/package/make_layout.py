@@ -1,6 +1,5 @@
 """Packages for make."""
 
-from collections.abc import Sequence
 
 from tools.pipeline.package.archive_check import definition
 from tools.pipeline.package.layout import Layout, Package, archive_path, main_c
@@ -48,7 +47,7 @@ endif
 
 
 def _library(package: Package, variable: str) -> str:
-    sources = _lines([f"$({variable}_DIR){source}" for source in package.sources])
+    sources = " \\\n".join(f"  $({variable}_DIR){source}" for source in package.sources)
     return f"""\
 # include this file: it makes $({variable}_LIBRARY), an archive, with $(CC), $(CXX), $(AR), $(CFLAGS) and $(CXXFLAGS).
 # Compile what uses the models with $({variable}_CPPFLAGS), and link the archive and $({variable}_LDLIBS) with $(CXX).
@@ -100,10 +99,6 @@ In a Makefile, whose path and the folder's have no spaces, as make takes none:
 CXX=arm-none-eabi-g++ AR=arm-none-eabi-ar`, and as both flags `-mcpu=cortex-m4 -mthumb -mfloat-abi=hard
 -mfpu=fpv4-sp-d16 -Os`. `LDFLAGS=-Wl,--gc-sections` leaves out what is not called. By itself `make check` runs the
 example on this machine."""
-
-
-def _lines(items: Sequence[str]) -> str:
-    return " \\\n".join(f"  {item}" for item in items)
 
 
 MAKE = Layout(files=_make, use=_use, archive=archive_path)

@@ -42,17 +42,12 @@ def written_as(graph: Graph) -> list[dict[int, int]]:
     written = dict.fromkeys(graph.inputs)
     found = []
     for step in graph.steps:
-        found.append(
-            {index: _source(graph, index, list(written)) for index in step.reads if _is_variable(graph, index)}
-        )
+        variables = (index for index in step.reads if graph.tensors[index].data is None)
+        found.append({index: _source(graph, index, list(written)) for index in variables})
         for index in step.writes:
             written.pop(index, None)
             written[index] = None
     return found
-
-
-def _is_variable(graph: Graph, index: int) -> bool:
-    return graph.tensors[index].data is None
 
 
 def _source(graph: Graph, index: int, written: list[int]) -> int:

@@ -1,6 +1,6 @@
 """Checks the properties of passes.py: finds the nodes of a program that violate one."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import torch
 from executorch.exir.dialects.edge._ops import EdgeOpOverload
@@ -12,10 +12,6 @@ from tools.pipeline.export.ir.passes import Property
 from tools.pipeline.export.rewrite.decompositions.decompositions import has_decomposition
 
 _aten = torch.ops.aten
-
-
-def _calls(program: ExportedProgram) -> Iterator[Node]:
-    return (node for node in program.graph.nodes if isinstance(node.target, OpOverload | EdgeOpOverload))
 
 
 def _is_dynamic(node: Node) -> bool:
@@ -53,4 +49,5 @@ _HOLDS: dict[Property, Callable[[Node], bool]] = {
 
 def violations(program: ExportedProgram, wanted: Property) -> list[str]:
     """Lists the operators of a program that violate a property."""
-    return [str(node.target) for node in _calls(program) if not _HOLDS[wanted](node)]
+    calls = (node for node in program.graph.nodes if isinstance(node.target, OpOverload | EdgeOpOverload))
+    return [str(node.target) for node in calls if not _HOLDS[wanted](node)]

@@ -6,7 +6,7 @@ is in the device's flash.
 """
 
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import flatbuffers
@@ -212,7 +212,7 @@ class _Writer:
                 if kind == "offset":
                     builder.PrependUOffsetTRelativeSlot(slot, value, 0)
                 else:
-                    _slot_writer(builder, kind)(slot, value, 0)
+                    getattr(builder, f"Prepend{_NAMES[kind]}Slot")(slot, value, 0)
             size = -(-builder.Offset() // 4) * 4 - builder.objectEnd
             builder.vtables = self._vtables.setdefault(size, {})
             self._written[key] = builder.EndObject()
@@ -262,7 +262,3 @@ _WIDTHS = {
     "uint64": 8,
     "float64": 8,
 }
-
-
-def _slot_writer(builder: flatbuffers.Builder, kind: str) -> Callable[[int, Any, Any], None]:
-    return getattr(builder, f"Prepend{_NAMES[kind]}Slot")

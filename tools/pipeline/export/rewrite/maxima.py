@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 from torch.export import ExportedProgram
-from torch.fx import GraphModule, Node
+from torch.fx import GraphModule
 
 from tools.pipeline.export.ir.rewriting import emit, named_arguments, rename_output
 
@@ -28,7 +28,8 @@ def drop_unused_argmax(module: GraphModule, alone: Mapping[Any, Any], program: E
       program: the program that the module belongs to, if its outputs have names.
     """
     for node in list(module.graph.nodes):
-        if node.target not in alone or any(_is_other(user) for user in node.users):
+        is_value = all(user.target is operator.getitem and user.args[1] == 0 for user in node.users)
+        if node.target not in alone or not is_value:
             continue
         target = alone[node.target]
         given = list(zip(target._schema.arguments, named_arguments(node).values(), strict=True))
@@ -48,7 +49,3 @@ def drop_unused_argmax(module: GraphModule, alone: Mapping[Any, Any], program: E
             module.graph.erase_node(user)
         module.graph.erase_node(node)
     module.recompile()
-
-
-def _is_other(user: Node) -> bool:
-    return user.target is not operator.getitem or user.args[1] != 0

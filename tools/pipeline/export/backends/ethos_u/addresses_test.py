@@ -8,6 +8,7 @@ import pytest
 
 from npu.assembler import assemble
 from tools.artifacts.ethos_u.npu import Npu
+from tools.artifacts.ethos_u.testing import command_data, payload_of
 from tools.pipeline.export.backends.ethos_u.addresses import execute_checked
 from tools.quiet.console import UserError
 
@@ -17,21 +18,13 @@ _SCRATCH, _WEIGHTS = 64, 32
 _DMA = {"DMA0_SRC_REGION": 0, "DMA0_DST_REGION": 1, "DMA0_SRC": 0, "DMA0_DST": 32, "DMA0_LEN": 16}
 
 
-def _block(name: str, data: bytes) -> bytes:
-    return struct.pack("<16sI12x", name.encode(), len(data)) + data + bytes(-len(data) % 16)
-
-
 def _payload(
     changes: dict[str, int] | None = None, offset: int = 0, region: int = 1, words: list[int] | None = None
 ) -> bytes:
     words = assemble(_DMA | (changes or {}), ("DMA_START", 0)) if words is None else words
-    # Three words of nothing, so that the commands are aligned.
-    driver_words = 1, 0x1000_0408, 0, 5, 5, 5, 2 | len(words) << 16
-    commands = struct.pack(f"<4s7I{len(words)}I", b"COP1", *driver_words, *words)
     place = struct.pack("<I6i3i", 1, 1, 1, 1, 1, 1, 16, 1, offset, region)
-    blocks = {"vela_bin_stream": b"", "cmd_data": commands, "weight_data": bytes(_WEIGHTS)}
-    blocks |= {"scratch_size": struct.pack("<I", _SCRATCH), "inputs": place, "outputs": place, "vela_end_stream": b""}
-    return b"".join(_block(name, data) for name, data in blocks.items())
+    blocks = {"cmd_data": command_data(words, 0x1000_0408), "weight_data": bytes(_WEIGHTS)}
+    return payload_of(blocks | {"scratch_size": struct.pack("<I", _SCRATCH), "inputs": place, "outputs": place})
 
 
 def test_all_memory_may_be_used() -> None:

@@ -96,7 +96,8 @@ def fft(emitter: Emitter, node: Node) -> Spectrum:
             if frames.target == _aten.unfold.default and factors.meta["val"].shape == (length,):
                 source, window = frames, factors
     is_cut = source.target == _aten.unfold.default and size >= length
-    if is_cut and source.args[1] % (rank - 1) == rank - 2 and _is_constant_window(emitter, window):
+    is_known = window is None or emitter.value(window) is not None
+    if is_cut and source.args[1] % (rank - 1) == rank - 2 and is_known:
         signal, pad, reflect, factor = _signal(emitter, source.args[0], takes_pad=False)
         if window is None and size > length:
             window = emitter.emit(_aten.full.default, [length], 1.0)
@@ -321,10 +322,6 @@ def _window(emitter: Emitter, window: Node | None, size: int, before: int, facto
     if missing:
         window = emitter.emit(_aten.constant_pad_nd.default, window, [before, missing - before])
     return window if factor == 1.0 else emitter.emit(_aten.mul.Tensor, window, factor)
-
-
-def _is_constant_window(emitter: Emitter, window: Node | None) -> bool:
-    return window is None or emitter.value(window) is not None
 
 
 def _scale(norm: str | None, size: int) -> float:
