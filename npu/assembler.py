@@ -27,11 +27,11 @@ def assemble(*steps: dict[str, int] | tuple[str, int], commands: CommandSet = co
     return [*words, operations["STOP"]]
 
 
-def feature_map(prefix: str, shape: tuple[int, int, int], address: int, size: int, region: int = 1) -> dict[str, int]:
+def feature_map(prefix: str, shape: tuple[int, int, int], address: int, size: int) -> dict[str, int]:
     """Returns the registers of a dense tensor [height, width, depth] of elements of `size` bytes, in one tile."""
     height, width, depth = shape
     registers = {
-        f"{prefix}_REGION": region,
+        f"{prefix}_REGION": 1,
         f"{prefix}_BASE0": address,
         f"{prefix}_BASE1": 0,
         f"{prefix}_BASE2": 0,

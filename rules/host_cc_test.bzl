@@ -23,8 +23,8 @@ def sanitized_library(name, copts = COPTS, **kwargs):
     """
     cc_library(name = name, copts = copts + SANITIZED_ON_HOST, linkopts = SANITIZED_ON_HOST, **kwargs)
 
-def host_cc_test(name, size = "small", srcs = [], copts = [], data = [], linkopts = [], target_compatible_with = [], **kwargs):
-    """A `cc_test` under the address and undefined-behaviour sanitizers. Its libraries are `sanitized_library`.
+def host_cc_test(name, size = "small", copts = [], data = [], **kwargs):
+    """A `cc_test` of `<name>.cpp` under the address and undefined-behaviour sanitizers. Its libraries are `sanitized_library`.
 
     Where there is no C++ compiler (third_party/host_compiler says which is taken) the test is incompatible, and is reported
     as skipped.
@@ -32,22 +32,19 @@ def host_cc_test(name, size = "small", srcs = [], copts = [], data = [], linkopt
     Args:
       name: Name of the test.
       size: Bazel's test size.
-      srcs: Its sources; `<name>.cpp` by default.
       copts: More compiler options.
       data: Files that the test reads.
-      linkopts: More linker options.
-      target_compatible_with: More constraints.
       **kwargs: Passed on to `cc_test`.
     """
     cc_test(
         name = name,
         size = size,
-        srcs = srcs or [name + ".cpp"],
+        srcs = [name + ".cpp"],
         copts = ["-std=c++17", "-g", "-O1"] + COPTS + SANITIZERS + copts,
         data = data + ([HOST_SYMBOLIZER] if HOST_SYMBOLIZER else []),
         env = {"ASAN_SYMBOLIZER_PATH": "$(rootpath {})".format(HOST_SYMBOLIZER)} if HOST_SYMBOLIZER else {},
-        linkopts = SANITIZERS + linkopts,
+        linkopts = SANITIZERS,
         linkstatic = True,
-        target_compatible_with = HOST_CC_COMPILER + target_compatible_with,
+        target_compatible_with = HOST_CC_COMPILER,
         **kwargs
     )

@@ -35,7 +35,7 @@ _host_fuzzer = rule(
     },
 )
 
-def host_fuzzer(name, srcs, deps = [], target_compatible_with = [], **kwargs):
+def host_fuzzer(name, srcs, deps, **kwargs):
     """Makes a program that calls LLVMFuzzerTestOneInput with new inputs, with the address and undefined-behaviour sanitizers.
 
     Its arguments are libFuzzer's. Its libraries are `sanitized_library`, and are compiled again for it,
@@ -46,7 +46,6 @@ def host_fuzzer(name, srcs, deps = [], target_compatible_with = [], **kwargs):
       name: Name of the program.
       srcs: The fuzz target's C++ sources.
       deps: `cc_library` targets.
-      target_compatible_with: More constraints.
       **kwargs: Attributes that every rule has.
     """
     cc_binary(
@@ -57,7 +56,7 @@ def host_fuzzer(name, srcs, deps = [], target_compatible_with = [], **kwargs):
         linkopts = SANITIZERS + ["-fsanitize=fuzzer"],
         linkstatic = True,
         tags = ["manual"],
-        target_compatible_with = HOST_LIBFUZZER + target_compatible_with,
+        target_compatible_with = HOST_LIBFUZZER,
         deps = deps,
     )
     _host_fuzzer(
@@ -65,6 +64,6 @@ def host_fuzzer(name, srcs, deps = [], target_compatible_with = [], **kwargs):
         testonly = True,
         program = name + ".program",
         symbolizer = HOST_SYMBOLIZER,
-        target_compatible_with = HOST_LIBFUZZER + target_compatible_with,
+        target_compatible_with = HOST_LIBFUZZER,
         **kwargs
     )

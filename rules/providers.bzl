@@ -72,7 +72,6 @@ TorchProgramInfo = provider(
         "operators": "list of TorchOperatorInfo: operators of the user's own that it may use.",
         "method": "str: the method that manifest and golden are of.",
         "methods": "list of TorchProgramInfo: the program's further methods, each with a name, manifest and golden of its own.",
-        "data_of": "str: the name of the program that a further method belongs to; empty for the program itself.",
         "accelerator": "str: the configuration of the NPU that parts of the program are compiled for; empty for none.",
         "memory": "str: `memory` of the torch_program.",
     },

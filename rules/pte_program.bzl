@@ -51,7 +51,6 @@ def _pte_program_impl(ctx):
             operators = [],
             method = "forward",
             methods = [],
-            data_of = "",
             memory = "layers",
         ),
     ]

@@ -250,7 +250,6 @@ def _torch_program_impl(ctx):
             operators = operators,
             method = method,
             methods = [],
-            data_of = name,
             memory = ctx.attr.memory,
             **files
         )
@@ -279,7 +278,6 @@ def _torch_program_impl(ctx):
             operators = operators,
             method = "forward",
             methods = methods,
-            data_of = "",
             memory = ctx.attr.memory,
         ),
     ]

@@ -42,13 +42,13 @@ def _named(*shape: int) -> Callable[[Callable[[], nn.Module]], Callable[[], nn.M
 # ---- torchvision ----
 
 
-def _torchvision(name: str, size: int = 64, **options: Any) -> None:
+def _torchvision(name: str, **options: Any) -> None:
     def make() -> nn.Module:
         from torchvision import models
 
         return getattr(models, name)(num_classes=_CLASSES, **options)
 
-    NETWORKS[f"torchvision_{name}"] = Network(make, (1, 3, size, size), _BATCH)
+    NETWORKS[f"torchvision_{name}"] = Network(make, (1, 3, 64, 64), _BATCH)
 
 
 _torchvision("mobilenet_v2", width_mult=0.25)
@@ -180,13 +180,13 @@ class _Output(nn.Module):
 # ---- timm ----
 
 
-def _timm(name: str, size: int = 64, **options: Any) -> None:
+def _timm(name: str, **options: Any) -> None:
     def make() -> nn.Module:
         import timm
 
         return timm.create_model(name, pretrained=False, num_classes=_CLASSES, **options)
 
-    NETWORKS[f"timm_{name}"] = Network(make, (1, 3, size, size), _BATCH)
+    NETWORKS[f"timm_{name}"] = Network(make, (1, 3, 64, 64), _BATCH)
 
 
 # timm tests its own blocks with these, a few thousand weights each.

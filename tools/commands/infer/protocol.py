@@ -61,13 +61,12 @@ class FrameReader:
     """Finds the intact frames in a stream of bytes.
 
     Attributes:
-        dropped: stretches between zeros that are not intact frames.
-        text: the end of such stretches, as far as it is text, such as the last words of a program.
+        text: the end of stretches between zeros that are not intact frames, as far as it is text, such as the last
+            words of a program.
     """
 
     def __init__(self) -> None:
         self._pending = bytearray()
-        self.dropped = 0
         self.text = ""
 
     def feed(self, data: bytes) -> Iterator[bytes]:
@@ -80,10 +79,8 @@ class FrameReader:
             if payload is not None:
                 yield payload
             elif stretch:
-                self.dropped += 1
                 self._keep_text(stretch)
         if len(self._pending) > _LONGEST_STRETCH:
-            self.dropped += 1
             del self._pending[:-_SMALLEST_CHUNK]
 
     def unframed(self) -> str:

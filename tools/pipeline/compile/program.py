@@ -515,7 +515,7 @@ def _name(method: Method) -> None:
                 else:
                     part = results.get(position)
                     if part is None:
-                        part = _argument_kind(method, operator, index)
+                        part = _argument_kind(method, index)
                     wanted = "_".join(filter(None, [layer, part]))
                 method.names[index] = names.unique(f"k{camel(wanted)}")
     named = iter(layer_names)
@@ -686,7 +686,7 @@ def _recurrent_bias(method: Method, operator: str, position: int, flat: Sequence
     return f"{path}{dot}{weight.replace('weight_ih', 'bias')}" if weight.startswith("weight_ih") else ""
 
 
-def _argument_kind(method: Method, operator: str, index: int) -> str:
+def _argument_kind(method: Method, index: int) -> str:
     """Describes a tensor that no operator has written: state, scratch memory, or another shape of present contents."""
     if method.value(index).val.data_buffer_idx != 0 or any(
         instruction.kind == "KernelCall"

@@ -7,16 +7,12 @@ from pathlib import Path
 from tools.pipeline.registry.catalog import KERNELS, Kernel
 
 
-def argument_names(kernel: Kernel, root: Path = KERNELS.parent) -> tuple[str, ...]:
+def argument_names(kernel: Kernel) -> tuple[str, ...]:
     """Returns the names of a kernel's arguments after the context, in order.
 
     Returns none for a function that takes them boxed, or that is a user's own, whose header is not here.
-
-    Args:
-        kernel: the kernel.
-        root: the folder that headers are relative to.
     """
-    return () if kernel.is_boxed else _names(root / kernel.header, kernel.function.rpartition("::")[2])
+    return () if kernel.is_boxed else _names(KERNELS.parent / kernel.header, kernel.function.rpartition("::")[2])
 
 
 @functools.cache

@@ -92,14 +92,14 @@ class _Block(nn.Module):
         return self.head(nn.functional.adaptive_avg_pool2d(x, 1).flatten(1))
 
 
-def _equalized(net: nn.Module, count: int = 4) -> tuple[list[str], float, float]:
+def _equalized(net: nn.Module) -> tuple[list[str], float, float]:
     """Returns the operators whose results are equalized, and the largest differences on calibration samples and on
     others.
     """
     torch.manual_seed(0)
-    samples = [(torch.randn(1, 3, 12, 12),) for _ in range(count)]
+    samples = [(torch.randn(1, 3, 12, 12),) for _ in range(4)]
     module = CORTEX_M.run(capture(net.eval(), samples[0])).module(check_guards=False)
-    others = [(torch.randn(1, 3, 12, 12),) for _ in range(count)]
+    others = [(torch.randn(1, 3, 12, 12),) for _ in range(4)]
     with torch.no_grad():
         before = [module(*sample) for sample in (*samples, *others)]
         found = equalize(module, samples)
@@ -107,7 +107,7 @@ def _equalized(net: nn.Module, count: int = 4) -> tuple[list[str], float, float]
             float((module(*sample) - expected).abs().max())
             for sample, expected in zip((*samples, *others), before, strict=True)
         ]
-    return [str(node.target) for node in found], max(changes[:count]), max(changes[count:])
+    return [str(node.target) for node in found], max(changes[:4]), max(changes[4:])
 
 
 _SIZES = torch.tensor([1000.0, 1, 300, 3, 100, 10, 30, 1]) / 1000

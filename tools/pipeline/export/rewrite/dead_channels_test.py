@@ -42,12 +42,12 @@ class _Residual(nn.Module):
         return self.out(torch.cat([x + y, nn.functional.max_pool2d(x, 3, 1, 1)], 1) if self.skips else y)
 
 
-def _separable(outputs: int, stride: int = 1) -> list[nn.Module]:
+def _separable(outputs: int) -> list[nn.Module]:
     return [
         nn.Conv2d(8, 8, 3, 1, 1, groups=8, bias=False),
         nn.BatchNorm2d(8),
         nn.ReLU6(),
-        nn.Conv2d(8, outputs, 1, stride, bias=False),
+        nn.Conv2d(8, outputs, 1, bias=False),
         nn.BatchNorm2d(outputs),
         nn.ReLU(True),
     ]

@@ -221,7 +221,7 @@ def _write(
             target = _aten.add.Tensor if kind is Kind.ADDED else _aten.sub.Tensor
             scores = emit(softmax, target, scores, limited)
             continue
-        condition, values = _condition(program, softmax, mask, kind), ((least, most), (0.0, 1.0))
+        condition, values = _condition(softmax, mask, kind), ((least, most), (0.0, 1.0))
         one, other = (
             emit(softmax, _aten.where.Scalar, condition, *(each[::-1] if kind is Kind.KEPT else each))
             for each in values
@@ -250,7 +250,7 @@ def _write(
     return emit(softmax, _aten.reshape.default, result, shape)
 
 
-def _condition(program: ExportedProgram, origin: Node, mask: Node, kind: Kind) -> Node:
+def _condition(origin: Node, mask: Node, kind: Kind) -> Node:
     """Returns a condition that is true for excluded elements, or for kept ones if the mask is such a condition."""
     if kind is Kind.ADDED:
         return emit(origin, _aten.le.Scalar, mask, EXCLUDED)
