@@ -2,7 +2,8 @@
 
     python make.py FOLDER
 
-writes FOLDER/<model>.pte and FOLDER/golden.npz with, per model, its inputs and what eager PyTorch makes of them. The
+writes FOLDER/<model>.pte and FOLDER/golden.npz with, per model, its inputs and what eager PyTorch makes of them.
+golden.npz is the same up to rounding for each release; programs whose bytes the release before wrote are not kept. The
 script uses what every release since 0.3 has, so that the programs differ by the release alone. A PyTorch built for CUDA
 does, also where its CUDA libraries are mere stand-ins: nothing of it is called.
 """

@@ -387,7 +387,7 @@ def rules_test_suite(name):
             } | places)),
         )
     _manual_program("bad-name")
-    _manual(pte_program, "pte-name", src = "//conformance/old_programs:1.1.0/cnn.pte")
+    _manual(pte_program, "pte-name", src = "//conformance/old_programs:1.0.0/cnn.pte")
     _manual_program("int8_of_a_portable", io = "int8")
     _manual_program("smallest_of_a_portable", memory = "stream_rows")
     _manual_program("quantization_of_a_portable", quantization = quantization())
