@@ -358,13 +358,6 @@ ET_INLINE const int8_t* pairs_to_outputs(
 #undef STORED_BY_PIXELS
 #undef NEXT_FACTORS
 #undef TWO_BYTES
-#undef SCALED
-#undef SATURATED
-#undef SHIFTED
-#undef AWAY_FROM_ZERO
-#undef MULTIPLIED
-#undef DOUBLED
-#undef FOUR
 #undef LAST_FOUR_PRODUCTS
 #undef ENTER_LOOP
 #undef FOUR_PRODUCTS_AND
@@ -405,9 +398,22 @@ ET_INLINE int32_t second_sum(int32_t sum, int32_t both, [[maybe_unused]] int32_t
   return wrapping_add(sum, second_of(both, first));
 }
 
+#define PAIR(a, b, p, q)                   \
+  "smlad %[" q "], %[w], %[" a "], %[" q   \
+  "]\n"                                    \
+  "sxtb16 %[" a "], %[" a                  \
+  "]\n"                                    \
+  "smlad %[" q "], %[odd], %[" b "], %[" q \
+  "]\n"                                    \
+  "sxtb16 %[" b "], %[" b                  \
+  "]\n"                                    \
+  "smlad %[" p "], %[w], %[" a "], %[" p   \
+  "]\n"                                    \
+  "smlad %[" p "], %[odd], %[" b "], %[" p "]\n"
+#define INPUTS "sxtb16 %[w], %[odd]\nsxtb16 %[odd], %[odd], ror #8\n"
+
 /// Does the same as dot_pair() for two pairs of channels and `count` inputs, a multiple of eight;
-/// the weights move on. With `kIsLong`, for kNeedsMany, 32 inputs take a turn.
-template <bool kIsLong>
+/// the weights move on.
 ET_INLINE void dot_vector(
     [[maybe_unused]] const PackedLayer& layer,
     const int8_t* x,
@@ -419,62 +425,162 @@ ET_INLINE void dot_vector(
     int32_t& s2,
     int32_t& s3) {
   const int8_t* const end = x + count;
-  // 1.1 or 1.2 instructions per product. For adjacent loads see TWO_PRODUCTS.
-  uint32_t even, odd, a, b;
-#define PAIR(a, b, p, q)                    \
-  "smlad %[" q "], %[even], %[" a "], %[" q \
-  "]\n"                                     \
-  "sxtb16 %[" a "], %[" a                   \
-  "]\n"                                     \
-  "smlad %[" q "], %[odd], %[" b "], %[" q  \
-  "]\n"                                     \
-  "sxtb16 %[" b "], %[" b                   \
-  "]\n"                                     \
-  "smlad %[" p "], %[even], %[" a "], %[" p \
-  "]\n"                                     \
-  "smlad %[" p "], %[odd], %[" b "], %[" p "]\n"
-#define INPUTS "sxtb16 %[even], %[odd]\nsxtb16 %[odd], %[odd], ror #8\n"
+  uint32_t w, odd, a, b;
+  // 1.2 instructions per product.
 #define FOUR_INPUTS                                \
   "ldr %[odd], [%[x]], #4\n"                       \
   "ldrd %[a], %[b], [%[first]], #8\n" INPUTS PAIR( \
       "a", "b", "s0", "s1") "ldrd %[a], %[b], [%[second]], #8\n" PAIR("a", "b", "s2", "s3")
-#define FOUR_OF_MANY            \
-  "ldr %[b], [%[first], #4]\n"  \
-  "ldr %[odd], [%[x]], #4\n"    \
-  "ldr %[d], [%[second], #4]\n" \
-  "ldr %[a], [%[first]], #8\n"  \
-  "ldr %[c], [%[second]], #8\n" INPUTS PAIR("a", "b", "s0", "s1") PAIR("c", "d", "s2", "s3")
-#define OPERANDS                                                                          \
-  FOUR_SUMS, [x] "+r"(x), [first] "+r"(first), [second] "+r"(second), [even] "=&r"(even), \
-      [odd] "=&r"(odd), [a] "=&r"(a), [b] "=&r"(b)
-  if constexpr (kIsLong) {
-    if (x == end) {
-      return;
-    }
-    uint32_t d;
-    auto c = static_cast<uint32_t>(count);
-    __asm__ volatile(
-        // 24, 16, 8 or no inputs more than the turns take.
-        "lsls %[c], #28; bhi 2f; bcs 3f; bmi 4f\n"
-        ".p2align 2\n"
-        "1:\n" FOUR_OF_MANY FOUR_OF_MANY "2:\n" FOUR_OF_MANY FOUR_OF_MANY
-        "3:\n" FOUR_OF_MANY FOUR_OF_MANY "4:\n" FOUR_OF_MANY FOUR_OF_MANY
-        "cmp %[x], %[end]; bne 1b\n"
-        : OPERANDS, [c] "+r"(c), [d] "=&r"(d)
-        : [end] "r"(end)
-        : "memory", "cc");
-  } else if (x != end) {
+  if (x != end) {
     __asm__ volatile("1:\n" FOUR_INPUTS FOUR_INPUTS "cmp %[x], %[end]; bne 1b\n"
-                     : OPERANDS
+                     : FOUR_SUMS,
+                       [x] "+r"(x),
+                       [first] "+r"(first),
+                       [second] "+r"(second),
+                       [w] "=&r"(w),
+                       [odd] "=&r"(odd),
+                       [a] "=&r"(a),
+                       [b] "=&r"(b)
                      : [end] "r"(end)
                      : "memory", "cc");
   }
-#undef OPERANDS
-#undef FOUR_OF_MANY
 #undef FOUR_INPUTS
+}
+
+// 1.2 instructions per product. For adjacent loads see TWO_PRODUCTS.
+#define FOUR_OF_MANY                  \
+  "ldr %[c], [%[weights], %[step]]\n" \
+  "ldr %[a], [%[weights]], #4\n"      \
+  "ldr %[odd], [%[x]], #4\n"          \
+  "ldr %[d], [%[weights], %[step]]\n" \
+  "ldr %[b], [%[weights]], #4\n" INPUTS PAIR("a", "b", "s0", "s1") PAIR("c", "d", "s2", "s3")
+
+// The asm statement of fours_of_many(). Wide instructions align the loop without one more. The flag
+// that `before` clears says whether turns are whole; `behind` takes the last inputs.
+#define FOURS(before, behind, ...) \
+  __asm__ volatile( \
+      PUSH_MEMORY("9, 8, 7, 6, 5, 4, 3, 2, 1, 0", "%[a]", "%[b]") \
+      "ldr %[a], " IN_MEMORY(bias, 0) "\n" \
+      "b 6f\n" \
+      /* 24, 16 or 8 inputs more than the turns take. */ \
+      "5:\n" \
+      "sub %[d], %[end], %[x]; lsls %[d], %[d], #28; bhi 2f; bcs 3f; b 4f\n" \
+      ".p2align 2\n" \
+      "6:\n" \
+      "ldr.w %[x], " IN_MEMORY(in, 1) "\n" \
+      "ldr.w %[s0], [%[a]]\n" \
+      "ldr.w %[s2], [%[a], #8]\n" \
+      "mov.w %[s1], %[s0]\n" \
+      "mov.w %[s3], %[s2]\n" before \
+      "bne.w 5b\n" \
+      ".p2align 2\n" \
+      "1:\n" FOUR_OF_MANY FOUR_OF_MANY "2:\n" FOUR_OF_MANY FOUR_OF_MANY \
+      "3:\n" FOUR_OF_MANY FOUR_OF_MANY "4:\n" FOUR_OF_MANY FOUR_OF_MANY \
+      "cmp %[x], %[end]; bne 1b\n" behind \
+      "ldr %[a], " IN_MEMORY(bias, 0) "\n" \
+      "ldr %[w], " IN_MEMORY(multiplier, 2) "\n" \
+      "ldr %[x], " IN_MEMORY(scale, 3) "\n" \
+      "ldr %[b], " IN_MEMORY(zero_point, 4) "\n" \
+      "ldr %[odd], " IN_MEMORY(base, 5) "\n" \
+      "ldr %[c], [%[a], #4]\n" \
+      "ldr %[d], [%[a], #12]\n" \
+      "sub %[s1], %[s0]\n" \
+      "sub %[s3], %[s2]\n" \
+      "add %[odd], %[odd], %[a], lsr #2\n" \
+      "add %[a], #16\n" \
+      "add %[s1], %[c], %[s1], asr #8\n" \
+      "add %[s3], %[d], %[s3], asr #8\n" \
+      "str %[a], " IN_MEMORY(bias, 0) "\n" \
+      "ldr %[c], " IN_MEMORY(last, 6) "\n" \
+      "add %[weights], %[step]\n" \
+      FOUR(DOUBLED, "s0", "s1", "s2", "s3") SCALED("s0", "s1", "s2", "s3") \
+      "strb %[s0], [%[odd]]; strb %[s1], [%[odd], #1]\n" \
+      "strb %[s2], [%[odd], #2]; strb %[s3], [%[odd], #3]\n" \
+      "cmp %[a], %[c]; bne 6b\n" POP_MEMORY(10) \
+      : [s0] "=&r"(s0), \
+        [s1] "=&r"(s1), \
+        [s2] "=&r"(s2), \
+        [s3] "=&r"(s3), \
+        [x] "=&r"(x), \
+        [weights] "+r"(weights), \
+        [w] "=&r"(w), \
+        [odd] "=&r"(odd), \
+        [a] MEMORY_ADDRESS(a), \
+        [b] "=&r"(b), \
+        [c] "=&r"(c), \
+        [d] "=&r"(d) \
+        WITH_GCC(, [bias] "+m"(bias)) \
+      : [step] "r"(step), [end] "r"(end) \
+        WITH_GCC(, [in] "m"(in), [multiplier] "m"(multiplier), \
+        [scale] "m"(scale), [zero_point] "m"(zero_point), \
+        [base] "m"(base), [last] "m"(last) __VA_ARGS__) \
+      : "memory", "cc")
+
+/// Computes the outputs of a vector that are in fours of channels, at least one, of a linear layer
+/// that is not wide and has_short_sums(), for kNeedsMany: 32 inputs take a turn.
+///
+/// @param[in] rest The inputs after the last eight, up to `rest_end`, with zeros to whole words;
+///     none without kNeedsRest.
+ET_INLINE void fours_of_many(
+    const PackedParts& parts,
+    const int8_t* in,
+    int32_t eights,
+    [[maybe_unused]] const uint32_t* rest,
+    [[maybe_unused]] const uint32_t* rest_end,
+    int8_t* out,
+    uint32_t needs) {
+  const PackedLayer& layer = *parts.layer;
+  const int32_t* bias = parts.bias;
+  const int32_t* const last = bias + (layer.channels & ~3);
+  const int8_t* weights = parts.weights;
+  const int32_t step = 2 * parts.padded_inner;
+  const int8_t* const end = in + eights;
+  const int32_t multiplier = parts.multipliers[0];
+  const int32_t scale = INT32_MIN >> (parts.shifts[0] & 31);
+  const int32_t zero_point = layer.output_offset;
+  // Outputs are a byte where biases are a word.
+  const auto base = static_cast<int32_t>(
+      reinterpret_cast<uintptr_t>(out) - reinterpret_cast<uintptr_t>(bias) / 4);
+  int32_t s0, s1, s2, s3;
+  uint32_t x, w, odd, a, b, c, d;
+  MEMORY_WORDS(
+      a,
+      memory_word(bias),
+      memory_word(in),
+      memory_word(multiplier),
+      memory_word(scale),
+      memory_word(zero_point),
+      memory_word(base),
+      memory_word(last),
+      memory_word(rest),
+      memory_word(rest_end),
+      0);
+  if ((needs & kNeedsRest) == 0) {
+    FOURS("tst %[step], #48\n", "", );
+  } else {
+    FOURS(
+        "sub %[d], %[end], %[x]; cmp %[d], #0; beq 7f; tst %[d], #24\n",
+        "7:\n"
+        "ldr %[x], " IN_MEMORY(rest, 7) "\n"
+        "8:\n"
+        "ldr %[c], " IN_MEMORY(rest_end, 8) "\n"
+        "cmp %[x], %[c]; beq 9f\n" FOUR_OF_MANY "b 8b\n"
+        "9:\n",
+        , [rest] "m"(rest), [rest_end] "m"(rest_end));
+  }
+}
+
+#undef FOURS
+#undef FOUR_OF_MANY
 #undef INPUTS
 #undef PAIR
-}
+#undef SCALED
+#undef SATURATED
+#undef SHIFTED
+#undef AWAY_FROM_ZERO
+#undef MULTIPLIED
+#undef DOUBLED
+#undef FOUR
 
 /// Takes the next four biases.
 ET_INLINE void take_four(const int32_t*& bias, int32_t& s0, int32_t& s1, int32_t& s2, int32_t& s3) {

@@ -676,7 +676,6 @@ __attribute__((noinline)) void lanes_to_outputs(
 /// second ones end.
 ///
 /// @param[in] most Products of which the second channels' sums have 24 bits, a multiple of eight.
-template <bool kIsLong>
 ET_INLINE const uint32_t* dot_quad(
     const PackedLayer& layer,
     const int8_t* x,
@@ -694,7 +693,7 @@ ET_INLINE const uint32_t* dot_quad(
     const int32_t count = eights < most ? eights : most;
     int32_t both0 = begin_second(s0);
     int32_t both2 = begin_second(s2);
-    dot_vector<kIsLong>(layer, x, count, first, second, s0, both0, s2, both2);
+    dot_vector(layer, x, count, first, second, s0, both0, s2, both2);
     eights -= count;
     for (; eights == 0 && rest_words > 0; --rest_words) {
       dot_pair(layer, rest, first, s0, both0);
@@ -731,8 +730,9 @@ ET_INLINE void single_to_outputs(const PackedParts& parts, int32_t x, int8_t* ou
   }
 }
 
-/// Computes all outputs of one vector; `kFactorStep` is the layer's, `kIsLong` is dot_vector()'s.
-template <int32_t kFactorStep, bool kIsLong = false>
+/// Computes all outputs of one vector; `kFactorStep` is the layer's. With `kIsMany`, for
+/// kNeedsMany, fours_of_many() computes most.
+template <int32_t kFactorStep, bool kIsMany = false>
 void vector_to_outputs(
     const PackedParts& parts,
     const int8_t* in,
@@ -769,11 +769,22 @@ void vector_to_outputs(
   // Used for linear layers.
   const Scale scale = {multipliers[0], shifts[0], addend};
   int32_t c = 0;
-  if (is_narrow) {
+#ifdef __ARM_FEATURE_DSP
+  if (kIsMany && is_narrow && is_short) {
+    c = channels & ~3;
+    if (c != 0) {
+      fours_of_many(parts, in, eights, rest, rest + rest_words, out, needs);
+      bias += c;
+      first += c / 2 * pair_words;
+      out += c;
+    }
+  } else
+#endif
+      if (is_narrow) {
     for (; c + 4 <= channels; c += 4) {
       int32_t s0, s1, s2, s3;
       take_four(bias, s0, s1, s2, s3);
-      first = dot_quad<kIsLong>(
+      first = dot_quad(
           layer, in, eights, most, rest, rest_words, first, first + pair_words, s0, s1, s2, s3);
       if constexpr (kFactorStep == 0) {
         store_lanes(s0, s1, s2, s3, scale, out);
@@ -842,8 +853,9 @@ struct VectorInputs {
 };
 
 /// Computes the outputs of vectors that are in fours of channels, of a layer that is not wide: a
-/// function of its own, so that the compiler keeps less on the stack. `kIsLong` is dot_vector()'s.
-template <bool kIsLong>
+/// function of its own, so that the compiler keeps less on the stack. `kIsMany` is
+/// vector_to_outputs()'s.
+template <bool kIsMany>
 ET_NOINLINE void quads_of_vectors(
     const PackedParts& parts,
     const int8_t* in,
@@ -856,6 +868,15 @@ ET_NOINLINE void quads_of_vectors(
   const Scale scale = {parts.multipliers[0], parts.shifts[0], addend_of(layer)};
   for (; rows > 0; --rows) {
     inputs.take_rest(in);
+#ifdef __ARM_FEATURE_DSP
+    if (kIsMany && inputs.most == inputs.eights) {
+      const uint32_t* const rest = inputs.rest;
+      fours_of_many(parts, in, inputs.eights, rest, rest + inputs.rest_words, out, needs);
+      in += parts.inner;
+      out += layer.channels;
+      continue;
+    }
+#endif
     const int32_t* bias = parts.bias;
     const auto* first = aligned_cast<const uint32_t>(parts.weights);
     int8_t* to = out;
@@ -863,7 +884,7 @@ ET_NOINLINE void quads_of_vectors(
     while (to != end) {
       int32_t s0, s1, s2, s3;
       take_four(bias, s0, s1, s2, s3);
-      first = dot_quad<kIsLong>(
+      first = dot_quad(
           layer,
           in,
           inputs.eights,
@@ -927,9 +948,9 @@ ET_NOINLINE void pairs_of_vectors(
   }
 }
 
-/// Computes all outputs of the vectors of a linear layer, one after the other; `kIsLong` is
-/// dot_vector()'s.
-template <bool kIsLong = false>
+/// Computes all outputs of the vectors of a linear layer, one after the other; `kIsMany` is
+/// vector_to_outputs()'s.
+template <bool kIsMany = false>
 ET_INLINE void vectors_to_outputs(
     const PackedParts& parts,
     const int8_t* in,
@@ -939,7 +960,7 @@ ET_INLINE void vectors_to_outputs(
   const int32_t channels = parts.layer->channels;
   if ((needs & kNeedsRows) == 0) {
     for (; rows > 0; --rows) {
-      vector_to_outputs<0, kIsLong>(parts, in, out, needs);
+      vector_to_outputs<0, kIsMany>(parts, in, out, needs);
       in += parts.inner;
       out += channels;
     }
@@ -955,7 +976,7 @@ ET_INLINE void vectors_to_outputs(
   }
   const int32_t quads = is_narrow ? channels & ~3 : 0;
   if (quads != 0) {
-    quads_of_vectors<kIsLong>(parts, in, rows, out, needs);
+    quads_of_vectors<kIsMany>(parts, in, rows, out, needs);
   }
   if (quads != channels) {
     pairs_of_vectors(parts, in, rows, quads, out, needs);

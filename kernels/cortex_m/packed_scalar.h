@@ -238,8 +238,7 @@ ET_INLINE int32_t second_sum(int32_t sum, int32_t both, [[maybe_unused]] int32_t
 }
 
 /// Does the same as dot_pair() for two pairs of channels and `count` inputs, a multiple of eight;
-/// the weights move on. With `kIsLong`, for kNeedsMany, 32 inputs take a turn.
-template <bool kIsLong>
+/// the weights move on.
 ET_INLINE void dot_vector(
     [[maybe_unused]] const PackedLayer& layer,
     const int8_t* x,
