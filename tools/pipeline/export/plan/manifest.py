@@ -205,13 +205,13 @@ def _multiply_accumulates(plan: ExecutionPlan, index: int) -> int:
         # Each element of the output (of the input, if transposed) is multiplied with the weight's elements of one
         # channel.
         elements = arguments[0] if transposed else arguments[9]
-        return _numel(elements) * _numel(weight) // weight.sizes[0]
+        return math.prod(elements.sizes) * math.prod(weight.sizes) // weight.sizes[0]
     if name == "aten::linear":
-        return _numel(arguments[3]) * arguments[1].sizes[-1]
+        return math.prod(arguments[3].sizes) * arguments[1].sizes[-1]
     if name in ("aten::mm", "aten::bmm"):
-        return _numel(arguments[2]) * arguments[0].sizes[-1]
+        return math.prod(arguments[2].sizes) * arguments[0].sizes[-1]
     if name == "aten::addmm":
-        return _numel(arguments[5]) * arguments[1].sizes[-1]
+        return math.prod(arguments[5].sizes) * arguments[1].sizes[-1]
     return 0
 
 
@@ -229,15 +229,8 @@ def _tensor(tensor: Tensor) -> dict[str, Any]:
         "dtype": type_name(tensor.scalar_type),
         "shape": list(tensor.sizes),
         "dim_order": list(tensor.dim_order),
-        "nbytes": _numel(tensor) * itemsize(tensor.scalar_type),
+        "nbytes": math.prod(tensor.sizes) * itemsize(tensor.scalar_type),
     }
-
-
-def _numel(tensor: Tensor) -> int:
-    count = 1
-    for size in tensor.sizes:
-        count *= size
-    return count
 
 
 def _add(items: list[Any], item: Any) -> None:

@@ -11,6 +11,7 @@ import bisect
 import copy
 import dataclasses
 import itertools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -335,7 +336,7 @@ class _Layout:
         if list(between.shape) != values[1].sizes or list(result.shape) != values[2].sizes:
             return
         positions = result.permute(values[2].dim_order).reshape(-1)
-        if not torch.equal(positions, torch.arange(_numel(values[0]))):
+        if not torch.equal(positions, torch.arange(math.prod(values[0].sizes))):
             return
         base = self.regions[operand]
         self._move(writes[0], base.storage, base.offset)
@@ -577,10 +578,10 @@ def _moved(
     The operator runs on operands whose elements are their own positions.
     """
     tensors = [plan.values[index].val for index in reads + writes]
-    if len({tensor.scalar_type for tensor in tensors}) != 1 or any(_numel(tensor) == 0 for tensor in tensors):
+    if len({tensor.scalar_type for tensor in tensors}) != 1 or any(0 in tensor.sizes for tensor in tensors):
         return None
     width = itemsize(tensors[0].scalar_type)
-    starts = list(itertools.accumulate((_numel(plan.values[read].val) for read in reads), initial=0))
+    starts = list(itertools.accumulate((math.prod(plan.values[read].val.sizes) for read in reads), initial=0))
     operands = {read: _positions(plan.values[read].val, start) for read, start in zip(reads, starts, strict=False)}
     moved = {}
     for write, result in zip(writes, _run(plan, instruction, operands), strict=True):
@@ -608,7 +609,7 @@ def _moved(
 def _positions(tensor: Tensor, start: int) -> torch.Tensor:
     """Returns a tensor of the same sizes and dim order whose elements are their positions in memory."""
     order = tensor.dim_order
-    in_memory = torch.arange(start, start + _numel(tensor)).reshape([tensor.sizes[dim] for dim in order])
+    in_memory = torch.arange(start, start + math.prod(tensor.sizes)).reshape([tensor.sizes[dim] for dim in order])
     return in_memory.permute([order.index(dim) for dim in range(len(order))])
 
 
@@ -717,13 +718,6 @@ def _same_layout(one: Tensor, other: Tensor) -> bool:
     return (one.scalar_type, one.sizes, one.dim_order) == (other.scalar_type, other.sizes, other.dim_order)
 
 
-def _numel(tensor: Tensor) -> int:
-    count = 1
-    for size in tensor.sizes:
-        count *= size
-    return count
-
-
 def is_constant(tensor: Tensor) -> bool:
     """Whether the tensor's data is stored in the program."""
     return tensor.data_buffer_idx > 0 and tensor.allocation_info is None
@@ -731,4 +725,4 @@ def is_constant(tensor: Tensor) -> bool:
 
 def nbytes_of(tensor: Tensor) -> int:
     """Returns the bytes of a tensor's elements."""
-    return _numel(tensor) * itemsize(tensor.scalar_type)
+    return math.prod(tensor.sizes) * itemsize(tensor.scalar_type)
