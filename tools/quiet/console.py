@@ -236,10 +236,10 @@ def _redirect(out: int, err: int) -> None:
     os.dup2(err, 2)
 
 
-def _comes_from_an_interrupt(error: BaseException | None) -> bool:
-    """Whether an interrupt (Ctrl-C) is the cause: Python makes another error of one where a class is being defined."""
+def comes_from(error: BaseException | None, kind: type[BaseException]) -> bool:
+    """Whether an exception is of a kind, or was made of one that is."""
     while error is not None:
-        if isinstance(error, KeyboardInterrupt):
+        if isinstance(error, kind):
             return True
         error = error.__cause__ or error.__context__
     return False
@@ -307,7 +307,8 @@ def _run_quietly(step: Callable[[Console], None], log: Path, tool: str) -> int:
             return 1
         except Exception as error:
             _log_traceback()
-            if _comes_from_an_interrupt(error):
+            # Python makes another error of an interrupt (Ctrl-C) where a class is being defined.
+            if comes_from(error, KeyboardInterrupt):
                 raise KeyboardInterrupt from error
             console.say(f"{tool}: internal error: {type(error).__name__}: {error}\n  (traceback: {log})")
             return 1

@@ -13,7 +13,7 @@ from tools.artifacts.board.board import Board
 from tools.commands.flash.chip import OwnTarget, check_chip
 from tools.commands.flash.chips import chip_of_target
 from tools.commands.flash.usb import explain_missing_probe
-from tools.quiet.console import UserError
+from tools.quiet.console import UserError, comes_from
 
 if TYPE_CHECKING:
     from pyocd.core.session import Session
@@ -164,12 +164,12 @@ def open_session(board: Board, selection: Selection, *, attach: bool = False) ->
         reason = own.explain(getattr(error, "result_code", None)) if own is not None else ""
         raise UserError(f"{error}{': ' if reason else ''}{reason}; run again") from error
     except exceptions.Error as error:
-        if _is_about(error, exceptions.ProbeError):
+        if comes_from(error, exceptions.ProbeError):
             raise UserError(
                 f"the connection to the board broke ({error}): check cable and power, and run again; that repairs what "
                 "was half written"
             ) from error
-        if _is_about(error, exceptions.TransferError):
+        if comes_from(error, exceptions.TransferError):
             raise UserError(
                 f"no target answers the probe ({error}): check that the board has power and its debug jumpers are set, "
                 "and run again"
@@ -180,15 +180,6 @@ def open_session(board: Board, selection: Selection, *, attach: bool = False) ->
                 f"debugged ({error}): choose the right probe with --probe, or build for that board"
             ) from error
         raise UserError(f"pyOCD: {error}") from error
-
-
-def _is_about(error: BaseException | None, kind: type[BaseException]) -> bool:
-    """Returns whether an exception or one that it was made of is of a kind."""
-    while error is not None:
-        if isinstance(error, kind):
-            return True
-        error = error.__cause__ or error.__context__
-    return False
 
 
 def program(
