@@ -57,34 +57,35 @@ bool check_resampling(
     const Tensor& out,
     Resampling& resampling);
 
-/**
- * Resamples a contiguous image of one of the dtypes `Types`.
- *
- * @param[in] kernel One of the upsample functions of resample.h.
- */
-template <class Types, class S, class Kernel>
-Tensor& resample(
-    KernelRuntimeContext& ctx,
-    const Tensor& input,
-    const std::optional<ArrayRef<int64_t>>& output_size,
-    const ScaleFactors& factors,
-    bool align_corners,
-    Tensor& out,
-    const Kernel& kernel) {
-  Resampling how;
-  if (!check_contiguous<S>(ctx, input, out) ||
-      !check_resampling(ctx, input, output_size, factors, align_corners, out, how) ||
-      !shape_out<S>(ctx, out, how.out_sizes)) {
-    return out;
-  }
-  dispatch<Types, S>(ctx, input.scalar_type(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    kernel(input.const_data_ptr<T>(), out.mutable_data_ptr<T>(), how.planes, how.height, how.width);
-  });
-  return out;
+/// Whether the channels of an image [N, C, H, W] are neighbours.
+inline bool has_pixels(const Tensor& image) {
+  const auto order = image.dim_order();
+  return order.size() == 4 && order[0] == 0 && order[1] == 2 && order[2] == 3;
 }
 
-/// aten::upsample_nearest2d.vec_out, contiguous.
+/**
+ * Returns how many neighbouring elements a pixel of two images has, and leaves their planes in
+ * `resampling`: the channels of channels-last images, and one of contiguous ones.
+ *
+ * @returns 0 after failing the context (NotSupported) if the images are neither.
+ */
+template <class S>
+int32_t pixel_elements(
+    KernelRuntimeContext& ctx,
+    const Tensor& input,
+    const Tensor& out,
+    Resampling& resampling) {
+  if constexpr (S::has(Variant::DimOrder)) {
+    const int32_t channels = input.sizes()[1];
+    if (channels != 0 && has_pixels(input) && has_pixels(out)) {
+      resampling.planes = input.sizes()[0];
+      return channels;
+    }
+  }
+  return check_contiguous<S>(ctx, input, out) ? 1 : 0;
+}
+
+/// aten::upsample_nearest2d.vec_out, contiguous or channels-last.
 template <class S>
 Tensor& upsample_nearest2d_vec_out(
     KernelRuntimeContext& ctx,
@@ -93,11 +94,26 @@ Tensor& upsample_nearest2d_vec_out(
     std::optional<ArrayRef<double>> scale_factors,
     Tensor& out) {
   ScaleFactors factors;
-  if (!read_factors(ctx, scale_factors, factors)) {
+  Resampling how;
+  if (!read_factors(ctx, scale_factors, factors) ||
+      !check_resampling(ctx, input, output_size, factors, false, out, how)) {
     return out;
   }
-  const auto kernel = [](const auto&... image) { upsample_nearest(image...); };
-  return resample<ImageTypes, S>(ctx, input, output_size, factors, false, out, kernel);
+  const int32_t elements = pixel_elements<S>(ctx, input, out, how);
+  if (elements == 0 || !shape_out<S>(ctx, out, how.out_sizes)) {
+    return out;
+  }
+  dispatch<ImageTypes, S>(ctx, input.scalar_type(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    upsample_nearest(
+        input.const_data_ptr<T>(),
+        out.mutable_data_ptr<T>(),
+        how.planes,
+        how.height,
+        how.width,
+        elements);
+  });
+  return out;
 }
 
 /// The distances of a tensor [N, C, height, width], in any dim order.
@@ -141,7 +157,7 @@ Tensor& upsample_bilinear2d_vec_out(
   return out;
 }
 
-/// aten::_upsample_bilinear2d_aa.out, contiguous.
+/// aten::_upsample_bilinear2d_aa.out, contiguous or channels-last.
 template <class S>
 Tensor& upsample_bilinear2d_aa_out(
     KernelRuntimeContext& ctx,
@@ -151,9 +167,26 @@ Tensor& upsample_bilinear2d_aa_out(
     std::optional<double> scales_h,
     std::optional<double> scales_w,
     Tensor& out) {
-  const auto kernel = [](const auto&... image) { upsample_antialiased(image...); };
-  return resample<StoredFloatTypes, S>(
-      ctx, self, output_size, {scales_h, scales_w}, align_corners, out, kernel);
+  Resampling how;
+  const ScaleFactors factors{scales_h, scales_w};
+  if (!check_resampling(ctx, self, output_size, factors, align_corners, out, how)) {
+    return out;
+  }
+  const int32_t elements = pixel_elements<S>(ctx, self, out, how);
+  if (elements == 0 || !shape_out<S>(ctx, out, how.out_sizes)) {
+    return out;
+  }
+  dispatch<StoredFloatTypes, S>(ctx, self.scalar_type(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    upsample_antialiased(
+        self.const_data_ptr<T>(),
+        out.mutable_data_ptr<T>(),
+        how.planes,
+        how.height,
+        how.width,
+        elements);
+  });
+  return out;
 }
 
 /// Checks the arguments of grid_sampler_2d and computes the result's shape.

@@ -80,19 +80,24 @@ struct Triangle {
   }
 };
 
-/// Resamples `planes` planes [height, width]: each output is the input that it is nearest to.
+/// Resamples `planes` planes [height, width] of pixels, each of `elements` neighbouring elements:
+/// each output is the input that it is nearest to.
 template <class T>
 void upsample_nearest(
     const T* in,
     T* out,
     int32_t planes,
     const ResampledAxis& height,
-    const ResampledAxis& width) {
-  for (; planes > 0; --planes, in += height.in * width.in) {
+    const ResampledAxis& width,
+    int32_t elements) {
+  for (; planes > 0; --planes, in += height.in * width.in * elements) {
     for (int32_t y = 0; y < height.out; ++y) {
-      const T* const row = in + nearest(height, y) * width.in;
+      const T* const row = in + nearest(height, y) * width.in * elements;
       for (int32_t x = 0; x < width.out; ++x) {
-        *out++ = row[nearest(width, x)];
+        const T* const pixel = row + nearest(width, x) * elements;
+        for (int32_t i = 0; i < elements; ++i) {
+          *out++ = pixel[i];
+        }
       }
     }
   }
@@ -152,26 +157,29 @@ void upsample_antialiased(
     T* out,
     int32_t planes,
     const ResampledAxis& height,
-    const ResampledAxis& width) {
+    const ResampledAxis& width,
+    int32_t elements) {
   using Number = ComputeType<T>;
-  for (; planes > 0; --planes, in += height.in * width.in) {
+  for (; planes > 0; --planes, in += height.in * width.in * elements) {
     for (int32_t y = 0; y < height.out; ++y) {
       const Triangle rows(height, y);
       const float row_sum = rows.sum();
       for (int32_t x = 0; x < width.out; ++x) {
         const Triangle columns(width, x);
         const float column_sum = columns.sum();
-        Number sum = 0;
-        for (int32_t row = rows.begin; row < rows.end; ++row) {
-          Number line = 0;
-          for (int32_t column = columns.begin; column < columns.end; ++column) {
-            line += static_cast<Number>(columns.weight(column)) *
-                static_cast<Number>(in[row * width.in + column]);
+        for (int32_t i = 0; i < elements; ++i) {
+          Number sum = 0;
+          for (int32_t row = rows.begin; row < rows.end; ++row) {
+            Number line = 0;
+            for (int32_t column = columns.begin; column < columns.end; ++column) {
+              line += static_cast<Number>(columns.weight(column)) *
+                  static_cast<Number>(in[(row * width.in + column) * elements + i]);
+            }
+            sum += static_cast<Number>(rows.weight(row) / row_sum) *
+                (line / static_cast<Number>(column_sum));
           }
-          sum += static_cast<Number>(rows.weight(row) / row_sum) *
-              (line / static_cast<Number>(column_sum));
+          *out++ = static_cast<T>(sum);
         }
-        *out++ = static_cast<T>(sum);
       }
     }
   }

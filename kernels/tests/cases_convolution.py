@@ -247,12 +247,16 @@ def resampling_cases() -> Iterator[Case]:
     for factors in ((2.0, 2.0), (1.5, 0.7), (1 / 3, 2 / 3)):
         expected = torch.ops.aten.upsample_nearest2d.vec(x, None, factors)
         yield case("aten::upsample_nearest2d.vec_out", x, None, factors, expected=expected)
+        last = channels_last(x), None, factors
+        yield case("aten::upsample_nearest2d.vec_out", *last, expected=channels_last(expected))
         for corners in (False, True):
             expected = torch.ops.aten.upsample_bilinear2d.vec(x, None, corners, factors)
             yield case("aten::upsample_bilinear2d.vec_out", x, None, corners, factors, expected=expected)
             size = tuple(expected.shape[2:])
             expected = torch.ops.aten._upsample_bilinear2d_aa(x, size, corners, *factors)
             yield case("aten::_upsample_bilinear2d_aa.out", x, size, corners, *factors, expected=expected)
+            last = channels_last(x), size, corners, *factors
+            yield case("aten::_upsample_bilinear2d_aa.out", *last, expected=channels_last(expected))
     for mode, padding, corners in itertools.product(range(3), range(3), (False, True)):
         for shape in ((2, 3, 5, 4), (1, 2, 1, 1), (1, 1, 3, 7)):
             x, grid = torch.randn(shape), torch.rand(shape[0], 4, 5, 2) * 3 - 1.5

@@ -28,7 +28,6 @@ IMAGE = [0, 3, 1, 2]
 CONTIGUOUS_ONLY = frozenset(
     {
         "aten::_cdist_forward",
-        "aten::_upsample_bilinear2d_aa",
         "aten::convolution_backward",
         "aten::embedding",
         "aten::grid_sampler_2d",
@@ -38,7 +37,6 @@ CONTIGUOUS_ONLY = frozenset(
         "aten::native_layer_norm",
         "aten::tril",
         "aten::triu",
-        "aten::upsample_nearest2d",
         "cortex_m::quantized_linear",
         "quantized_decomposed::choose_qparams_per_token_asymmetric",
         "quantized_decomposed::dequantize_per_token",

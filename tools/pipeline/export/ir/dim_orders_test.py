@@ -40,7 +40,6 @@ _LAYERS = {
     "pointwise": (nn.Conv2d(6, 1, 1), "aten::convolution"),
     "group_norm": (nn.GroupNorm(3, 6), "aten::native_group_norm"),
     "layer_norm": (nn.LayerNorm(5), "aten::native_layer_norm"),
-    "upsample": (nn.Upsample(scale_factor=2), "aten::upsample_nearest2d"),
     "linear": (nn.Linear(5, 3), "aten::linear"),
     "transposed": (transposed(nn.Linear(5, 3)), "aten::linear"),
     "transposed_and_read_elsewhere": (transposed(Scaled(5, 3)), "aten::linear"),
