@@ -1,4 +1,4 @@
-"""Linear layers in a program with one of many inputs, which then takes all of them in turns of 32."""
+"""Linear layers in a program with one of many inputs, which has loops of its own: turns of 32, or vectors in eights."""
 
 import torch
 from torch import Tensor, nn
@@ -6,8 +6,8 @@ from torch import Tensor, nn
 
 def model() -> nn.Module:
     torch.manual_seed(0)
-    # Behind whole turns are 8 inputs and a word, 8 and two words, 16, 24, and less than 8; channels are no fours.
-    sizes = (172, 13, 80, 24, 7, 11)
+    # Behind whole turns are 8 inputs and a word, 8 and two words, none, 16, 24, and less than 8.
+    sizes = (172, 13, 256, 128, 81, 80, 24, 7, 11)
     layers = [nn.Linear(size, next_size) for size, next_size in zip(sizes, sizes[1:], strict=False)]
     return nn.Sequential(*layers).eval()
 

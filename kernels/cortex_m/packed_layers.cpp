@@ -1456,7 +1456,7 @@ void packed_linear(
     const int8_t* x = in;
     int8_t* to = out;
     for (int32_t i = rows; i > 0; --i) {
-      rows_to_outputs(parts, x, to);
+      rows_to_outputs(parts, x, to, needs);
       x += parts.inner;
       to += parts.layer->channels;
     }

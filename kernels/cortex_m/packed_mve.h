@@ -313,6 +313,57 @@ inline WITHOUT_VECTORS void rows_by_fours(const PackedParts& parts, const int8_t
 #undef MULTIPLY_ROWS
 #undef FOUR_ROWS
 
+// A vector of inputs times four rows of weights, and another instruction beside its load.
+#define VECTOR(number, name, beside)                                                  \
+  "vldrb.8 q0, [%[x], #16 * " number "]\n" beside "\nvldrb.8 q1, [%[w0]], #16\n" name \
+  ".s8 %[s0], q0, q1\nvldrb.8 q1, [%[w1]], #16\n" name                                \
+  ".s8 %[s1], q0, q1\nvldrb.8 q1, [%[w2]], #16\n" name                                \
+  ".s8 %[s2], q0, q1\nvldrb.8 q1, [%[w3]], #16\n" name ".s8 %[s3], q0, q1\n"
+
+/// Does the same as rows_by_fours() for a linear layer of a multiple of 128 inputs: the last
+/// group's sums become outputs beside the loads of the first eight vectors of inputs.
+inline WITHOUT_VECTORS void
+linear_by_fours(const PackedParts& parts, const int8_t* in, int8_t* out) {
+  const int32_t inner = parts.inner;
+  int8_t* const last = out + (parts.layer->channels & ~3) - 4;
+  const int8_t* w3 = parts.weights;
+  int32x4_t sums = multiply_rows(in, w3, inner, 4);
+  const int32_t* bias = parts.bias;
+  if (out != last) {
+    int32_t s0, s1, s2, s3;
+    const int8_t *w0, *w1, *w2;
+    __asm__ volatile(
+        "1:\n"
+        "mov %[w0], %[w3]; add %[w1], %[w3], %[inner]; add %[w2], %[w1], %[inner]\n"
+        "add %[w3], %[w2], %[inner]; vldrw.32 q3, [%[bias]], #16\n"
+        VECTOR("0", "vmladav", "vadd.i32 %q[sums], %q[sums], q3")
+        VECTOR("1", "vmladava", "vqrdmulh.s32 %q[sums], %q[sums], %q[multipliers]")
+        VECTOR("2", "vmladava", "vshr.s32 q3, %q[sums], #31")
+        VECTOR("3", "vmladava", "vadd.i32 %q[sums], %q[sums], q3")
+        VECTOR("4", "vmladava", "vrshl.s32 %q[sums], %q[sums], %q[shifts]")
+        VECTOR("5", "vmladava", "vadd.i32 %q[sums], %q[sums], %q[offsets]")
+        VECTOR("6", "vmladava", "vqmovnb.s32 %q[sums], %q[sums]")
+        VECTOR("7", "vmladava", "vqmovnb.s16 %q[sums], %q[sums]")
+        "sub lr, %[inner], #128; add %[x], #128; vstrb.32 %q[sums], [%[out]], #4\n"
+        "wlstp.8 lr, lr, 3f\n"
+        "2:\n"
+        VECTOR("0", "vmladava", "add %[x], #16")
+        "letp lr, 2b\n"
+        "3:\n"
+        "vmov %q[sums][2], %q[sums][0], %[s0], %[s2]; sub %[x], %[inner]\n"
+        "vmov %q[sums][3], %q[sums][1], %[s1], %[s3]; cmp %[out], %[last]; bne 1b\n"
+        : [s0] "=&Te"(s0), [s1] "=&Te"(s1), [s2] "=&Te"(s2), [s3] "=&Te"(s3), [w0] "=&r"(w0), [w1] "=&r"(w1),
+          [w2] "=&r"(w2), [w3] "+r"(w3), [x] "+r"(in), [bias] "+r"(bias), [out] "+l"(out), [sums] "+w"(sums)
+        : [inner] "r"(inner), [last] "r"(last), [multipliers] "w"(vdupq_n_s32(parts.multipliers[0])),
+          [shifts] "w"(vdupq_n_s32(parts.shifts[0])), [offsets] "w"(vdupq_n_s32(parts.layer->output_offset))
+        : "memory", "cc", "lr", "q0", "q1", "q3");
+  }
+  VectorScale scale(parts, 0, 0);
+  scale.store(vaddq_s32(sums, vldrwq_s32(bias)), out);
+}
+
+#undef VECTOR
+
 /// Stores up to four outputs of a layer that is wide.
 inline void store_wide(const PackedParts& parts, int32x4_t value, int32_t channel, int8_t* out) {
   int32_t sums[4];
@@ -354,8 +405,9 @@ inline auto short_rows_of(int32_t inner) {
                      : short_rows<1, 1, false>;
 }
 
-/// Computes all outputs of one vector.
-inline void rows_to_outputs(const PackedParts& parts, const int8_t* in, int8_t* out) {
+/// Computes all outputs of one vector; `needs` are PackedNeeds, of which kNeedsMany matters.
+inline void
+rows_to_outputs(const PackedParts& parts, const int8_t* in, int8_t* out, uint32_t needs = 0) {
   const int32_t channels = parts.layer->channels;
   const int32_t inner = parts.inner;
   const bool is_wide = parts.layer->is_wide != 0;
@@ -366,6 +418,8 @@ inline void rows_to_outputs(const PackedParts& parts, const int8_t* in, int8_t* 
     if (inner <= (is_linear ? 16 : 64)) {
       (is_linear ? short_rows<0, 1, false> : short_rows_of(inner))(
           parts, in, 1, out, nullptr, nullptr);
+    } else if ((needs & kNeedsMany) != 0 && is_linear && inner % 128 == 0) {
+      linear_by_fours(parts, in, out);
     } else {
       rows_by_fours(parts, in, out);
     }

@@ -268,7 +268,11 @@ ET_INLINE void take_four(const int32_t*& bias, int32_t& s0, int32_t& s1, int32_t
 }
 
 /// Does the same as rows_to_outputs() of packed_mve.h without its instructions.
-void rows_to_outputs(const PackedParts& parts, const int8_t* in, int8_t* out) {
+void rows_to_outputs(
+    const PackedParts& parts,
+    const int8_t* in,
+    int8_t* out,
+    uint32_t /*needs*/ = 0) {
   const int8_t* weights = parts.weights;
   for (int32_t c = 0; c < parts.layer->channels; ++c) {
     int32_t sum = parts.bias[c];
