@@ -224,6 +224,7 @@ ETHOS_U_FORMS = Pipeline(
         # results.
         _propagate_constants,
         Pass("backends.ethos_u.forms:write_minima", not_for=_U85),
+        Pass("backends.ethos_u.forms:write_signs"),
         Pass("backends.ethos_u.forms:reduce_images"),
         Pass("backends.ethos_u.forms:reduce_strides"),
         Pass("backends.ethos_u.forms:write_volumes", not_for=_U85),

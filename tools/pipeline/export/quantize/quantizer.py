@@ -3,11 +3,10 @@
 ExecuTorch's quantizer is extended by functions, masked scores and layers that have operators of our own.
 """
 
-import contextlib
 import copy
 import itertools
 import operator
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -18,9 +17,7 @@ from executorch.backends.cortex_m.quantizer.quantization_configs import (
 )
 from executorch.backends.cortex_m.quantizer.quantizer import CortexMQuantizer
 from executorch.backends.cortex_m.quantizer_reporter import QuantizerInfo
-from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx import Graph, GraphModule, Node
-from torch.utils._pytree import tree_leaves
 from torchao.quantization.pt2e.quantizer import Quantizer
 from torchao.quantization.pt2e.quantizer.quantizer import Q_ANNOTATION_KEY
 
@@ -56,7 +53,7 @@ from tools.pipeline.export.quantize.nodes import (
 )
 from tools.pipeline.export.rewrite.no_ops import has_no_elements
 from tools.pipeline.export.rewrite.own_operators import RECURRENT
-from tools.pipeline.export.upstream.replaced import replaced
+from tools.pipeline.export.upstream.retracing import sizes_of_constants
 
 _aten = torch.ops.aten
 
@@ -379,21 +376,6 @@ def _has_no_kernel(node: Node) -> bool:
     return False
 
 
-@contextlib.contextmanager
-def _sizes_of_constants(model: GraphModule) -> Iterator[None]:
-    """Makes ExecuTorch's passes treat the sizes of constants as fixed.
-
-    Otherwise they treat these sizes, and all sizes that follow from them, as variable: a network of fifty layers then
-    has symbolic sizes whose formulas take minutes to evaluate.
-    """
-    values = [value for node in model.graph.nodes for value in tree_leaves(node.meta.get("val"))]
-    modes = {value.fake_mode for value in values if isinstance(value, FakeTensor)}
-    with contextlib.ExitStack() as stack:
-        for mode in modes:
-            stack.enter_context(replaced(mode, "static_shapes", True))
-        yield
-
-
 class Quantizers(CortexMQuantizer):
     """ExecuTorch's quantizer, extended by groups of operators for functions and masked scores.
 
@@ -438,7 +420,7 @@ class Quantizers(CortexMQuantizer):
     def transform_for_annotation(self, model: GraphModule) -> GraphModule:
         """Transforms a graph as ExecuTorch's quantizer does, unless that is known from an earlier quantization."""
         if not self._transformed:
-            with _sizes_of_constants(model):
+            with sizes_of_constants(model):
                 self._transformed.append(super().transform_for_annotation(model))
         return copy.deepcopy(self._transformed[0])
 

@@ -23,7 +23,7 @@ from torch.fx import GraphModule, Interpreter, Node
 from torch.fx.graph import _Namespace
 from torch.fx.node import map_arg
 from torch.fx.passes.infra.pass_base import PassResult
-from torch.utils._pytree import tree_map_only
+from torch.utils._pytree import tree_leaves, tree_map_only
 
 from tools.pipeline.export.upstream.replaced import replaced
 
@@ -266,3 +266,18 @@ def _is_same(first: Any, second: Any) -> bool:
         is_same_names = isinstance(second, dict) and first.keys() == second.keys()
         return is_same_names and all(_is_same(value, second[name]) for name, value in first.items())
     return type(first) is type(second) and isinstance(first, _PLAIN) and first == second
+
+
+@contextlib.contextmanager
+def sizes_of_constants(model: GraphModule) -> Iterator[None]:
+    """Makes ExecuTorch's passes treat the sizes of constants as fixed.
+
+    Otherwise they treat these sizes, and all sizes that follow from them, as variable: a network of fifty layers then
+    has symbolic sizes whose formulas take minutes to evaluate, and shapes have symbols that nothing replaces.
+    """
+    values = [value for node in model.graph.nodes for value in tree_leaves(node.meta.get("val"))]
+    modes = {value.fake_mode for value in values if isinstance(value, FakeTensor)}
+    with contextlib.ExitStack() as stack:
+        for mode in modes:
+            stack.enter_context(replaced(mode, "static_shapes", True))
+        yield

@@ -57,7 +57,7 @@ from tools.pipeline.export.quantize.ranges import Methods, prepare_observers
 from tools.pipeline.export.rewrite.no_ops import has_no_elements
 from tools.pipeline.export.rewrite.numbers import write_numbers
 from tools.pipeline.export.upstream.replaced import replaced
-from tools.pipeline.export.upstream.retracing import decomposed_once
+from tools.pipeline.export.upstream.retracing import decomposed_once, sizes_of_constants
 from tools.pipeline.model_file.deterministic import computing
 from tools.quiet.console import UserError
 
@@ -143,8 +143,9 @@ def quantize(
     samples = list(samples)
     write_activations(program)
     write_numbers(program)
-    with _integers_divided_exactly():
-        prepared = prepare_pt2e(program.module(check_guards=False), quantizer)
+    module = program.module(check_guards=False)
+    with _integers_divided_exactly(), sizes_of_constants(module):
+        prepared = prepare_pt2e(module, quantizer)
     prepare_observers(prepared, Methods(), _LEAST_SCALE)
     try:
         observed, kept, constant = calibrate(prepared, samples, path, state)

@@ -88,6 +88,22 @@ def write_minima(node: Node) -> Node | None:
     return emit(node, _aten.mul.Tensor, least, -1.0)
 
 
+@rewrites(_aten.sign.default)
+def write_signs(node: Node, program: ExportedProgram) -> Node | None:
+    """Selects signs by comparisons, in place.
+
+    ExecuTorch adds one to zero and negates the sum, which in int8 is not always the one that a model compares with.
+    """
+    if not node.meta["val"].is_floating_point():
+        return None
+    zero, one, less = (
+        add_constant(program, f"{node.name}_{name}", torch.tensor(number))
+        for name, number in (("zero", 0.0), ("one", 1.0), ("less", -1.0))
+    )
+    below = emit(node, _aten.where.self, emit(node, _aten.lt.Tensor, node.args[0], zero), less, zero)
+    return emit(node, _aten.where.self, emit(node, _aten.gt.Tensor, node.args[0], zero), one, below)
+
+
 @rewrites(_aten.amax.default, _aten.mean.dim)
 def reduce_images(node: Node, program: ExportedProgram, npu: Npu) -> Node | None:
     """Computes means of images as layers with equal weights, and maxima as poolings, in place.

@@ -1287,6 +1287,14 @@ def test_values_of_inputs_that_decide_are_exact(tmp_path: Path, init: str, forwa
     assert _worst(result) > 25
 
 
+def test_codes_are_compared_with_signs(tmp_path: Path) -> None:
+    """The sizes of the buffer, an operand after a function of several operators, were symbols; signs were inexact."""
+    forward = "d = (torch.sign(x)[:, None] != self.codes).float().mean(-1)\nreturn d, d.argmin(-1)"
+    init = "self.register_buffer('codes', torch.randn(5, 12).sign())"
+    result = _export(tmp_path, model_source(forward, "(torch.randn(1, 12),)", init) + _CALIBRATED, "float32")
+    assert result.decibels(0) > 25
+
+
 def test_copies_for_the_npu_are_none_on_the_core_and_state_has_a_range_without_calibration_inputs(
     tmp_path: Path,
 ) -> None:
