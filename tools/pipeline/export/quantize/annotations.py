@@ -9,7 +9,7 @@ import torch
 from executorch.backends.arm.quantizer.arm_quantizer_utils import _mark_node_as_quantized
 from executorch.backends.cortex_m.quantizer.pattern_matcher import PatternMatcher
 from torch.fx import Graph, GraphModule, Node
-from torchao.quantization.pt2e.quantizer import QuantizationSpec
+from torchao.quantization.pt2e.quantizer import QuantizationSpec, SharedQuantizationSpec
 from torchao.quantization.pt2e.quantizer.quantizer import Q_ANNOTATION_KEY
 
 from tools.pipeline.export.ir.rewriting import has_steps
@@ -166,7 +166,11 @@ def leave_input(node: Node) -> None:
     if len(int8) == len(node.users):
         return
     for user in int8:
-        user.meta[Q_ANNOTATION_KEY].input_qspec_map[node] = annotation.output_qspec
+        operands = user.meta[Q_ANNOTATION_KEY].input_qspec_map
+        shared = operands.get(node)
+        # A concatenation's operands have one scale.
+        if not isinstance(shared, SharedQuantizationSpec) or shared.edge_or_node is node:
+            operands[node] = annotation.output_qspec
     annotation.output_qspec = None
 
 

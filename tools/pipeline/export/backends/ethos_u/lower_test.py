@@ -1280,6 +1280,8 @@ return self.head(self.keys[:, :, 0].reshape(1, 6))
         "torch.bucketize(x, b)).flatten(1))"),
         "an input has steps": ("self.head = nn.Linear(12, 12)", "return self.head(x), torch.remainder(x, 0.1)"),
         "a slot that one sample fills": (_CACHE, _CACHED),
+        "an input is compared and joined": ("self.body, self.head = nn.Linear(12, 4), nn.Linear(16, 4)",
+        "y = torch.cat([torch.sigmoid(self.body(x)) / 9, x], 1)\nreturn self.head(y), (x > 0.25).float()"),
     }.values(),
 )  # fmt: skip
 def test_values_of_inputs_that_decide_are_exact(tmp_path: Path, init: str, forward: str) -> None:
