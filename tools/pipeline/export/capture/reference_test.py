@@ -1,10 +1,12 @@
 """Tests that an export is held to the outputs of the user's module."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
+from tools.pipeline.export.backends.cortex_m import lower
 from tools.pipeline.export.capture.capture import capture
 from tools.pipeline.export.capture.reference import WrongReference, differs
 from tools.pipeline.export.options import Options
@@ -37,6 +39,13 @@ def test_a_model_that_equalization_changes_is_an_internal_error(tmp_path: Path, 
         "output 0 (output_0) of the model that is quantized is not model()'s any more after a step behind the passes, "
         "such as the equalization of channels"
     )
+
+
+def test_a_lowered_program_that_computes_something_else_is_an_internal_error(tmp_path: Path, monkeypatch) -> None:
+    run = lower.run
+    monkeypatch.setattr(lower, "run", lambda *args: [[tensor * 2 for tensor in outputs] for outputs in run(*args)])
+    with pytest.raises(WrongReference, match=r"output 0 \(output_0\) of the lowered program is not that of the quan"):
+        export_source(tmp_path, _STREAM, options=replace(_INT8, packed=False))
 
 
 def test_inputs_beyond_those_of_calibration_may_meet_the_limit_of_an_equalized_channel(tmp_path: Path) -> None:

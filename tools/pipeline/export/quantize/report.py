@@ -181,7 +181,7 @@ def far_outputs(
             if same < _SAME * count:
                 lines.append(f"{where} {same} of {count} elements are those of floating point; {jump or _CHOSEN}")
             continue
-        actual = _numbers(actual, parameters[index])
+        actual = numbers(actual, parameters[index])
         ratio = _signal_to_noise(expected, actual)
         text = f"{where} {ratio_text(ratio)} against floating point"
         if stream and count:
@@ -293,7 +293,7 @@ def held_out(
     ratios = [
         _signal_to_noise(
             [eager[index][output] for index in others],
-            _numbers([quantized[index][output] for index in others], parameters[output]),
+            numbers([quantized[index][output] for index in others], parameters[output]),
         )
         for output in range(len(parameters))
         if others and eager[0][output].is_floating_point()
@@ -304,7 +304,7 @@ def held_out(
     return (f"the outputs have {ratio_text(min(ratios))} against floating point on {count} not used for calibration",)
 
 
-def _numbers(actual: list[torch.Tensor], parameters: Parameters | None) -> list[torch.Tensor]:
+def numbers(actual: list[torch.Tensor], parameters: Parameters | None) -> list[torch.Tensor]:
     """Returns the numbers that an output's integers stand for; an unquantized output is returned unchanged."""
     if parameters is None or actual[0].is_floating_point():
         return actual
