@@ -94,10 +94,11 @@ void upsample_nearest(
     for (int32_t y = 0; y < height.out; ++y) {
       const T* const row = in + nearest(height, y) * width.in * elements;
       for (int32_t x = 0; x < width.out; ++x) {
-        const T* const pixel = row + nearest(width, x) * elements;
-        for (int32_t i = 0; i < elements; ++i) {
-          *out++ = pixel[i];
-        }
+        const T* pixel = row + nearest(width, x) * elements;
+        int32_t left = elements;
+        do {
+          *out++ = *pixel++;
+        } while (--left != 0);
       }
     }
   }
