@@ -710,12 +710,9 @@ def test_resampling_takes_the_pixels_that_pytorch_takes(tmp_path: Path, options:
 
 
 def test_operators_of_the_core_get_the_order_that_they_take(tmp_path: Path) -> None:
-    forward = (
-        "y = nn.functional.interpolate(self.conv(x), scale_factor=2, mode='bilinear', antialias=True)\n"
-        "return self.conv(y)"
-    )
+    forward = "y = self.conv(x)\nreturn self.conv(nn.functional.grid_sample(y, y[:, :2].permute(0, 2, 3, 1)))"
     result = _export(tmp_path, model_source(forward, _IMAGE, "self.conv = nn.Conv2d(4, 4, 3)"))
-    ((first, *_, last),) = result.calls("aten::_upsample_bilinear2d_aa")
+    ((first, *_, last),) = result.calls("aten::grid_sampler_2d")
     assert first.dim_order == last.dim_order == [0, 1, 2, 3]
 
 
