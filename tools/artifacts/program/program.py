@@ -9,6 +9,7 @@ import math
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
+from enum import IntEnum
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +86,9 @@ DTYPES = {
 
 ELEMENT_SIZES = {name: dtype.size for name, dtype in DTYPES.items()}
 
+# ExecuTorch writes these numbers of torch's ScalarType, which its schema doesn't have.
+_COMPLEX = {8: "complex32", 9: "complex64", 10: "complex128"}
+
 _HEADER_OFFSET = 8
 _HEADER_MAGIC = b"eh00"
 _HEADER_MINIMUM_LENGTH = 24
@@ -92,6 +96,10 @@ _HEADER_MINIMUM_LENGTH = 24
 
 class ProgramError(UserError):
     """A file that is no program, or a corrupted one; the message names the file and what is wrong with it."""
+
+
+class _ComplexDtype(Exception):
+    """The dtype of a tensor is complex; the message names it."""
 
 
 @dataclass
@@ -175,6 +183,11 @@ def load(path: Path) -> ProgramFile:
     reader = _Reader(data[:flatbuffer_size])
     try:
         program = reader.table(ROOT_TYPE, reader.unpack("I", 0))
+    except _ComplexDtype as error:
+        raise ProgramError(
+            f"{path} has a tensor of {error}, which no runtime takes; export the model with torch_program, which "
+            "computes with real and imaginary parts, or take them apart by torch.view_as_real()"
+        ) from None
     except (struct.error, IndexError, KeyError, ValueError, UnicodeDecodeError) as error:
         raise ProgramError(f"{path} is corrupted or truncated ({error})") from None
     if not program.execution_plan:
@@ -337,6 +350,13 @@ def constant_bytes(path: Path) -> int:
     return sum(len(constant) for constant in load(path).constants())
 
 
+def _member(enum: type[IntEnum], number: int) -> IntEnum:
+    """Returns the member of an enumeration that a number stands for."""
+    if enum is ScalarType and number in _COMPLEX:
+        raise _ComplexDtype(_COMPLEX[number])
+    return enum(number)
+
+
 class _Reader:
     """Decodes tables of a flatbuffer (FlatBuffers documentation, "FlatBuffer Internals")."""
 
@@ -394,7 +414,7 @@ class _Reader:
             return text.decode("utf-8")
         if kind in ENUMS:
             enum, underlying = ENUMS[kind]
-            return enum(self.unpack(underlying, place))
+            return _member(enum, self.unpack(underlying, place))
         if kind in TABLES:
             return self.table(kind, self.target(place))
         return self.unpack(kind, place)
@@ -412,5 +432,5 @@ class _Reader:
             return [self.value(kind, start + 4 * i) for i in range(count)]
         if kind in ENUMS:
             enum, underlying = ENUMS[kind]
-            return [enum(item) for item in struct.unpack_from(f"<{count}{underlying}", self.data, start)]
+            return [_member(enum, item) for item in struct.unpack_from(f"<{count}{underlying}", self.data, start)]
         return list(struct.unpack_from(f"<{count}{kind}", self.data, start))

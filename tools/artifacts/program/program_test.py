@@ -5,6 +5,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
+from executorch.exir import EdgeCompileConfig, to_edge
 from executorch.exir._serialize._program import deserialize_pte_binary
 
 from tools.artifacts.program import ProgramError, constant_bytes, load, read
@@ -66,6 +68,19 @@ def test_foreign_and_other_version(tmp_path: Path) -> None:
     path.write_bytes(data)
     with pytest.raises(ProgramError, match="ET13 is not ET12"):
         read(path)
+
+
+def test_complex_tensors_are_named(tmp_path: Path) -> None:
+    class Spectrum(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.fft.rfft(x).abs()
+
+    path = tmp_path / "spectrum.pte"
+    exported = torch.export.export(Spectrum(), (torch.zeros(8),))
+    edge = to_edge(exported, compile_config=EdgeCompileConfig(_check_ir_validity=False))
+    path.write_bytes(edge.to_executorch().buffer)
+    with pytest.raises(ProgramError, match=r"spectrum\.pte has a tensor of complex64, which no runtime takes; export"):
+        load(path)
 
 
 def test_every_flipped_byte_is_read_or_refused(tmp_path: Path) -> None:
