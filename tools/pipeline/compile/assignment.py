@@ -30,7 +30,8 @@ def assign(
     """
     layout = memory.layout(chains)
     if distribution is None:
-        plans, members = [layout.plan(EFFORT)], [list(range(len(layout.buffers)))]
+        # Rows that are kept between bands leave gaps; a longer search closes some.
+        plans, members = [layout.plan(3 * EFFORT)], [list(range(len(layout.buffers)))]
     else:
         # The last memory is the plan's first.
         plans, members = ([each[-1], *each[:-1]] for each in (distribution.plans, distribution.members))
