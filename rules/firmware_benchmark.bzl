@@ -19,8 +19,8 @@ def _firmware_benchmark_impl(ctx):
 firmware_benchmark = rule(
     implementation = _firmware_benchmark_impl,
     doc = """`bazel run` prints flash, arenas, stack, instructions of load and inference, and estimated cycles of each
-image, measured from the ELF and in the board's emulator; `-- --json FILE` writes them as a list. A failing image has a
-row that says so.
+image, measured from the ELF and in the board's emulator; `-- --json FILE` writes them as a list, and
+`-- --compare FILE` shows their ratios to such a list. A failing image has a row that says so.
 """,
     attrs = COUNTING_ATTRS | {
         "firmware": attr.label_keyed_string_dict(

@@ -3,14 +3,15 @@
 flash counts every programmed byte, weights included, in an image without console. arena is all the memory that runtime
 and kernels allocate, stack the deepest use. load (Program::load, load_method) and inference (Method::execute) are
 instructions, counted by QEMU with -icount. cycles are those of an inference, estimated for cores whose manuals document
-the cycles of instructions. Images for boards with an NPU have a table of their own.
+the cycles of instructions. Images for boards with an NPU have a table of their own. --compare shows the ratio of each
+number to that of an earlier run, and fails if one is worse by 1 % or more.
 """
 
 import argparse
 import json
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -37,6 +38,12 @@ _COLUMNS = {
     "inference": "inference, instructions",
     "cycles": "inference, estimated cycles",
 }
+
+# The ratio from which on a number is worse than an earlier run's.
+_WORSE = 1.01
+
+# Model, variant and board of a row.
+_Key = tuple[str, str, str]
 
 # A row of the table, in a document.
 _ROW = re.compile(r"^\| (\w+) \| (\w+) \| (\w+) \|" + r" ([\d,]*) \|" * len(_COLUMNS) + "$", re.MULTILINE)
@@ -132,7 +139,40 @@ def failures(rows: Sequence[Row | NpuRow | Failed]) -> list[str]:
     return [f"{row.model} {row.variant} {row.board}: failed: {row.failure}" for row in rows if isinstance(row, Failed)]
 
 
-def documented(text: str) -> set[tuple[str, str, str]]:
+def read_earlier(path: Path) -> dict[_Key, dict[str, int]]:
+    """Returns the numbers of the rows that an earlier run wrote with --json.
+
+    Raises:
+      UserError: the file is none such.
+    """
+    with reading("list of rows", path, "name a file that --json wrote"):
+        return {(row["model"], row["variant"], row["board"]): _numbers(row) for row in json.loads(path.read_text())}
+
+
+def comparison(rows: Sequence[Row | NpuRow], earlier: Mapping[_Key, Mapping[str, int]]) -> tuple[str, list[str]]:
+    """Returns a Markdown table of the ratios to an earlier run, and a line for each number that is worse."""
+    columns = list(dict.fromkeys(column for row in rows for column in _numbers(asdict(row))))
+    lines = [f"| model | variant | board | {' | '.join(columns)} |", "|---|---|---|" + "--:|" * len(columns)]
+    worse = []
+    for row in rows:
+        before, now = earlier.get((row.model, row.variant, row.board), {}), _numbers(asdict(row))
+        both = {column: (before[column], now[column]) for column in columns if column in before and column in now}
+        ratios = {column: f"{new / old:.3f}" if old else "" for column, (old, new) in both.items()}
+        cells = [ratios.get(column, "new" if column in now else "") for column in columns]
+        lines.append(f"| {row.model} | {row.variant} | {row.board} | {' | '.join(cells)} |")
+        worse += [
+            f"{row.model} {row.variant} {row.board}: {column} {old:,} -> {new:,}"
+            for column, (old, new) in both.items()
+            if new > old and new >= _WORSE * old
+        ]
+    return "\n".join(lines), worse
+
+
+def _numbers(row: Mapping[str, object]) -> dict[str, int]:
+    return {name: value for name, value in row.items() if type(value) is int}
+
+
+def documented(text: str) -> set[_Key]:
     """Returns model, variant and board of the rows that a document has."""
     return {(found[1], found[2], found[3]) for found in _ROW.finditer(text)}
 
@@ -162,6 +202,7 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--objdump", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--model", action="append", help="only this model; repeat for more")
     parser.add_argument("--json", type=user_path, help="file to write the rows to, as a list of objects")
+    parser.add_argument("--compare", type=user_path, metavar="BASE", help="rows that --json wrote, to compare with")
     parser.add_argument(
         "--update",
         type=user_path,
@@ -174,6 +215,7 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
 
 
 def _run(arguments: argparse.Namespace) -> int:
+    earlier = read_earlier(arguments.compare) if arguments.compare else None
     images = read_image_index(arguments.index)
     if arguments.model:
         known = sorted({image.model for image in images})
@@ -182,7 +224,7 @@ def _run(arguments: argparse.Namespace) -> int:
             raise UserError(f"no model {', '.join(unknown)} among the images; there are {', '.join(known)}")
         images = [image for image in images if image.model in arguments.model]
     if any(image.npu for image in images):
-        return _run_with_npu(arguments, images)
+        return _run_with_npu(arguments, images, earlier)
     text = _document(arguments)
     if arguments.update:
         wanted = documented(text)
@@ -198,10 +240,12 @@ def _run(arguments: argparse.Namespace) -> int:
         text, higher = update(text, good)
         replace_text(arguments.update, text)
         print("\n".join(["", *higher] if higher else ["", "no number is higher than it was"]))
-    return _status(rows)
+    return _status(rows, good, earlier)
 
 
-def _run_with_npu(arguments: argparse.Namespace, images: Sequence[Image]) -> int:
+def _run_with_npu(
+    arguments: argparse.Namespace, images: Sequence[Image], earlier: Mapping[_Key, Mapping[str, int]] | None
+) -> int:
     text = _document(arguments)
     if arguments.update and NPU_TABLE_HEAD not in text.split("\n"):
         raise UserError(f"{arguments.update}: it has no table of networks on NPUs, which begins with {NPU_TABLE_HEAD}")
@@ -210,15 +254,23 @@ def _run_with_npu(arguments: argparse.Namespace, images: Sequence[Image]) -> int
     _write_json(arguments, rows)
     if arguments.update:
         replace_text(arguments.update, update_npu_table(text, good))
-    return _status(rows)
+    return _status(rows, good, earlier)
 
 
-def _status(rows: Sequence[Row | NpuRow | Failed]) -> int:
-    """Says which rows failed, and why; returns the exit status."""
+def _status(
+    rows: Sequence[Row | NpuRow | Failed],
+    good: Sequence[Row | NpuRow],
+    earlier: Mapping[_Key, Mapping[str, int]] | None,
+) -> int:
+    """Says how the rows compare with those of an earlier run, and which failed, and why; returns the exit status."""
+    worse: list[str] = []
+    if earlier is not None:
+        text, worse = comparison(good, earlier)
+        print("\n".join(["", text, "", *(worse or ["no number is worse by 1 % or more"])]))
     failed = failures(rows)
     if failed:
         print("\n".join(["", *failed]))
-    return bool(failed)
+    return bool(failed or worse)
 
 
 def _document(arguments: argparse.Namespace) -> str:

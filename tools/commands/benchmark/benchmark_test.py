@@ -6,7 +6,7 @@ from tools.artifacts.document.document import to_json
 from tools.artifacts.image_index.image_index import Image
 from tools.artifacts.npu_report.npu_report import Delegate, NpuReport, OnCore, npu_report_json
 from tools.commands.benchmark import benchmark
-from tools.commands.benchmark.benchmark import Row, documented, main, table, update
+from tools.commands.benchmark.benchmark import Row, comparison, documented, main, table, update
 from tools.commands.benchmark.npu import NpuRow, delegated, npu_table, update_npu_table
 from tools.quiet.console import UserError
 
@@ -34,6 +34,22 @@ def test_a_row_gets_its_estimate_and_keeps_what_is_not_estimated() -> None:
         table([_BEFORE, replace(_OTHER, inference=650)]),
         ["add float32 mps2_an386: inference 649 -> 650"],
     )
+
+
+def test_rows_are_compared_with_an_earlier_run() -> None:
+    earlier = {("sine", "int8", "mps2_an386"): {"flash": 6584, "load": 0, "inference": 1188, "cycles": 2476}}
+    text, worse = comparison([_NOW, _OTHER], earlier)
+    assert text.splitlines()[0] == "| model | variant | board | flash | arena | stack | load | inference | cycles |"
+    assert text.splitlines()[2:] == [
+        "| sine | int8 | mps2_an386 | 1.002 | new | new |  | 1.010 | 1.010 |",
+        "| add | float32 | mps2_an386 | new | new | new | new | new |  |",
+    ]
+    assert worse == [
+        "sine int8 mps2_an386: load 0 -> 454",
+        "sine int8 mps2_an386: inference 1,188 -> 1,200",
+        "sine int8 mps2_an386: cycles 2,476 -> 2,501",
+    ]
+    assert comparison([replace(_NOW, cycles=2500)], earlier)[1] == worse[:2]
 
 
 def test_what_an_npu_leaves_to_the_core_is_in_its_row(tmp_path: Path) -> None:
@@ -79,6 +95,17 @@ def test_an_image_that_fails_has_a_row_that_says_so(tmp_path, capsys, monkeypatc
     printed = capsys.readouterr().out
     assert "| broken | int8 | mps2_an386 | failed |  |  |  |  |  |\n| sine | int8 | mps2_an386 | 6,600 |" in printed
     assert "broken int8 mps2_an386: failed: the device refuses the program: InvalidProgram" in printed
+    compared = [*arguments[:-4], "--compare", str(rows)]
+    monkeypatch.setattr(benchmark, "measure", lambda image, *_: replace(_NOW, model=image.model, inference=1300))
+    assert main(compared) == 1
+    printed = capsys.readouterr().out
+    assert "| broken | int8 | mps2_an386 | new | new | new | new | new | new |" in printed
+    assert printed.endswith("\nsine int8 mps2_an386: inference 1,200 -> 1,300\n")
+    monkeypatch.setattr(benchmark, "measure", lambda image, *_: replace(_NOW, model=image.model))
+    assert main(compared) == 0
+    assert capsys.readouterr().out.endswith("no number is worse by 1 % or more\n")
+    assert main([*arguments[:-4], "--compare", str(page)]) == 1
+    assert "page.md is no list of rows" in capsys.readouterr().err
     assert page.read_text() == before.replace(table([_BEFORE]).splitlines()[-1], table([_NOW]).splitlines()[-1])
     assert [row.get("failure") for row in json.loads(rows.read_text())] == [
         "the device refuses the program: InvalidProgram",
