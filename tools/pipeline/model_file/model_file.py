@@ -37,6 +37,7 @@ from torch.utils._pytree import tree_leaves
 from tools.pipeline.model_file.call import Call, read_call
 from tools.pipeline.model_file.describe import describe
 from tools.pipeline.model_file.exported import loading_data_only
+from tools.pipeline.model_file.weights import write_dense_weights
 from tools.quiet.console import UserError
 from tools.quiet.troubleshooting import more_about
 
@@ -268,6 +269,7 @@ class ModelFile:
             raise UserError(
                 f"{place}: {function}() returned a module in training mode; call .eval() on it before returning it."
             )
+        write_dense_weights(module, f"{place}: {function}()")
         _forget_gradients(module)
         return module
 

@@ -115,6 +115,25 @@ def test_relative_paths_are_looked_for_beside_the_model_file(tmp_path: Path, mon
         model_file(folder, text.replace("'w.pt'", "'whole.pt'")).model()
 
 
+@pytest.mark.parametrize("form", ["to_sparse", "to_sparse_csr"])
+def test_weights_are_dense_numbers(tmp_path: Path, form: str) -> None:
+    text = (
+        "import torch\nfrom torchao.quantization import Int8WeightOnlyConfig, quantize_\n"
+        "class Net(torch.nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        "        torch.manual_seed(0)\n        self.fc = torch.nn.Linear(32, 4)\n        self.again = self.fc\n"
+        f"        self.register_buffer('edges', torch.ones(4, 4).tril().{form}())\n"
+        "    def forward(self, x): return (self.edges @ self.fc(x).T).T\n"
+        "def net():\n    net = Net().eval()\n    quantize_(net, Int8WeightOnlyConfig())\n    return net\n"
+        "def model(): return net()\n"
+    )
+    file, x = model_file(tmp_path, text), torch.randn(3, 32)
+    model = file.model()
+    assert torch.allclose(model(x), file.module.net()(x), atol=1e-5)
+    kinds = {type(tensor) for tensor in (*model.parameters(), *model.buffers())}
+    assert kinds == {torch.nn.Parameter, torch.Tensor} and model.edges.layout == torch.strided
+    assert model.fc.weight is model.again.weight
+
+
 @pytest.mark.parametrize(
     ("name", "load"),
     [("x.pt", "torch.load"), ("x.pt2", "torch.export.load"), ("x.safetensors", "load_file")],

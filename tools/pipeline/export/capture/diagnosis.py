@@ -64,11 +64,6 @@ def explain_capture(file: ModelFile, error: Exception) -> UserError:
         if advice := _instead(str(getattr(error, "func", ""))):
             return UserError(f"{place}{line}: there is no form for a device of what the model does here. {advice}")
         return UserError(f"{place}{line}: {_OF_VALUES}")
-    if "PackedParams" in str(error):
-        return UserError(
-            f"{place}: a module whose layers torch.ao.quantization converted can't be captured{line}; return the one "
-            "that it was made of, and let the build quantize it (docs/quantize.md)."
-        )
     if isinstance(error, NumberConvertedError):
         return UserError(
             f"{place}: the model converts what a tensor holds to a number of Python's or an array{line}, and only the "

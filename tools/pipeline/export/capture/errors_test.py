@@ -227,8 +227,9 @@ def test_model(case: str, tmp_path: Path) -> None:
         ("nn.Linear(4, 2, device='meta')", "Weights on the device meta hold no values: leave out torch.device('meta')"),
         (
             "torch.ao.quantization.quantize_dynamic(nn.Sequential(nn.Linear(4, 2)))",
-            "my_model.py: a module whose layers torch.ao.quantization converted can't be captured; return the one that",
+            "model() returned a module whose fc.0 torch.ao.quantization converted, which can't be captured",
         ),
+        ("nn.LazyLinear(2)", "model() returned a lazy module: fc.weight has no shape yet. Call the module once on its"),
     ],
 )
 def test_weights_in_another_form_than_inputs(layer: str, expected: str, tmp_path: Path) -> None:

@@ -829,6 +829,8 @@ DECOMPOSITIONS: dict[torch._ops.OpOverload, Callable[..., Any]] = {
     **dict.fromkeys((_aten.__rshift__.Scalar, _aten.__rshift__.Tensor), torch.bitwise_right_shift),
     _aten._embedding_bag.default: _embedding_bag,
     _aten._embedding_bag_forward_only.default: _embedding_bag,
+    _aten._sparse_addmm.default: torch.addmm,
+    _aten._sparse_mm.default: torch.mm,
     _aten.baddbmm.default: _baddbmm,
     _aten.bilinear.default: _bilinear,
     _aten.bucketize.Tensor: _bucketize,

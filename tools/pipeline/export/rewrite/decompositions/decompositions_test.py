@@ -175,6 +175,10 @@ _CALLS: dict[str, dict[str, tuple[Callable[..., object], Tensor]]] = {
         "logaddexp2": (lambda x: torch.logaddexp2(x[0] * 9, x[1]), _volume(2, 9)),
         "logaddexp2 of infinities": (lambda x: torch.logaddexp2(x, x.flip(0)), torch.tensor([1.0, _INF, -_INF, _INF])),
     },
+    "sparse products": {
+        "mm": (lambda x: torch.sparse.mm(x, x.T), _TABLE),
+        "addmm": (lambda x: torch.sparse.addmm(x, _LARGE[:6, :6], x, beta=2.0, alpha=0.5), _TABLE),
+    },
     "small matrices": {
         # Its largest pivots are not on the diagonal.
         "inv": (torch.linalg.inv, _MATRICES),
