@@ -186,7 +186,7 @@ def load(path: Path) -> ProgramFile:
     except _ComplexDtype as error:
         raise ProgramError(
             f"{path} has a tensor of {error}, which no runtime takes; export the model with torch_program, which "
-            "computes with real and imaginary parts, or take them apart by torch.view_as_real()"
+            "computes with real and imaginary parts"
         ) from None
     except (struct.error, IndexError, KeyError, ValueError, UnicodeDecodeError) as error:
         raise ProgramError(f"{path} is corrupted or truncated ({error})") from None
