@@ -355,14 +355,16 @@ def _has_no_kernel(node: Node) -> bool:
     """Whether no int8 kernel supports a node.
 
     These are nodes of other dtypes than float32, layers with computed weights, poolings that are dilated, whose windows
-    exceed the image or whose indices are read, and paddings of more than four dimensions or with a number below any
-    image's.
+    exceed the image or whose indices are read, paddings of more than four dimensions or with a number below any
+    image's, and assignments that add: ExecuTorch's quantizer takes them for ones that move elements.
     """
     if node.op == "call_function" and any(map(_has_no_range, (node, *node.all_input_nodes))):
         return True
     # Passes would take such a layer for an int8 layer if its weights were quantized.
     if has_computed_weights(node) or any(has_computed_weights(user) and user.args[1] is node for user in node.users):
         return True
+    if node.target == _aten.index_put.default:
+        return bool(with_defaults(node, 3, (False,))[0])
     if node.target == _aten.constant_pad_nd.default:
         return node.meta["val"].dim() > 4 or with_defaults(node, 2, (0.0,))[0] < EXCLUDED
     if node.target == _aten.avg_pool2d.default:

@@ -1301,6 +1301,15 @@ def test_a_layer_that_is_called_several_times_is_in_the_program_once(tmp_path: P
     assert ((outputs - eager) ** 2).sum() < 0.01 * (eager**2).sum()
 
 
+@pytest.mark.parametrize("accumulate", [True, False])
+def test_an_assignment_that_adds_stays_in_floating_point(tmp_path: Path, accumulate: bool) -> None:
+    forward = f"x = self.fc(x)\nreturn self.fc(x.index_put((torch.tensor([0, 2, 0]),), x[1:4], {accumulate}))"
+    result = exported(tmp_path, forward, "(torch.randn(5, 4) + 2,)", "self.fc = nn.Linear(4, 4)")
+    eager, outputs = result.golden["eager_0"].astype(float), result.golden["output_0"].astype(float)
+    assert ((outputs - eager) ** 2).sum() < 0.01 * (eager**2).sum()
+    assert any("stays in floating point" in text for text in result.said) == accumulate
+
+
 @pytest.mark.parametrize(
     ("targets", "says", "left"),
     [
