@@ -72,6 +72,15 @@ def is_elementwise(operator: Any) -> bool:
     return is_pointwise and operator != torch.ops.aten.clone.default
 
 
+def adds_to_elements(node: Node) -> bool:
+    """Whether a call of index_put, of either dialect, adds to elements, which several of its indices may name.
+
+    ExecuTorch's quantizers take such a call for one that moves elements, and its TOSA passes add once to each element.
+    """
+    schema = getattr(node.target, "_schema", None)
+    return schema is not None and schema.name == "aten::index_put" and len(node.args) > 3 and bool(node.args[3])
+
+
 def has_steps(node: Node) -> bool:
     """Whether a call computes a function with steps, such as `round`, `remainder` or a conversion to integers, where a
     small change of an operand may change the result by a whole step. Comparisons are none of these.

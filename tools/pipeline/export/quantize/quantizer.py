@@ -25,7 +25,7 @@ from tools.pipeline.export.backends.cortex_m.norms import norm_of
 from tools.pipeline.export.backends.cortex_m.own_layers import mark
 from tools.pipeline.export.backends.cortex_m.prelu import is_prelu
 from tools.pipeline.export.ir.operators import SOFTMAX
-from tools.pipeline.export.ir.rewriting import unshare_notes
+from tools.pipeline.export.ir.rewriting import adds_to_elements, unshare_notes
 from tools.pipeline.export.quantize.activation_tables import (
     Function,
     annotate_functions,
@@ -356,15 +356,15 @@ def _has_no_kernel(node: Node) -> bool:
 
     These are nodes of other dtypes than float32, layers with computed weights, poolings that are dilated, whose windows
     exceed the image or whose indices are read, paddings of more than four dimensions or with a number below any
-    image's, and assignments that add: ExecuTorch's quantizer takes them for ones that move elements.
+    image's, and assignments that add.
     """
     if node.op == "call_function" and any(map(_has_no_range, (node, *node.all_input_nodes))):
         return True
     # Passes would take such a layer for an int8 layer if its weights were quantized.
     if has_computed_weights(node) or any(has_computed_weights(user) and user.args[1] is node for user in node.users):
         return True
-    if node.target == _aten.index_put.default:
-        return bool(with_defaults(node, 3, (False,))[0])
+    if adds_to_elements(node):
+        return True
     if node.target == _aten.constant_pad_nd.default:
         return node.meta["val"].dim() > 4 or with_defaults(node, 2, (0.0,))[0] < EXCLUDED
     if node.target == _aten.avg_pool2d.default:

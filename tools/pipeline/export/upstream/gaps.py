@@ -57,6 +57,10 @@ _LAYOUTS = "views and permutations are moved past readers that are not told"
 _SHAPES = "views and permutations are moved where shapes are not known"
 
 GAPS = (
+    Gap(
+        f"{_ARM}._passes.accumulate_index_put_pass:AccumulateIndexPutPass.call_operator",
+        "an assignment adds once to an element that several indices name",
+    ),
     Gap(f"{_ARM}._passes.arm_pass_manager:ArmPassManager.add_passes", "no pass can be put among the backend's own"),
     Gap(
         f"{_ARM}._passes.decompose_div_tensor_mode:DecomposeDivTensorModePass.call_operator",

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import torch
 import tosa_reference_model
 from executorch.backends.arm._passes import DecomposeDivTensorModePass
+from executorch.backends.arm._passes.accumulate_index_put_pass import AccumulateIndexPutPass
 from executorch.backends.arm.quantizer import TOSAQuantizer
 from executorch.backends.arm.tosa import partitioner as tosa_partitioner
 from executorch.exir import EdgeProgramManager, ExecutorchBackendConfig
@@ -45,6 +46,7 @@ from tools.pipeline.export.capture.words import in_words
 from tools.pipeline.export.ir.dim_orders import channels_last
 from tools.pipeline.export.ir.operators import DEQUANTIZE, QUANTIZE
 from tools.pipeline.export.ir.origins import origin
+from tools.pipeline.export.ir.rewriting import adds_to_elements
 from tools.pipeline.export.plan.emission import EmittedProgram, mark_states
 from tools.pipeline.export.plan.serialize import CONSTANT_ALIGNMENT
 from tools.pipeline.export.quantize.annotations import leave_nodes
@@ -144,7 +146,13 @@ def quantize(
     write_activations(program)
     write_numbers(program)
     module = program.module(check_guards=False)
-    with _integers_divided_exactly(), sizes_of_constants(module):
+    with (
+        # Quotients of integers would be off on Ethos-U55.
+        _skipping(DecomposeDivTensorModePass, lambda _, result: not result.is_floating_point()),
+        # Elements that several indices name would be added to once.
+        _skipping(AccumulateIndexPutPass, lambda args, _: any(args[3:])),
+        sizes_of_constants(module),
+    ):
         prepared = prepare_pt2e(module, quantizer)
     prepare_observers(prepared, Methods(), _LEAST_SCALE)
     try:
@@ -168,15 +176,16 @@ def quantize(
     )
 
 
-def _integers_divided_exactly() -> contextlib.AbstractContextManager[None]:
-    """Keeps ExecuTorch from quantizing divisions of integers for Ethos-U55, whose quotients would be off."""
-    kind = DecomposeDivTensorModePass
-    decompose = kind.call_operator
+def _skipping(
+    kind: Any, skips: Callable[[Sequence[Any], torch.Tensor], bool]
+) -> contextlib.AbstractContextManager[None]:
+    """Keeps a pass of ExecuTorch's from calls, by their arguments and results."""
+    rewrite = kind.call_operator
 
-    def call_operator(self: DecomposeDivTensorModePass, operator: Any, args: Any, kwargs: Any, meta: Any) -> Any:
-        if operator in kind.target_ops and not meta["val"].is_floating_point():
+    def call_operator(self: Any, operator: Any, args: Any, kwargs: Any, meta: Any) -> Any:
+        if operator in kind.target_ops and skips(args, meta["val"]):
             return super(kind, self).call_operator(operator, args, kwargs, meta)
-        return decompose(self, operator, args, kwargs, meta)
+        return rewrite(self, operator, args, kwargs, meta)
 
     return replaced(kind, "call_operator", call_operator)
 
@@ -284,7 +293,8 @@ def leave(model: GraphModule, in_float: InFloat) -> list[Node]:
     """
     stays = in_float.stays(model)
     operators = (node for node in model.graph.nodes if node.op == "call_function")
-    return leave_nodes([node for node in operators if stays(node) or is_slow(node) or has_no_elements(node)])
+    checks = (stays, is_slow, has_no_elements, adds_to_elements)
+    return leave_nodes([node for node in operators if any(check(node) for check in checks)])
 
 
 def border_operators(bits: int) -> BorderOperators:

@@ -19,6 +19,7 @@ from torch.fx.passes.operator_support import OperatorSupportBase
 
 from tools.pipeline.export.ir.edge import COPIES_TO_ORDER
 from tools.pipeline.export.ir.origins import origin
+from tools.pipeline.export.ir.rewriting import adds_to_elements
 from tools.pipeline.export.upstream.replaced import replaced
 
 _COPIES = (*COPIES_TO_ORDER, exir_ops.edge.aten.alias_copy.default)
@@ -190,6 +191,9 @@ def checking(program: ExportedProgram) -> Iterator[None]:
     ) -> bool:
         if _has_computed_weights(node, inputs):
             self.reporter.report_reject(node, "its weights are no constants")
+            return False
+        if adds_to_elements(node):
+            self.reporter.report_reject(node, "several indices may name one element")
             return False
         try:
             if not original(self, submodules, node):

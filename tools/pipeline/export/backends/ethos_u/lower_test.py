@@ -1286,6 +1286,13 @@ def test_values_of_inputs_that_decide_are_exact(tmp_path: Path, init: str, forwa
     assert _worst(result) > 25
 
 
+@pytest.mark.parametrize("npu", [_NPU, _U85], ids=lambda npu: npu.accelerator)
+def test_an_assignment_adds_for_each_index(tmp_path: Path, npu: Npu) -> None:
+    forward = "y = self.fc(x)\nreturn self.fc(y.index_put((torch.tensor([0, 2, 0]),), y[1:4], True))"
+    source = model_source(forward, "(torch.randn(5, 9),)", "self.fc = nn.Linear(9, 9)")
+    assert _worst(_export(tmp_path, source, npu=npu)) > 25
+
+
 def test_codes_are_compared_with_signs(tmp_path: Path) -> None:
     """The sizes of the buffer, an operand after a function of several operators, were symbols; signs were inexact."""
     forward = "d = (torch.sign(x)[:, None] != self.codes).float().mean(-1)\nreturn d, d.argmin(-1)"

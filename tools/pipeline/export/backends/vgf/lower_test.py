@@ -238,6 +238,14 @@ def test_outputs_without_dimensions(tmp_path: Path) -> None:
     _check_outputs(result)
 
 
+@pytest.mark.parametrize("io", ["float32", "int8"])
+def test_an_assignment_adds_for_each_index(tmp_path: Path, io: str) -> None:
+    # A delegate takes indices of 32 bits.
+    forward = "y = self.fc(x)\nreturn self.fc(y.index_put((self.rows,), y[1:4], True))"
+    init = "self.fc = nn.Linear(9, 9)\nself.register_buffer('rows', torch.tensor([0, 2, 0], dtype=torch.int32))"
+    assert _export(tmp_path, forward, "(torch.randn(5, 9),)", init, io).decibels(0) > 25
+
+
 def test_groups_of_a_transposed_convolution(tmp_path: Path) -> None:
     result = _export(tmp_path, "return self.layer(x)", init="self.layer = nn.ConvTranspose2d(4, 6, 3, groups=2)")
     assert _delegates(result) == 1
