@@ -1,6 +1,5 @@
 """Random graphs with fixed seeds against eager PyTorch; //conformance:fuzz goes on for longer."""
 
-
 import pytest
 
 from conformance.fuzz import check_seed, describe

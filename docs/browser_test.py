@@ -74,7 +74,7 @@ def test_numbers_are_those_of_the_reports(browser: Browser, width: int) -> None:
           broken: [...document.querySelectorAll("#table td.number")].filter((cell) => lines(cell) > 1).length,
           wide: [...document.querySelectorAll(".scroll")].filter((box) => box.scrollWidth > box.clientWidth).length,
         };
-        """,
+        """
     )
     image = _DATA["images"][0]
     steps = _DATA["programs"][image["program"]]["steps"]
@@ -127,7 +127,7 @@ def test_a_click_marks_a_layer_everywhere(browser: Browser) -> None:
         document.querySelector('#images [data-image="3"]').click();
         found.subtitle = document.getElementById("subtitle").textContent;
         return found;
-        """,
+        """
     )
     _check(browser)
     steps = _DATA["programs"][0]["steps"]
@@ -252,14 +252,7 @@ def test_the_window_shows_what_it_is_sent_as_text(browser: Browser, width: int) 
         assert browser.run("return document.documentElement.scrollWidth <= innerWidth")
     assert shown[0] == "Live"
     assert shown[1].count(_HOSTILE) >= 4
-    for text in (
-        "2.000 ms",
-        "at most 2.000 ms",
-        "48 B",
-        "40 B",
-        "2 of 2 inferences",
-        "largest: 0",
-    ):
+    for text in ("2.000 ms", "at most 2.000 ms", "48 B", "40 B", "2 of 2 inferences", "largest: 0"):
         assert text in shown[1], text
     assert shown[2][:2] == [2, 2] and shown[2][2] > 2
 

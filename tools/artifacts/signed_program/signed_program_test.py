@@ -5,13 +5,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
-from tools.artifacts.signed_program.signed_program import (
-    SignedProgram,
-    load_private_key,
-    load_public_key,
-    parse,
-    sign,
-)
+from tools.artifacts.signed_program.signed_program import SignedProgram, load_private_key, load_public_key, parse, sign
 from tools.quiet.console import UserError
 
 _KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))

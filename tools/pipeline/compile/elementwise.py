@@ -56,8 +56,7 @@ def walk(sizes: Sequence[int], order: Sequence[int], strides: Sequence[Sequence[
 
 
 def broadcast_walk(out: Shape, inputs: Sequence[Shape]) -> list[Dim] | None:
-    """Returns the walk over an output in memory order and over inputs that broadcast to it, or None if there is none.
-    """
+    """Returns the walk over an output in memory order and inputs that broadcast to it, or None if there is none."""
     rank = len(out.sizes)
     if min(out.sizes, default=1) < 1 or any(len(shape.sizes) > rank for shape in inputs):
         return None
@@ -109,8 +108,7 @@ def _binary(operation: str, dtypes: Sequence[str], method: Method, arguments: Se
 
 
 def _is_map(method: Method, dtype: str, x: int, out: int) -> bool:
-    """Whether each element of an output only depends on the input element at the same address offset, with one dtype.
-    """
+    """Whether each element of an output depends only on the input element at the same offset, with one dtype."""
     if not all(index in method.shapes and method.shapes[index].dtype == dtype for index in (x, out)):
         return False
     shapes = method.shapes[x], method.shapes[out]

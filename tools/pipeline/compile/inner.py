@@ -219,8 +219,7 @@ def _pointwise_int4(method: Method, arguments: Sequence[int]) -> Call | None:
 
 
 def _packed_int4(method: Method, arguments: Sequence[int], kind: int, dim: int) -> Call | None:
-    """Calls a packed layer with int4 weights, whose input has its channels in `dim`. problem_of() checks the constant.
-    """
+    """Calls a packed layer with int4 weights and input channels in `dim`. problem_of() checks the constant."""
     x, packed, _channels, out = arguments
     head, sizes = method.packed.get(packed), method.shapes[x].sizes
     if head is None or head.kind != kind or not sizes or sizes[dim] != head.in_channels:
@@ -395,8 +394,7 @@ _INTEGERS = {"CHAR": "int8_t", "SHORT": "int16_t"}
 
 
 def _mapped(method: Method, x: int, out: int, integers: int) -> str | None:
-    """Returns the C++ type of the quantized one of two tensors, if the other is float32 and both have the same layout.
-    """
+    """Returns the C++ type of the quantized one of two tensors, if the other is float32 with the same layout."""
     floats = out if integers == x else x
     if not all(index in method.shapes for index in (x, out)):
         return None

@@ -42,9 +42,7 @@ def distribute(
     """
     free = [index for index in range(len(buffers)) if index not in pinned]
     # A plan's size depends on what is live at its peak.
-    peak = max(
-        (buffer.first for buffer in buffers), key=lambda place: sum(b.live(place) for b in buffers), default=0
-    )
+    peak = max((buffer.first for buffer in buffers), key=lambda place: sum(b.live(place) for b in buffers), default=0)
     orders = [
         sorted(free, key=lambda i: (-heat[i] / max(buffers[i].nbytes, 1), -buffers[i].nbytes)),
         sorted(free, key=lambda i: -heat[i]),

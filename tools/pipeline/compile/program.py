@@ -256,9 +256,7 @@ class Method:
         return data
 
 
-def make_method(
-    file: ProgramFile, layout: MethodLayout, manifest: Manifest, fusion: Fusion | None = None
-) -> Method:
+def make_method(file: ProgramFile, layout: MethodLayout, manifest: Manifest, fusion: Fusion | None = None) -> Method:
     """Determines the address of each value of a method.
 
     Raises:
@@ -620,8 +618,7 @@ class _Contents:
 
 
 def _recurrent_layers(method: Method, calls: Sequence[tuple[Instruction, str, str]]) -> dict[int, str]:
-    """Returns the suffixes of parameter names, such as `_l1_reverse`, for modules with several int8 recurrent layers.
-    """
+    """Returns suffixes of parameter names, such as `_l1_reverse`, for modules with several int8 recurrent layers."""
     directions: dict[str, list[tuple[int, bool]]] = {}
     for place, (instruction, operator, module) in enumerate(calls):
         position = QUANTIZED_RECURRENT.get(operator.partition(".")[0])
@@ -637,13 +634,7 @@ def _recurrent_layers(method: Method, calls: Sequence[tuple[Instruction, str, st
 
 
 def _name_constants(
-    method: Method,
-    arrays: Names,
-    instruction: Instruction,
-    operator: str,
-    module: str,
-    layer: str,
-    suffix: str,
+    method: Method, arrays: Names, instruction: Instruction, operator: str, module: str, layer: str, suffix: str
 ) -> None:
     """Names the constants of a call that have no name yet, and records their readers.
 

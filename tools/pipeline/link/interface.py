@@ -137,10 +137,7 @@ def read_examples(path: Path, interface: Interface, count: int) -> tuple[Example
                 )
     inputs, outputs = golden.inputs_in_memory(), golden.outputs_in_memory()
     return tuple(
-        Example(
-            tuple(array[i].tobytes() for array in inputs),
-            tuple(array[i].tobytes() for array in outputs),
-        )
+        Example(tuple(array[i].tobytes() for array in inputs), tuple(array[i].tobytes() for array in outputs))
         for i in range(min(count, golden.samples))
     )
 

@@ -40,11 +40,7 @@ class Method:
 
 
 def link(
-    program: Path,
-    core: str,
-    methods: Sequence[Method],
-    backends: Sequence[Backend] = (),
-    memories: Sequence[str] = (),
+    program: Path, core: str, methods: Sequence[Method], backends: Sequence[Backend] = (), memories: Sequence[str] = ()
 ) -> dict[str, str]:
     """Links methods of a program for a core.
 

@@ -10,9 +10,7 @@ from tools.pipeline.link.header import ALIGNMENT
 from tools.pipeline.link.interface import Example
 
 
-def source(
-    name: str, program: Path | None, example: Example | None, memories: Mapping[str, int] | None = None
-) -> str:
+def source(name: str, program: Path | None, example: Example | None, memories: Mapping[str, int] | None = None) -> str:
     """The text of NAME_pte.S.
 
     Args:

@@ -135,8 +135,7 @@ class ModelFile:
         return self.example_call().tensors
 
     def dynamic_shapes(self) -> Any:
-        """Returns the sizes of the inputs that vary, in the format of `torch.export.export(dynamic_shapes=)`, or None.
-        """
+        """Returns the input sizes that vary, in the format of `torch.export.export(dynamic_shapes=)`, or None."""
         return self._call("dynamic_shapes")[0] if self.has("dynamic_shapes") else None
 
     def calibration_inputs(self) -> list[tuple[torch.Tensor, ...]]:

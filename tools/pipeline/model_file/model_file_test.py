@@ -135,8 +135,7 @@ def test_weights_are_dense_numbers(tmp_path: Path, form: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "load"),
-    [("x.pt", "torch.load"), ("x.pt2", "torch.export.load"), ("x.safetensors", "load_file")],
+    ("name", "load"), [("x.pt", "torch.load"), ("x.pt2", "torch.export.load"), ("x.safetensors", "load_file")]
 )
 def test_a_damaged_file_of_weights_says_what_to_do(tmp_path: Path, name: str, load: str) -> None:
     (tmp_path / name).write_bytes(b"damaged")
@@ -178,11 +177,7 @@ class _RunsCode:
     [
         ("sample_inputs/model.pt", "", ""),
         ("weights/weight_0", '"use_pickle": false', '"use_pickle": true'),
-        (
-            "constants/opaque_obj_0",
-            '"config": {}',
-            '"config": {"x": {"path_name": "opaque_obj_0"}}',
-        ),
+        ("constants/opaque_obj_0", '"config": {}', '"config": {"x": {"path_name": "opaque_obj_0"}}'),
         ("aotinductor/model/model.so", "", ""),
         ("extra/x", '"expr_str": "Symbol(', '"expr_str": "sympify.__globals__, Symbol('),
         ("extra/x", '"expr_str": "Symbol(', '"expr_str": "preview('),

@@ -1,5 +1,4 @@
-"""Makes a model that calls a user's own operator with all its sample inputs, so that its kernel is tested like a model.
-"""
+"""Makes a model that calls a user's own operator with all its sample inputs, to test its kernel like a model."""
 
 import importlib.util
 import sys

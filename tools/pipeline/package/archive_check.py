@@ -69,8 +69,7 @@ def archive_header(package: str, archives: Sequence[str], is_told: bool = True) 
 
 
 def _needs(identity: str) -> list[tuple[str, str]]:
-    """Returns preprocessor conditions, by the Arm C Language Extensions, and a description of code that violates each.
-    """
+    """Returns preprocessor conditions of the Arm C Language Extensions, and descriptions of code violating them."""
     name, abi = identity.split("-")
     core = name.replace("_", "-")
     hard = "defined(__ARM_PCS_VFP)"

@@ -1,6 +1,5 @@
 """Packages for make."""
 
-
 from tools.pipeline.package.archive_check import definition
 from tools.pipeline.package.layout import Layout, Package, archive_path, main_c
 

@@ -154,8 +154,7 @@ def test_the_linker_refuses_two_models_of_one_name_and_names_them(versions, tmp_
 
 
 def test_the_linker_takes_no_model_for_another_of_its_name(versions: dict[str, Path], tmp_path: Path) -> None:
-    """The application includes one model's header, but the archive that comes first has another model of another size.
-    """
+    """The application includes one model's header, but the first archive has another model of another size."""
     archives, callers = _two_models(tmp_path, versions["one"], "OTHER_PROGRAM")
     result = _link(tmp_path / "image.elf", callers[1], *archives)
     assert result.returncode != 0

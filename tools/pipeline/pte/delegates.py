@@ -104,8 +104,7 @@ class Delegates:
             )
 
     def _check(self, index: int, payload: Payload) -> None:
-        """Raises UserError for a payload that is for another NPU or memory mode, or for more memory than the board has.
-        """
+        """Raises UserError for a payload for another NPU or memory mode, or for more memory than the board has."""
         commands = parse_commands(payload.commands)
         config, _ = engine_of(self._npu.accelerator, Segments())
         architecture = Device(self._npu.accelerator, Segments()).read(_ID)

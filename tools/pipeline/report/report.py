@@ -1,5 +1,4 @@
-"""Formats images' use of flash and RAM as text: for one image, for several side by side, and for one that doesn't fit.
-"""
+"""Formats images' use of flash and RAM as text: of one image, of several side by side, of one that doesn't fit."""
 
 import argparse
 from collections.abc import Iterator, Sequence

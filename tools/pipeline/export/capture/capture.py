@@ -104,13 +104,7 @@ def capture(model: torch.nn.Module, inputs: tuple[torch.Tensor, ...], dynamic_sh
     for tensor in (*model.parameters(), *model.buffers()):
         if tensor.layout == torch.strided and not tensor.is_contiguous():
             tensor.data = tensor.data.contiguous()
-    with (
-        torch.no_grad(),
-        _functions_compiled(),
-        _masks_unread(),
-        AssignmentsKept(),
-        assignments_written(model),
-    ):
+    with torch.no_grad(), _functions_compiled(), _masks_unread(), AssignmentsKept(), assignments_written(model):
         captured = _export(model, inputs, dynamic_shapes)
         if derivatives.are_in(captured):
             captured = _write_derivatives(captured, inputs, dynamic_shapes)
@@ -118,8 +112,7 @@ def capture(model: torch.nn.Module, inputs: tuple[torch.Tensor, ...], dynamic_sh
 
 
 def _export(model: torch.nn.Module, inputs: tuple[torch.Tensor, ...], dynamic_shapes: Any) -> ExportedProgram:
-    """Runs torch.export; again below the level of layers, where PyTorch records derivatives, if the model takes them.
-    """
+    """Runs torch.export; if the model takes derivatives, again below the level of layers, where they are recorded."""
     options = {"dynamic_shapes": dynamic_shapes, "strict": False}
     try:
         return _with_values(model, inputs, lambda: torch.export.export(model, inputs, **options))
@@ -134,9 +127,7 @@ def _export(model: torch.nn.Module, inputs: tuple[torch.Tensor, ...], dynamic_sh
     # PyTorch would compute derivatives of the results, too.
     hook = model.register_forward_hook(detached)
     try:
-        program = _with_values(
-            model, inputs, lambda: _trace._export(model, inputs, **options, pre_dispatch=False)
-        )
+        program = _with_values(model, inputs, lambda: _trace._export(model, inputs, **options, pre_dispatch=False))
     except Exception as again:
         raise again from first
     finally:

@@ -256,8 +256,7 @@ def check_examples(inputs: Sequence[torch.Tensor], program: Program, path: Path)
 
 
 def explain_lowering(program: ExportedProgram, path: Path, error: Exception) -> Exception:
-    """Names the operators without an ExecuTorch form as the reason of a lowering error; returns other errors unchanged.
-    """
+    """Names operators without an ExecuTorch form as the reason of a lowering error; returns other errors unchanged."""
     names = {f"{space}::{name}" for space, name in re.findall(r"torch\._ops\.(\w+)\.(\w+)\.\w+ is not in", str(error))}
     decomposed = run_decompositions(program, torch.export.default_decompositions())
     nodes = [node for node in decomposed.graph.nodes if _operator(node) in names]

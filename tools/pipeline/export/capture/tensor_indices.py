@@ -35,8 +35,7 @@ def keep_tensor_indices(program: ExportedProgram) -> ExportedProgram:
 
 
 class AssignmentsKept(TorchFunctionMode):
-    """Gives an index tensor without dimensions one in assignments, such as to a slot of a ring buffer: `ring[i] = x`.
-    """
+    """Gives an index without dimensions one in assignments, such as to a slot of a ring buffer: `ring[i] = x`."""
 
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None

@@ -72,8 +72,7 @@ _KNOWN_NAMESPACES = frozenset(
 
 
 def takes_any_order(name: str) -> bool:
-    """Whether an operator's kernel is as fast on images of any order. Custom operators of users take the default order.
-    """
+    """Whether an operator's kernel is as fast on images of any order. Users' operators take the default order."""
     is_ordered = name in CONTIGUOUS_ONLY or name in _FAST_IN_DEFAULT_ORDER
     return not is_ordered and name.partition("::")[0] in _KNOWN_NAMESPACES
 
@@ -233,8 +232,7 @@ def order_outputs(program: ExportedProgram) -> ExportedProgram:
 
 
 def channels_last(sample: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
-    """Returns the sample with images (tensors of 4 dimensions) in channels-last order, as the int8 kernels read them.
-    """
+    """Returns the sample with images (4 dimensions) in channels-last order, as the int8 kernels read them."""
     return tuple(_image_last(tensor) if tensor.dim() == 4 else tensor.contiguous() for tensor in sample)
 
 

@@ -22,8 +22,7 @@ class _Program:
 
 
 @pytest.mark.parametrize(
-    ("changes", "is_refused"),
-    [((0, 0), False), ((1, 0), False), ((0, 1), True), ((1, 1), True), ((None, 0), True)],
+    ("changes", "is_refused"), [((0, 0), False), ((1, 0), False), ((0, 1), True), ((1, 1), True), ((None, 0), True)]
 )
 def test_an_output_that_rounding_changes_excuses_no_other(
     changes: tuple[float | None, float], is_refused: bool, monkeypatch: pytest.MonkeyPatch

@@ -279,8 +279,7 @@ def dequantized(node: Node) -> Node | None:
 
 
 def _groups(module: GraphModule) -> list[list[Node]]:
-    """Groups the operators behind each quantized tensor: an operator, and those before it that only this group reads.
-    """
+    """Groups the operators behind each quantized tensor: an operator, and those before it that this alone reads."""
     groups: dict[Node, list[Node]] = {}
     for node in reversed(list(module.graph.nodes)):
         if node.op != "call_function" or node.target is QUANTIZE or node.target in DEQUANTIZATIONS:
@@ -347,11 +346,7 @@ def _readers(node: Node, errors: Sequence[Mapping[str, torch.Tensor]], runs: Seq
     values = [run.values[node.name] for run in runs]
     _, rounding = powers(values, [_rounded(node, value) for value in values])
     whole = sum(float(each[node.name].double().square().sum()) for each in errors)
-    return (
-        []
-        if 2 * rounding < whole
-        else [user for user in _reading(after) if not is_product(user)]
-    )
+    return [] if 2 * rounding < whole else [user for user in _reading(after) if not is_product(user)]
 
 
 def _reading(dequantize: Node) -> Iterator[Node]:

@@ -11,9 +11,7 @@ from typing import Any
 
 import torch
 from executorch.backends.arm.quantizer.arm_quantizer_utils import _mark_node_as_quantized
-from executorch.backends.cortex_m.quantizer.quantization_configs import (
-    INT8_ACTIVATION_PER_TENSOR_QSPEC,
-)
+from executorch.backends.cortex_m.quantizer.quantization_configs import INT8_ACTIVATION_PER_TENSOR_QSPEC
 from torch.fx import Graph, Node
 from torchao.quantization.pt2e.quantizer import QuantizationSpec
 from torchao.quantization.pt2e.quantizer.quantizer import Q_ANNOTATION_KEY

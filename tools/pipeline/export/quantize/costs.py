@@ -35,8 +35,7 @@ class Costs:
         return self._of("float32", None if work is None else work.in_float(), "add")
 
     def border(self, is_quantized: bool, elements: int, is_in_layer: bool = False) -> float:
-        """Returns the instructions that quantize or dequantize a tensor: by a call of its own, or in that of a layer.
-        """
+        """Returns the instructions that quantize or dequantize a tensor: by an own call, or in that of a layer."""
         amounts = (0 if is_in_layer else 1, elements)
         return self._of("int8", Work("quantize" if is_quantized else "dequantize", amounts), "")
 

@@ -1,6 +1,5 @@
 """Equalization of channels."""
 
-
 import pytest
 import torch
 from torch import nn

@@ -160,8 +160,7 @@ def _is_change_of_order(node: Node) -> bool:
 
 
 def _cost_of_order(node: Node, costs: Costs) -> float:
-    """Returns the instructions of copies around an operator that needs the default order of dimensions among int8 ones.
-    """
+    """Returns the instructions of copies around an operator among int8 ones that needs the default dimension order."""
     schema = getattr(node.target, "_schema", None)
     if schema is None or schema.name not in CONTIGUOUS_ONLY:
         return 0.0

@@ -46,11 +46,7 @@ _BINARY = {
     _aten.minimum.default: "maximum",
 }
 _POOLS = {_aten.max_pool2d.default: "max_pool2d", _aten.avg_pool2d.default: "avg_pool2d"}
-MOVES = {
-    _aten.constant_pad_nd.default: "pad",
-    _aten.slice.Tensor: "slice",
-    _aten.clone.default: "permute",
-}
+MOVES = {_aten.constant_pad_nd.default: "pad", _aten.slice.Tensor: "slice", _aten.clone.default: "permute"}
 # Operators that read more elements than they return.
 _REDUCTIONS = {
     _aten.amax.default: "amax",
@@ -60,16 +56,7 @@ _REDUCTIONS = {
     _aten.mean.default: "sum",
     **dict.fromkeys((_aten.var.dim, _aten.var.correction, _aten.std.dim, _aten.std.correction), "sum"),
 }
-VIEWS = (
-    SIZE_CHANGES
-    | TRANSPOSITIONS
-    | {
-        _aten.alias.default,
-        _aten.expand.default,
-        _aten.select.int,
-        operator.getitem,
-    }
-)
+VIEWS = SIZE_CHANGES | TRANSPOSITIONS | {_aten.alias.default, _aten.expand.default, _aten.select.int, operator.getitem}
 
 
 def work_of(node: Node) -> Work | None:

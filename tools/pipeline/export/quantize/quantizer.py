@@ -12,9 +12,7 @@ from dataclasses import dataclass
 import torch
 from executorch.backends.arm.quantizer.arm_quantizer_utils import SharedQspecQuantizer, _mark_node_as_quantized
 from executorch.backends.cortex_m.quantizer.pattern_matcher import PatternMatcher
-from executorch.backends.cortex_m.quantizer.quantization_configs import (
-    INT8_ACTIVATION_PER_TENSOR_QSPEC,
-)
+from executorch.backends.cortex_m.quantizer.quantization_configs import INT8_ACTIVATION_PER_TENSOR_QSPEC
 from executorch.backends.cortex_m.quantizer.quantizer import CortexMQuantizer
 from executorch.backends.cortex_m.quantizer_reporter import QuantizerInfo
 from torch.fx import Graph, GraphModule, Node

@@ -407,8 +407,7 @@ def _observed(spec: Any) -> Any:
 
 
 def _least_scale(prepared: GraphModule, layer: Node) -> float:
-    """Returns the smallest input scale of a layer at which its biases, in the scale of its products, are below 2**30.
-    """
+    """Returns a layer's smallest input scale at which its biases, in the scale of its products, are below 2**30."""
     weight, bias = (_parameter(prepared, argument) for argument in [*layer.args, None][1:3])
     if weight is None or bias is None:
         return 0.0

@@ -154,10 +154,7 @@ _HELPS = {
 
 
 def worst_in_float(
-    source: Source,
-    quantized: Quantized,
-    requantized: Callable[[frozenset[str]], Quantized],
-    in_float: frozenset[str],
+    source: Source, quantized: Quantized, requantized: Callable[[frozenset[str]], Quantized], in_float: frozenset[str]
 ) -> frozenset[str]:
     """Returns the locations that stay in floating point for the model to be accurate, and prints notes about them.
 

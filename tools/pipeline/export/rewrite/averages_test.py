@@ -1,6 +1,5 @@
 """Tests averages of the results, and before, of pointwise convolutions."""
 
-
 import numpy
 import pytest
 import torch

@@ -125,9 +125,7 @@ GAPS = (
         "transposed convolutions with output padding stay in floating point",
     ),
     Gap(
-        f"{_CORTEX_M}.quantizer.quantizer_support:BINARY_OP_PATTERNS",
-        "differences stay in floating point",
-        until="1.5",
+        f"{_CORTEX_M}.quantizer.quantizer_support:BINARY_OP_PATTERNS", "differences stay in floating point", until="1.5"
     ),
     Gap(
         f"{_CORTEX_M}.quantizer.pattern_checkers:CortexMAddMulCheck.check_pattern",

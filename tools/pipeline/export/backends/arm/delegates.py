@@ -289,8 +289,7 @@ def emit(manager: EdgeProgramManager) -> EmittedProgram:
 
 
 def leave(model: GraphModule, in_float: InFloat) -> list[Node]:
-    """Marks the nodes of a captured model that stay in floating point so that quantizers leave them, and returns them.
-    """
+    """Marks and returns the nodes of a captured model that stay in floating point, so that quantizers leave them."""
     stays = in_float.stays(model)
     operators = (node for node in model.graph.nodes if node.op == "call_function")
     checks = (stays, is_slow, has_no_elements, adds_to_elements)

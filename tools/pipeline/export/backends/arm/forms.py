@@ -91,8 +91,7 @@ def part_extremes(program: ExportedProgram) -> None:
 
 
 def write_strides(program: ExportedProgram) -> None:
-    """Writes the default stride of poolings, the kernel's size, explicitly, in place: ExecuTorch's checks require it.
-    """
+    """Writes the default stride of poolings, the kernel's size, in place: ExecuTorch's checks require it."""
     for node in program.graph.nodes:
         if node.op == "call_function" and node.target in IMAGE_POOLS and not any(node.args[2:3]):
             node.args = (*node.args[:2], node.args[1], *node.args[3:])
@@ -147,12 +146,7 @@ def _gru_cell(
 
 
 def _lstm_cell(
-    x: Tensor,
-    states: Sequence[Tensor],
-    w_x: Tensor,
-    w_h: Tensor,
-    b_x: Tensor | None = None,
-    b_h: Tensor | None = None,
+    x: Tensor, states: Sequence[Tensor], w_x: Tensor, w_h: Tensor, b_x: Tensor | None = None, b_h: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
     state, cell = states
     gates = F.linear(x, w_x, b_x) + F.linear(state, w_h, b_h)
@@ -161,9 +155,7 @@ def _lstm_cell(
     return torch.sigmoid(out) * torch.tanh(cell), cell
 
 
-def _lstm_step(
-    x: Tensor, states: Sequence[Tensor], w_x: Tensor, w_h: Tensor, *others: Tensor
-) -> tuple[Tensor, Tensor]:
+def _lstm_step(x: Tensor, states: Sequence[Tensor], w_x: Tensor, w_h: Tensor, *others: Tensor) -> tuple[Tensor, Tensor]:
     """Computes a step of an LSTM, whose last parameter is a projection if there is an odd number of them."""
     even = len(others) // 2 * 2
     state, cell = _lstm_cell(x, states, w_x, w_h, *others[:even])

@@ -181,8 +181,7 @@ def in_a_line(error: BaseException) -> str:
 
 @contextlib.contextmanager
 def checking(program: ExportedProgram) -> Iterator[None]:
-    """Leaves operators to other kernels that ExecuTorch's TOSA checks don't expect, such as an image without a batch.
-    """
+    """Leaves operators that ExecuTorch's TOSA checks don't expect to other kernels, such as images without a batch."""
     original = SupportedTOSAOperatorCheck.is_node_supported
     inputs = set(program.graph_signature.user_inputs)
 

@@ -195,10 +195,7 @@ class _Maxima(ExportPass):
 
     def call(self, graph_module: torch.fx.GraphModule) -> PassResult:
         edge = exir_ops.edge.aten
-        alone = {
-            edge.max_pool2d_with_indices.default: edge.max_pool2d.default,
-            edge.max.dim: edge.amax.default,
-        }
+        alone = {edge.max_pool2d_with_indices.default: edge.max_pool2d.default, edge.max.dim: edge.amax.default}
         drop_unused_argmax(graph_module, alone)
         return super().call(graph_module)
 

@@ -227,9 +227,7 @@ def _in_float(asked: LoweringRequest, emitted: EmittedProgram, quantized: Quanti
     assert quantized.floating is not None
     outputs = asked.eager.outputs
     accuracy = report.accuracy(outputs, outputs, asked.eager.labels, asked.file.labels())
-    made = report.make_float_report(
-        asked.name, asked.options.core, quantized.floating, accuracy, note, asked.file.path
-    )
+    made = report.make_float_report(asked.name, asked.options.core, quantized.floating, accuracy, note, asked.file.path)
     inputs, results = asked.eager.names
     quantization = Quantization(asked.options.io, [None for _ in inputs], [None for _ in results])
     return LoweredModel(emitted, asked.eager.samples, outputs, quantization, made)

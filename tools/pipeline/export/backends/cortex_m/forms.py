@@ -442,15 +442,7 @@ def _fold_padding(convolution: Node) -> None:
         return
     height, width = for_each(padding)
     _replace(
-        convolution,
-        _aten.conv2d.default,
-        source,
-        weight,
-        bias,
-        stride,
-        [height + top, width + left],
-        dilation,
-        groups,
+        convolution, _aten.conv2d.default, source, weight, bias, stride, [height + top, width + left], dilation, groups
     )
 
 

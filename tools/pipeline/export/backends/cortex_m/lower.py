@@ -215,10 +215,7 @@ def separate_activations(program: ExportedProgram) -> None:
         if bounds is None or len(users) != 1 or users[0].target != QUANTIZE:
             continue
         layer = node.args[0]
-        if layer.op != "call_function" or layer.target in (
-            DEQUANTIZE,
-            torch.ops.aten.max_pool2d.default,
-        ):
+        if layer.op != "call_function" or layer.target in (DEQUANTIZE, torch.ops.aten.max_pool2d.default):
             continue
         parameters = users[0].args[1:]
         scale, zero_point, low, high, _ = parameters
@@ -245,9 +242,7 @@ def _bounds(node: Node) -> tuple[float | None, float | None] | None:
     if node.target in (aten.hardtanh.default, aten.hardtanh_.default, aten.clamp.default):
         default: list[float | None] = [None, None] if node.target == aten.clamp.default else [-1.0, 1.0]
         given: list[Any] = list(node.args[1:])
-        low, high = (
-            None if bound is None or math.isinf(bound) else bound for bound in given + default[len(given) :]
-        )
+        low, high = (None if bound is None or math.isinf(bound) else bound for bound in given + default[len(given) :])
         return low, high
     return None
 
@@ -557,8 +552,7 @@ def _average_first(program: ExportedProgram, pooling: Node) -> None:
 
 
 def run(program: ExportedProgram, samples: list[tuple[torch.Tensor, ...]]) -> list[list[torch.Tensor]]:
-    """Computes the results expected of the kernels with the dialect's Python, with the same random numbers each time.
-    """
+    """Computes the results expected of the kernels by the dialect's Python, with the same random numbers."""
     module = module_of_copy(program)
     with computing(), torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)

@@ -152,8 +152,7 @@ def test_inputs_that_are_read_in_floating_point_or_not_at_all_stay_so_beside_tho
 
 def test_loops_in_floating_point_are_estimated_with_all_of_their_steps(tmp_path: Path) -> None:
     forward = (
-        "from torch._higher_order_ops.map import map\n"
-        "return map(lambda t: nn.functional.relu(self.a(t)) @ self.b, x)"
+        "from torch._higher_order_ops.map import map\nreturn map(lambda t: nn.functional.relu(self.a(t)) @ self.b, x)"
     )
     init = "self.a = nn.Linear(8, 24); self.b = nn.Parameter(torch.randn(24, 3))"
     result = exported(tmp_path, forward, "(torch.randn(9, 1, 8),)", init, packed=True, float_where_faster=True)
@@ -536,8 +535,7 @@ return h
         25,
     ),
     "operands with a factor, and a division": _Network(
-        "y, z = self.a(x), self.b(x)\n"
-        "return torch.add(y, z, alpha=2), torch.sub(y, z, alpha=2), y / (z.abs() + 2)",
+        "y, z = self.a(x), self.b(x)\nreturn torch.add(y, z, alpha=2), torch.sub(y, z, alpha=2), y / (z.abs() + 2)",
         "torch.randn(1, 4, 8, 8)",
         _THREE,
         {"aten::add": 1, "aten::sub": 1, "aten::div": 1},
@@ -1192,8 +1190,8 @@ def test_outputs_that_are_far_from_those_in_floating_point_are_named() -> None:
     # Each of these is an attribute of that backend.
     for backend, io, helps in (
         ("cortex_m", "float32", "samples, keep_float or min_snr bring"),
-        ("cortex_m", "int8", "samples, keep_float or io = \"float32\" bring"),
-        ("ethos_u", "float32", "samples or io = \"int16\" bring"),
+        ("cortex_m", "int8", 'samples, keep_float or io = "float32" bring'),
+        ("ethos_u", "float32", 'samples or io = "int16" bring'),
         ("ethos_u", "int16", "samples bring"),
     ):
         assert helps in far_outputs(eager, far, parameters, names, Options("cortex-m55", backend, io))[0]

@@ -54,8 +54,7 @@ class Constants:
 
 
 def _value_bits(count: int) -> int:
-    """Returns the fractional bits of `count` values normalized together: none exceeds the square root of their number.
-    """
+    """Returns fractional bits of `count` values normalized together: none exceeds the square root of their number."""
     return 14 - math.ceil(math.ceil(math.log2(count)) / 2)
 
 

@@ -142,10 +142,7 @@ def test_what_is_no_mask_is_added(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("layer", "operator", "calls"),
-    [
-        ("nn.GRU(8, 24, bias=False)", "gru", 1),
-        ("nn.LSTM(8, 12, 2, bidirectional=True, batch_first=True)", "lstm", 4),
-    ],
+    [("nn.GRU(8, 24, bias=False)", "gru", 1), ("nn.LSTM(8, 12, 2, bidirectional=True, batch_first=True)", "lstm", 4)],
 )
 def test_recurrent_layers_are_one_operator_each(layer: str, operator: str, calls: int, tmp_path: Path) -> None:
     result = _exported(tmp_path, "return self.layer(x)[0]", "(torch.randn(9, 3, 8) * 2,)", f"self.layer = {layer}")

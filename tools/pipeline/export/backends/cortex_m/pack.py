@@ -230,8 +230,7 @@ def _ordered(weight: Tensor, head: Head) -> Tensor:
 
 
 def _depthwise_channels(head: Head) -> Tensor:
-    """Returns the channel order of the groups of a depthwise layer without MVE; the last group has the last channels.
-    """
+    """Returns the channel order of a depthwise layer's groups without MVE; the last group has the last channels."""
     starts = torch.arange(0, head.in_channels, head.group).clamp(max=head.in_channels - head.group)
     # A group's outputs: the first one of each input, then the second ones, and so on.
     times = head.channels // head.in_channels
@@ -543,8 +542,7 @@ def _layer(program: ExportedProgram, node: Node, arrangement: int) -> Layer | No
 
 
 def _dense(weight: Tensor, channels: int) -> Tensor:
-    """Expands the weight of a grouped convolution [out, height, width, in / groups] with zeros to one without groups.
-    """
+    """Expands a grouped convolution's weight [out, height, width, in / groups] with zeros to one without groups."""
     inner = weight.shape[3]
     groups = channels // inner
     dense = weight.new_zeros(*weight.shape[:3], channels)

@@ -86,9 +86,7 @@ def _quantize(source: Source, in_float: InFloat, captured: ExportedProgram, samp
             )
         asked.note(f"{origin(node, source.path)} {text}.")
     has_float_border = asked.options.io == "float32"
-    return lower.quantize(
-        folded, samples, _npu_of(asked), _bits_of(asked), source.state, has_float_border, in_float
-    )
+    return lower.quantize(folded, samples, _npu_of(asked), _bits_of(asked), source.state, has_float_border, in_float)
 
 
 def _finish(

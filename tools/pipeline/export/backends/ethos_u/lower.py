@@ -92,9 +92,7 @@ class _Quantizer(EthosUQuantizer):
     With 8-bit activations, unsupported functions and functions of several operators become tables.
     """
 
-    def __init__(
-        self, npu: Npu, bits: int, states: int, has_float_border: bool, in_float: InFloat
-    ) -> None:
+    def __init__(self, npu: Npu, bits: int, states: int, has_float_border: bool, in_float: InFloat) -> None:
         super().__init__(vela.compile_spec(npu))
         config = get_symmetric_quantization_config() if bits == 8 else get_symmetric_a16w8_quantization_config()
         self.set_global(config)

@@ -1,5 +1,4 @@
-"""Reports Vela's estimates of a program: cycles, multiply-accumulates and memory by layer, and operators on the core.
-"""
+"""Reports Vela's estimates of a program: cycles, multiply-accumulates and memory by layer, operators on the core."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -105,9 +105,7 @@ class _Quantizer(VgfQuantizer):
         return with_ranges(super().annotate(model))
 
 
-def quantize(
-    program: ExportedProgram, samples: Iterable[Sample], in_float: InFloat
-) -> Quantized:
+def quantize(program: ExportedProgram, samples: Iterable[Sample], in_float: InFloat) -> Quantized:
     """Returns the program after ExecuTorch's quantizer for VGF, calibrated on the samples.
 
     Args:

@@ -81,8 +81,7 @@ def _of_static_shape(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _is_mixed_norm(node: Node) -> bool:
-    """Whether a node is a layer normalization with weights of another dtype, which ExecuTorch's edge dialect refuses.
-    """
+    """Whether a node is a layer normalization with weights of another dtype, which the edge dialect refuses."""
     if node.target != _aten.layer_norm.default:
         return False
     return len({tensor.meta["val"].dtype for tensor in node.all_input_nodes}) > 1
@@ -177,8 +176,7 @@ def _adaptive_avg_pool3d(x: Tensor, output_size: Sequence[int]) -> Tensor:
 
 
 def _adaptive_max_pool(x: Tensor, output_size: Sequence[int]) -> tuple[Tensor, Tensor]:
-    """Computes maxima over windows that divide dimensions evenly: inputs floor(i in / out) to ceil((i + 1) in / out).
-    """
+    """Computes maxima over windows that divide dimensions evenly: floor(i in / out) to ceil((i + 1) in / out)."""
     if 0 in output_size:
         return NotImplemented
     rank = len(output_size)

@@ -155,8 +155,7 @@ def _cholesky_inverse(factor: Tensor, upper: bool = False) -> Tensor:
 
 
 def _matrix_exp(matrix: Tensor) -> Tensor:
-    """Computes the Taylor series of matrices that are halved until their norm is at most 1, and squares the results.
-    """
+    """Computes the Taylor series of matrices that are halved until their norm is at most 1, and squares the results."""
     if not _is_small(matrix):
         return NotImplemented
     halvings = matrix.abs().sum(-2, keepdim=True).amax(-1, keepdim=True).log2().ceil().clamp(0, _MOST_HALVINGS)

@@ -1,5 +1,4 @@
-"""Rewrites operators on complex tensors as real operators on real and imaginary parts, with PyTorch's decompositions.
-"""
+"""Rewrites operators on complex tensors as operators on real and imaginary parts, by PyTorch's decompositions."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
