@@ -102,7 +102,7 @@ def _run(wanted: list[str]) -> int:
             [sys.executable, "-m", "tools.commands.try_release.checks"],
             check=False,
             env=os.environ | {"PYTHONPATH": path},
-            stdout=subprocess.PIPE,
+            capture_output=True,
             text=True,
         )
     lines = result.stdout.splitlines()
@@ -111,6 +111,8 @@ def _run(wanted: list[str]) -> int:
             print(line.partition("\t")[2])
     findings += [Finding.from_line(line) for line in lines if line.startswith("broken\t")]
     if result.returncode != 0:
+        # The packages warn of what they deprecate, which is in the way of what is broken otherwise.
+        print(result.stderr, file=sys.stderr)
         findings.append(
             Finding("checks", "tools.commands.try_release.checks", "the process ended; its message is above")
         )
